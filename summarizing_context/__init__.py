@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from summarizing_context.log.rules import StandingRule as StandingRule
     from summarizing_context.log.tree import HeaderNode as HeaderNode
     from summarizing_context.messages.reading import message_text_parts as message_text_parts
-    from summarizing_context.retrieval.memory import Memory as Memory
-    from summarizing_context.retrieval.memory import MemoryEntry as MemoryEntry
     from summarizing_context.retrieval.pages import Page as Page
+    from summarizing_context.retrieval.search import Memory as Memory
+    from summarizing_context.retrieval.search import MemoryEntry as MemoryEntry
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
     from summarizing_context.sessions.follower import FollowReport as FollowReport
@@ -58,7 +58,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "log.rules": "StandingRule",
     "log.tree": "HeaderNode",
     "messages.reading": "message_text_parts",
-    "retrieval.memory": "Memory MemoryEntry",
+    "retrieval.search": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "memory_tool_schemas recall_tool_schema",
     "sessions.follower": "FollowReport",

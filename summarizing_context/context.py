@@ -24,11 +24,9 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.shapes import Message, check_message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
-from summarizing_context.retrieval.memory import Memory
-from summarizing_context.retrieval.pages import Detail, Expander, Page, Place
-from summarizing_context.retrieval.recall import Recaller
-from summarizing_context.retrieval.search import Search
-from summarizing_context.retrieval.tools import MemoryTools, RecallTool
+from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
+from summarizing_context.retrieval.search import Memory, Search
+from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetReport, Session, Statistics
 from summarizing_context.settings.values import Settings
@@ -72,11 +70,8 @@ class SummarizingContext:
         self.memory = Memory(session, store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
-        self._memory_tools = MemoryTools(self.memory)
         self._search = Search(settings, store.index, embedding_search, self.memory)
-        self._expander = Expander(log, session.summaries, count)
-        self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
-        self._recall_tool = RecallTool(session, self._expander, self._recaller)
+        self._pages = Pages(log, session.summaries, session.views, count, self._search, session.foreground)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -434,25 +429,25 @@ class SummarizingContext:
         A node is named as in the header, `12-47`; so are ranges, `12..47`; a pair (12, 48) leaves out its end. Of at
         most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`."""
         self._session.check()
-        return self._expander.page(node_or_range, detail, max_tokens, cursor)
+        return self._pages.expand(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """Return what the log holds about a query, in plain words, and the view does not show: excerpts of the best
         messages, and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._session.check()
-        return await self._recaller.page(query, max_tokens)
+        return await self._pages.recall(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
         """Return the answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments
         are an object, or JSON; what is wrong with them is told in the answer."""
         self._session.check()
-        return await self._recall_tool.call(arguments)
+        return await answer_recall(self._pages, self._session.budget, arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
         """Return the answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
         `call_recall_tool`. Raises `SettingsError` for another tool."""
         self._session.check()
-        return await self._memory_tools.call(name, arguments)
+        return await answer_memory_call(self.memory, name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run what was typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What is
@@ -465,7 +460,7 @@ class SummarizingContext:
         which exact values of it the block does not hold."""
         latest = self._open_session.views.latest
         nodes = [] if latest is None else latest.state.nodes
-        return [node._replace(drops=self._expander.drops(node)) if drops else node for node in nodes]
+        return [node._replace(drops=self._pages.drops(node)) if drops else node for node in nodes]
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
@@ -485,7 +480,7 @@ class SummarizingContext:
     def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
         """Return which exact values of its past a block of any header, also of an earlier one, does not hold."""
         self._session.check()
-        return self._expander.drops(node)
+        return self._pages.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""

@@ -183,8 +183,7 @@ def search(
         search billing tables --store run.db
         search src/parser.py --store run.db --session s1 --limit 3
     """
-    from summarizing_context.retrieval.memory import matches_by_words
-    from summarizing_context.retrieval.search import best_hits, best_matches, fused
+    from summarizing_context.retrieval.search import best_hits, best_matches, fused, matches_by_words
 
     if session is not None and project is not None:
         raise InputError("--session and --project exclude each other; give one of them")

@@ -67,7 +67,6 @@ class EmbeddingSearch:
         self._one_by_one = anyio.CapacityLimiter(1)
         self._making = anyio.Lock()  # searches at once embed no text twice
         self._closed = False
-        self._asking = anyio.Lock()
         self._last_asked: tuple[str | bytes | None, bytes | None] = None, None  # asked for messages and for memories
         self.last_error: str | None = None
 
@@ -103,13 +102,12 @@ class EmbeddingSearch:
 
     async def _query_vector(self, query: str | bytes) -> bytes | None:
         """Return the vector of a query. Its length is that of all it is compared with: others are made anew."""
-        async with self._asking:
-            known, vector = self._last_asked
-            if known != query:
-                made = await self._embedded([query])
-                vector = made[0] if made else None
-                self._last_asked = (query if made else None), vector
-            return vector
+        known, vector = self._last_asked
+        if known != query:
+            made = await self._embedded([query])
+            vector = made[0] if made else None
+            self._last_asked = (query if made else None), vector
+        return vector
 
     async def _make(self, owner: Owner, texts: Mapping[int, str | bytes], size: int) -> None:
         """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
@@ -183,7 +181,6 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         shares_key: bool = False,
         timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
         if model is None or not model.strip():
             raise SettingsError(
@@ -203,7 +200,7 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
+        self._connection = Connection(lambda: connect(address, key, timeout), now=time.time, max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -23,9 +25,9 @@ from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
-from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
@@ -49,6 +51,7 @@ class _Piece(NamedTuple):
     mark: str  # names what of the segment has been read then
 
 
+@dataclass(eq=False)
 class MemoryExtractor:
     """What one session teaches. All methods belong to its event loop; none but the waiting ones wait.
 
@@ -56,25 +59,19 @@ class MemoryExtractor:
     constraints, decisions and definitions.
     """
 
-    def __init__(
-        self,
-        log: MessageLog,
-        ledger: SessionLedger,
-        summaries: SummaryCache,
-        *,
-        store: SessionStore,
-        scope: MemoryScope,
-        caller: Caller | None,
-        recipe: Recipe,
-        redact: Redact | None,
-        clock: Clock,
-        cooldown: float,
-        notify: Callable[[str, dict[str, object]], None],
-    ) -> None:
-        self._log, self._ledger, self._summaries = log, ledger, summaries
-        self._store, self._scope = store, scope
-        self._caller, self._recipe, self._redact = caller, recipe, redact
-        self._clock, self._notify = clock, notify
+    log: MessageLog
+    ledger: SessionLedger
+    summaries: SummaryCache
+    store: SessionStore
+    scope: MemoryScope
+    caller: Caller | None
+    recipe: Recipe
+    redact: Redact | None
+    clock: Clock
+    cooldown: InitVar[float]
+    notify: Callable[[str, dict[str, object]], None]
+
+    def __post_init__(self, cooldown: float) -> None:
         self._retries = RetrySchedule(cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -88,7 +85,7 @@ class MemoryExtractor:
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
         self._asked = 0  # entries before it are to be read now
-        self._sources = Sources(self._recipe.redact, numbered=True, thinking=self._log.thinking)
+        self._sources = Sources(self.recipe.redact, numbered=True, thinking=self.log.thinking)
 
     def opened(self, stop: int, updated_at: str) -> None:
         """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
@@ -97,11 +94,11 @@ class MemoryExtractor:
     def forget(self) -> None:
         """The log was replaced: nothing of it has been read."""
         self._reset()
-        self._before = len(self._log), ""
+        self._before = len(self.log), ""
 
     def read_to_end(self) -> None:
         """Read all that stands in closed groups, in the background."""
-        self._asked = self._log.closed_groups_stop
+        self._asked = self.log.closed_groups_stop
         self.wake()
 
     def wake(self) -> None:
@@ -124,7 +121,7 @@ class MemoryExtractor:
         await self.close()
         try:
             if not is_read and not self._is_new and (pieces := list(self._wanted())):
-                self._caller = None
+                self.caller = None
                 await self._learn(pieces)
         except Exception as error:  # of what was left behind
             self._fail(error)
@@ -137,14 +134,13 @@ class MemoryExtractor:
 
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
-        log = self._log
-        if leaf < len(log.segments):
-            return log.segments[leaf]
-        return Segment(log.covered_by_segments, log.closed_groups_stop, 0)
+        log = self.log
+        is_last = leaf == len(log.segments)
+        return Segment(log.covered_by_segments, log.closed_groups_stop, 0) if is_last else log.segments[leaf]
 
     def _wanted(self) -> Iterator[_Piece]:
         """Yield what is to be read now, oldest first: what a model has summarized, or what was asked for."""
-        log, segments = self._log, self._log.segments
+        log, segments = self.log, self.log.segments
         while self._first < len(segments) and self._stops.get(self._first) == segments[self._first].stop:
             self._first += 1
         for leaf in range(self._first, len(segments) + 1):
@@ -152,7 +148,7 @@ class MemoryExtractor:
             start, stop = self._stops.get(leaf, segment.start), segment.stop
             if leaf == len(segments):
                 stop = min(stop, self._asked)
-            elif stop > self._asked and not self._summaries.is_ready(Node.leaf(leaf)):
+            elif stop > self._asked and not self.summaries.is_ready(Node.leaf(leaf)):
                 continue
             if start < stop:
                 digests = [entry.digest for entry in log.entries[segment.start : stop]]
@@ -162,15 +158,15 @@ class MemoryExtractor:
 
     def _due(self) -> list[_Piece]:
         """Return what is read in one go now: by a model the first piece, if it may be asked; by rules all of them."""
-        if self._closed or (self._caller is not None and self._caller.ready_in() != 0.0):
+        if self._closed or (self.caller is not None and self.caller.ready_in() != 0.0):
             return []
-        now = self._clock.now()
+        now = self.clock.now()
         due = (piece for piece in self._wanted() if not self._retries.rests(piece.hash, now))
-        return list(due if self._caller is None else islice(due, 1))
+        return list(due if self.caller is None else islice(due, 1))
 
     async def _run(self) -> None:
         while (not self._is_new or await self._recall()) and (pieces := self._due()):
-            began = self._clock.now()
+            began = self.clock.now()
             try:
                 await self._learn(pieces)
                 self._retries.recover(pieces[0].hash, began)
@@ -178,12 +174,12 @@ class MemoryExtractor:
                 return  # nothing was tried
             except Exception as error:  # the session goes on without
                 for piece in pieces:
-                    self._retries.note(piece.hash, error, self._clock.now())
+                    self._retries.note(piece.hash, error, self.clock.now())
                 self._fail(error)
 
     async def _recall(self) -> bool:
         """Find out what of a log was read before; whether that is known now."""
-        log = self._log
+        log = self.log
         self._is_new = False
         marks: dict[str, tuple[int, int]] = {}  # that each leaf may have: by what was read of it then, up to an entry
         for leaf in range(len(log.segments) + 1):
@@ -194,7 +190,7 @@ class MemoryExtractor:
             hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
             marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
         try:
-            known = await self._store.memories.marked(self._scope, self._reader, list(marks))
+            known = await self.store.memories.marked(self.scope, _reader(self.caller), list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -206,19 +202,14 @@ class MemoryExtractor:
                 self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
         return True
 
-    @property
-    def _reader(self) -> str:
-        """What was read is marked by who has read it."""
-        return "rules" if self._caller is None else "model"
-
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
         """Read some pieces, and keep what they teach."""
         dropped, gone, items = 0, list[str](), list[Item]()
-        if self._caller is None:
+        if self.caller is None:
             items, gone = await self._read_by_rules(pieces)
         else:
             (piece,) = pieces
-            text = await self._read_by_model(piece, self._caller)
+            text = await self._read_by_model(piece, self.caller)
             if text is None or self._is_new:
                 return  # the log was replaced meanwhile
             found = decode_items(text)
@@ -229,15 +220,15 @@ class MemoryExtractor:
         before, until = self._before
         first = min(piece.start for piece in pieces)
         memories = [
-            _memory(item, self._scope.session_id, until if max(item.message, first) < before else "") for item in items
+            _memory(item, self.scope.session_id, until if max(item.message, first) < before else "") for item in items
         ]
         marks, again = [piece.mark for piece in pieces], first >= before
-        kept = await self._store.memories.learn(self._scope, self._reader, marks, memories, gone, again=again)
+        kept = await self.store.memories.learn(self.scope, _reader(self.caller), marks, memories, gone, again=again)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
         for one, memory in zip(kept, memories, strict=False):
-            notify_of_memory(self._notify, one, memory.metadata)
+            notify_of_memory(self.notify, one, memory.metadata)
 
     def _fail(self, error: Exception) -> None:
         known = isinstance(error, SummarizerError | StoreError)
@@ -246,15 +237,15 @@ class MemoryExtractor:
 
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""
-        session, recipe = self._scope.session_id, self._recipe
+        session, recipe = self.scope.session_id, self.recipe
         key = SummaryKey(piece.hash, recipe.memory)
-        async with paid_once(self._store, recipe, key, self):
-            if recipe.shared and (known := (await self._store.find_summaries(session, [key])).get(key)):
+        async with paid_once(self.store, recipe, key, self):
+            if recipe.shared and (known := (await self.store.find_summaries(session, [key])).get(key)):
                 return known.text
             if self._is_new:
                 return None
-            segment, entries = self._segment(piece.leaf), self._log.entries[piece.start : piece.stop]
-            group = self._log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
+            segment, entries = self._segment(piece.leaf), self.log.entries[piece.start : piece.stop]
+            group = self.log.hashes[piece.leaf - segment.part] if segment.parts > 1 else ""
             source, most = self._sources.source(segment, group, entries), recipe.memory_tokens
 
             def made() -> SummaryJob:
@@ -267,15 +258,15 @@ class MemoryExtractor:
 
             reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))
             found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-            return (await self._store.save_summary(session, key, found)).text if recipe.shared else found.text
+            return (await self.store.save_summary(session, key, found)).text if recipe.shared else found.text
 
     async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
         """Return the constraints, decisions and facts that the human stated in some pieces of the log, oldest first,
         each once, and what was said before and holds no longer."""
-        log, rules = self._log.entries, self._log.rules.facts()
+        log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]
-        facts += (fact for fact in self._ledger.facts() if fact.kind == "decision")
+        facts += (fact for fact in self.ledger.facts() if fact.kind == "decision")
         said = {_flat(fact.value) for fact in facts}
         gone = sorted({_flat(fact.value) for fact in rules if fact.superseded} - said)
         found = [
@@ -285,32 +276,34 @@ class MemoryExtractor:
         ]
         for index in within:
             if log[index].facts.human:
-                defined = definitions(log[index].read(index).reading.typed)
-                items = (Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation) for one in defined)
-                found += (item for item in items if item.text not in said)
+                defined = _definitions(log[index].read(index).reading.typed, index)
+                found += (item for item in defined if item.text not in said)
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:_LONGEST]) for item in list(read.values())[-_MOST:]]
-        if (redact := self._redact) is None:
+        if (redact := self.redact) is None:
             return newest, gone
 
         # What is learnt leaves its session, so it is redacted. It may hold a part of what is only known as a secret as
         # a whole, unless it stands in what is left of its message.
-        sources = {item.message: log[item.message] for item in newest}
+        sources = [(item, log[item.message]) for item in newest]
 
         def clean() -> tuple[list[Item], list[str]]:
-            left: dict[int, str] = {}
-            for message, entry in sources.items():
-                source = entry.read(message)
-                left[message] = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
             kept: list[Item] = []
-            for item in newest:
+            for item, entry in sources:
+                source = entry.read(item.message)
+                left = _flat("\n".join(redact_reading(source.message, source.reading, redact).texts))
                 text, about = _flat(redact(item.text)), redact(item.about)
-                if text in left[item.message]:
-                    is_left = bare_subject(about).casefold() in left[item.message].casefold()
+                if text in left:
+                    is_left = about.removeprefix("owner of ").casefold() in left.casefold()
                     kept.append(item._replace(text=text, about=about if is_left else ""))
             return kept, list(map(redact, gone))
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
+
+
+def _reader(caller: Caller | None) -> str:
+    """Return by whom what was read is marked."""
+    return "rules" if caller is None else "model"
 
 
 def _flat(text: str) -> str:
@@ -338,3 +331,66 @@ def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
         metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
     is_clear = not item.about or stems(item.about) <= stems(item.text)
     return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", metadata, said_at)
+
+
+# Definitions in what a human says, such as "our staging server is at 10.0.0.7" or "Ana owns the parser": a subject of a
+# few words, a verb of being or of owning, and right beside it an exact value or a name.
+
+_VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
+_SECRET = re.compile(r"(?i)passw|secret|token|\bkey\b|\bpin\b")
+_OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
+
+_SUBJECT = (
+    r"(?i:the |our |my )?(?P<subject>"
+    r"(?!(?i:it|this|that|there|he|she|they|you|i|we|what|which|who|here|so|if|when|let)\b)"
+    r"[\w/+#-]+(?: [\w/+#'’-]+){0,5}?)"
+)
+
+_DEFINITION = re.compile(
+    rf"{_OPENING}{_SUBJECT}"
+    r"(?P<relation>(?: (?i:is|are|runs?|lives?|sits?|listens?|belongs?))(?: (?i:at|on|in|to|called|named))?) "
+    rf"(?P<value>{_VALUE})"
+)
+
+_NAME = (
+    r"(?!(?i:if|when|once|until|unless|since|because|while|after|before|as|though|although|whether|maybe|perhaps|"
+    r"nobody|none|neither|someone|somebody|anyone|anybody|everyone|everybody|who|what|which|this|that|it|he|she)\b)"
+    r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,3}(?!\w)"
+)
+
+_KNOWN = r"(?!(?i:an?|some|them|these|those|his|her|their)\b)"
+
+_OWNED = (  # what each tells of its subject: who that belongs to
+    re.compile(rf"{_OPENING}{_NAME} owns {_KNOWN}{_SUBJECT}(?=[.,;!]|$)"),
+    re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) owned by {_NAME}"),
+)
+
+_ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
+
+
+def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
+    """Yield the definitions in what a person said in one message; none of a document that was pasted."""
+    sentences: list[str] = []
+    for said in (said for text in texts for said in split_prose(text)[0]):
+        start = 0
+        for end in _ENDS_IN_NUMBERS.finditer(said):  # an address or a version, and what is said behind it
+            sentences.append(_flat(cleaned(said[start : end.end(1)])))
+            start = end.end()
+        sentences.append(_flat(cleaned(said[start:])))
+    for sentence in sentences if len(sentences) < 25 else ():
+        if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
+            continue
+        subject = relation = ""  # the relation is what it tells of the subject, such as "is at" or "run on"
+        if owned := next(filter(None, (form.match(sentence) for form in _OWNED)), None):
+            subject = f"owner of {owned['subject']}"
+        elif defined := _DEFINITION.match(sentence):
+            verb, *rest = defined["relation"].lower().split()
+            verb = "is" if verb == "are" else re.sub(r"(?<!i)s$", "", verb)  # without its ending
+            subject, relation = defined["subject"], " ".join([verb, *rest])
+        if subject and not _SECRET.search(subject):
+            yield Item("fact", subject, sentence, message, HUMAN, relation)
+
+
+def normal_subject(about: str) -> str:
+    """Return what something is about, so that equal subjects read alike; empty where nothing telling is left."""
+    return " ".join(sorted(stems(about)))

@@ -1,25 +1,43 @@
-"""Pages of the past within a number of tokens, fenced as data and cited by message; and drilling down, page by page.
+"""Pages of the past within a number of tokens, fenced as data and cited by message: drilled down to, or recalled.
 
-A node or a range of the log is told in lines, in paragraphs or in full: what stands in segments by their summaries,
-whole messages by themselves.
+Drilling down tells a node or a range of the log in lines, in paragraphs or in full: what stands in segments by their
+summaries, whole messages by themselves.
+
+Recalling tells what the log holds about a query and the view does not show. Two things share the page. Excerpts of the
+messages that fit the query best, found by `search_terms`; and lines of exact values (paths, ids, numbers, names), first
+those that calls used, then those of the found messages. A short query asks for something, so excerpts get more of the
+page; a long one describes a situation, and values serve it better.
 """
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from math import log, sqrt
 from typing import Literal, NamedTuple, get_args
 
+import anyio.to_thread
+
+from summarizing_context.concurrency import Foreground
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
+from summarizing_context.extraction.tool_calls import read_arguments
+from summarizing_context.extraction.values import exact_values
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import BREAKS, part_label, parts_by_author
+from summarizing_context.messages.search_terms import query_terms, word_set
+from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.truncation import Count, cut_middle
+from summarizing_context.retrieval.search import Search, check_query
+from summarizing_context.stores.base import Match
 from summarizing_context.summarizers.extractive.summarizer import brief_of
+from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -32,7 +50,15 @@ _LABEL = 80  # characters
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
 _FORGED = re.compile(rf"(^|[{BREAKS}])(\\*\[messages? \d)")
 _WRITTEN = re.compile(r"(?:messages?)?\s*#?(\d{1,12})(?:\s*(?:\.\.|-|–|:)\s*#?(\d{1,12}))?")
-_CURSOR = re.compile(r"([a-z]+):(\d{1,12}):(\d{1,6}):(\d{1,12}):([0-9a-f]{6})")
+_CURSOR = re.compile(r"([a-z]+):(\d{1,12}):(\d{1,6}):(\d{1,12})")
+
+_MATCHES, _EXCERPTED = 200, 12  # matches that a recall looks at, and of which excerpts are shown, at most
+_SHORT = 12  # words up to which a query asks for something
+_ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
+_LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
+_BYTES = 4_000_000  # of the newest hidden messages that are looked through for values
+_LONG = 400  # characters of a line, or of an argument, of which parts are shown
+_VALUES = "[exact values by message]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,59 +123,55 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]
 
 
-class Cursor(NamedTuple):
-    """Where a page ended: nothing before it is shown again."""
-
-    detail: str
-    message: int
-    part: int  # of what is shown of the message
-    offset: int  # characters of that part
-    mark: str  # names the message's content
-
-
-class Expander:
+class Pages:
     """Pages of one session's past."""
 
-    def __init__(self, log: MessageLog, summaries: SummaryCache, count: Callable[[str], int]) -> None:
-        self._log, self._summaries, self._count = log, summaries, count
+    def __init__(
+        self,
+        log: MessageLog,
+        summaries: SummaryCache,
+        views: Viewer,
+        count: Callable[[str], int],
+        search: Search,
+        foreground: Foreground,
+    ) -> None:
+        self._log, self._summaries, self._views, self._count = log, summaries, views, count
+        self._search, self._foreground = search, foreground
+        self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content, for reading 2 MB takes a second
 
-    def page(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
+    def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """Return the next page of a node, a range or a message."""
         within = _read_place(place, len(self._log))
         if detail not in get_args(Detail):
             raise SettingsError(f"detail is {briefly(detail)}; it is one of {', '.join(get_args(Detail))}")
-        kind = str(detail)
-        first = Cursor(kind, within.start, 0, 0, "") if cursor is None else self._read_cursor(cursor, kind, within)
+        kind, first = str(detail), (within.start, 0, 0)
+        if cursor is not None:
+            found = _CURSOR.fullmatch(cursor.strip()) if isinstance(cursor, str) else None
+            if found is None or found[1] != kind or int(found[2]) not in within:
+                bounds = f"the messages {within.start} to {within.stop - 1} in detail {kind!r}"
+                named = briefly(cursor, 60)
+                raise NodeNotFoundError(
+                    f"cursor {named} is the next_cursor of no page of {bounds}; leave it out to begin"
+                )
+            first = int(found[2]), int(found[3]), int(found[4])
         most, room = page_room(max_tokens, within.stop - 1, kind, self._count)
         while True:  # a counter may count more for the whole than for its parts: less room, until there is none
-            blocks, start, stop, rest = self._filled(first, within.stop, room)
+            blocks, start, stop, rest = self._filled(kind, first, within.stop, room)
             text = fenced_page(blocks, f"{start}-{stop - 1}", kind)
             if (over := self._count(text) - most) <= 0:
                 break
             room -= over
-        return Page(text, start, stop, rest and ":".join(map(str, rest)))
+        return Page(text, start, stop, rest)
 
-    def _read_cursor(self, cursor: object, detail: str, within: range) -> Cursor:
-        """Return the place that `next_cursor` of a page named, if it is still what it was."""
-        if not isinstance(cursor, str):
-            raise SettingsError(f"cursor is {type(cursor).__name__}; it is the next_cursor of a page, or None")
-        named = f"cursor {briefly(cursor, 60)}"
-        found = _CURSOR.fullmatch(cursor.strip())
-        if found is None or found[1] != detail or int(found[2]) not in within:
-            bounds = f"the messages {within.start} to {within.stop - 1} in detail {detail!r}"
-            raise NodeNotFoundError(f"{named} is the next_cursor of no page of {bounds}; leave it out to begin")
-        read = Cursor(detail, int(found[2]), int(found[3]), int(found[4]), found[5])
-        parts = self._parts(read.message) if detail == "full" else []
-        is_there = not parts or (read.part < len(parts) and read.offset <= len(parts[read.part].text))
-        if read.mark != self._log.entries[read.message].facts.content.hex()[:6] or not is_there:
-            raise NodeNotFoundError(f"{named} is of a log that was replaced since; leave it out to start over")
-        return read
-
-    def _filled(self, first: Cursor, stop: int, room: int) -> tuple[list[str], int, int, Cursor | None]:
-        """Return as many blocks as `room` tokens hold, the messages that they show, and where the next page begins."""
+    def _filled(
+        self, detail: str, first: tuple[int, int, int], stop: int, room: int
+    ) -> tuple[list[str], int, int, str | None]:
+        """Return as many blocks as `room` tokens hold, the messages that they show, and where the next page begins.
+        `first` is a message, a part of what is shown of it, and the characters of that part that were shown before."""
         blocks: list[str] = []
-        left, begin, end, offset = room, -1, -1, first.offset
-        for part in self._from(first, stop):
+        message, number, offset = first
+        left, begin, end = room, -1, -1
+        for part in self._from(detail, message, number, stop):
             text = part.text[offset:]
             shown = block_of(part, text, continued=offset > 0)
             cost = 1 + (self._count(shown) if len(shown) <= _LONGEST * room else room + 1)
@@ -164,34 +186,31 @@ class Expander:
                 begin, end = (part.start if begin < 0 else begin), part.stop
             offset += len(text)
             if offset < len(part.text) or (cost > left and not text):
-                mark = self._log.entries[part.start].facts.content.hex()[:6]
-                return blocks, begin, end, Cursor(first.detail, part.start, part.number, offset, mark)
-            left -= cost
-            offset = 0
+                return blocks, begin, end, f"{detail}:{part.start}:{part.number}:{offset}"
+            left, offset = left - cost, 0
         return blocks, begin, end, None
 
-    def _from(self, first: Cursor, stop: int) -> Iterator[PagePart]:
+    def _from(self, detail: str, index: int, number: int, stop: int) -> Iterator[PagePart]:
         """Yield all there is to be shown from a place on: segments that stand whole before `stop` by their summaries,
         all else message by message."""
-        index, segments, short = first.message, self._log.segments, first.detail == "line"
+        segments, short = self._log.segments, detail == "line"
+        if detail == "full":
+            yield from self._parts(index)[number:]
+            for later in range(index + 1, stop):
+                yield from self._parts(later)
+            return
         while index < stop:
-            if first.detail == "full":
-                yield from self._parts(index)[first.part if index == first.message else 0 :]
-                index += 1
-                continue
             leaf = bisect_left(segments, index, key=lambda segment: segment.start)
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                summaries = self._summaries
-                texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
+                texts = {leaf: self._summaries.known_text(leaf) for leaf in leaves}
                 text = "\n".join(texts.values())
+                drops = (one for leaf in texts for one in self._summaries.drops(Node.leaf(leaf), texts[leaf]))
                 if short:
                     text = " ".join(brief_of(text, BRIEF_TOKENS).split())
-                else:
-                    drops = (value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
-                    if dropped := ", ".join(dict.fromkeys(drops)):
-                        text += f"\nNot in this summary: {dropped}"
+                elif dropped := ", ".join(dict.fromkeys(drops)):
+                    text += f"\nNot in this summary: {dropped}"
                 yield PagePart(index, end, 0, "", text)
                 index = end
             else:
@@ -213,6 +232,143 @@ class Expander:
     def drops(self, node: HeaderNode) -> tuple[str, ...]:
         """Return what a block of the header does not hold of its source; nothing for one outside the tree."""
         return self._summaries.drops(node.node, node.text) if node.node is not None else ()
+
+    async def recall(self, query: object, max_tokens: object) -> Page:
+        """Return the best of what there is, within the tokens."""
+        check_query(query)
+        if not (terms := query_terms(str(query), 64)):
+            raise SettingsError("the query holds no words; write what to look for in plain words")
+        most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
+        matches = await self._search.matches(str(query), terms, self._search.own, _MATCHES)
+        matches = [match for match in matches if match.stop <= len(self._log)]
+
+        # what the present view does not show; all of the log where nothing is left out
+        entries, latest = self._log.entries, self._views.latest
+        hidden: Sequence[Entry] = entries[:]
+        rows: Sequence[Message] = []
+        since: Sequence[Entry] = []  # what came after the last view
+        if latest is not None and (stop := latest.state.stop) > self._log.leading_count:
+            rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
+            hidden, since = entries[:stop], entries[max(stop, latest.tail.next) :]
+        left_out = [match for match in matches if match.start < len(hidden)]
+        best = (left_out or matches)[:_EXCERPTED]  # of all where the view shows each
+        groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
+
+        def made() -> Page:
+            blocks = self._excerpts(terms, matches, list(zip(best, groups, strict=True)), room)
+            excerpts = [block for _, block in blocks]
+            left = room - sum(1 + self._count(block) for block in excerpts) - self._count(_VALUES) - 2
+            seen = (text for row in (*rows, *(one.message() for one in since)) for text in read_message(row).texts)
+            shown = {value for text in (*seen, *excerpts) for value in exact_values(text)} if left > 0 else set()
+            lines = self._value_lines(hidden, shown, matches, left)
+            while True:  # where the counter counts more for the whole than for its parts, less of it
+                places = [(match.start, match.stop) for match, _ in blocks]
+                places += [(place, place + 1) for place, _ in lines]
+                start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
+                told = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+                told += [_VALUES, *(text for _, text in lines)] if lines else []
+                told = told or ["Nothing in the log holds any of these words."]
+                text = fenced_page(told, f"{start}-{max(start, stop - 1)}", "recall")
+                tokens = self._count(text)
+                if tokens <= most or not (blocks or lines):
+                    return Page(text, start, stop)
+                surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
+                blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
+
+        with self._foreground.call():  # it reads much; background work beside it would leave the event loop no turn
+            return await anyio.to_thread.run_sync(made)
+
+    def _excerpts(
+        self,
+        terms: Sequence[str],
+        matches: Sequence[Match],
+        best: Sequence[tuple[Match, Sequence[Entry]]],
+        room: int,
+    ) -> list[tuple[Match, str]]:
+        """Return as much of the best matches, each with its group up to it, as their share of the page holds."""
+        count = self._count
+        is_short = sum(len(term.split()) == 1 for term in terms) <= _SHORT
+        left = int(room * (_ASKED if is_short else _DESCRIBED))
+        most = max(_LEAST, left // 2)
+
+        # how much each word tells, by how few of the matches hold it
+        words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
+        counts = Counter(word for match in matches for word in words & word_set(match.text))
+        weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
+
+        chosen: list[tuple[Match, str]] = []
+        for match, group in best:
+            if left < _LEAST:
+                break
+            label = "summary"
+            if match.kind != "summary":
+                label = "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
+            elif any(match.start <= other.start < match.stop for other, _ in chosen):
+                continue
+            part = PagePart(match.start, match.stop, 0, label, "")
+            head = count(block_of(part, "")) + 2
+            text = _excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
+            block = block_of(part, text)
+            if text and (cost := 1 + count(block)) <= left:
+                chosen.append((match, block))
+                left -= cost
+        return chosen
+
+    def _value_lines(
+        self, hidden: Sequence[Entry], shown: Set[str], matches: Sequence[Match], room: int
+    ) -> list[tuple[int, str]]:
+        """Return lines of values within `room` tokens, each with its message: first what calls used, then what stands
+        in the found messages; of these first what is new or stands in a message of few values. Nothing that is shown,
+        or is the path of a listed file."""
+        if room <= 0:
+            return []
+        count = self._count
+        found = {match.start for match in matches if match.kind == "message"}
+        newest: dict[str, int] = {}  # the newest message that holds a value
+        crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
+        called, in_found = set[str](), set[str]()
+        size, first = 0, len(hidden)
+        while first and size < _BYTES:
+            first -= 1
+            size += len(hidden[first].data)
+        for index, entry in enumerate(hidden[first:], first):
+            if (known := self._values.get(entry.facts.content)) is None:
+                said, used = list[str](), list[str]()
+                for part in entry.read(index).reading.parts:
+                    is_call = part.kind == "call"
+                    for text in part.texts:
+                        for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
+                            is_use = is_call and len(value) <= _LONG  # a longer argument is content, no reference
+                            (used if is_use else said).extend(exact_values(value))
+                known = self._values[entry.facts.content] = said, used
+            said, by_calls = known
+            called.update(by_calls)
+            values = {*said, *by_calls} - shown
+            newest |= dict.fromkeys(values, index)
+            if index in found:
+                in_found |= values
+            for value in values:
+                crowd[value] = min(crowd.get(value, len(values)), len(values))
+
+        def rank(value: str) -> tuple[bool, bool, int, str]:
+            age = len(hidden) - newest[value]
+            return value not in called, value not in in_found, age * crowd[value], value
+
+        lines: dict[int, list[str]] = {}  # by message
+        listed = ""
+        for value in sorted(newest, key=rank):
+            if f"/{value}/" in listed:  # the path of a listed file, or its name
+                continue
+            index = newest[value]
+            cost = count(f" {value}") + (0 if index in lines else count(f"\n{index}:"))
+            if cost > room:
+                if room < _LEAST_VALUE:
+                    break
+                continue
+            room -= cost
+            listed += f"/{value}/\n"
+            lines.setdefault(index, []).append(value)
+        return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
 
 
 def _read_place(place: object, length: int) -> range:
@@ -257,3 +413,40 @@ def _piece(part: PagePart, offset: int, room: int, count: Count) -> str:
         if at > 0:
             return rest[: at + 1]
     return rest[:length]
+
+
+def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
+    """Return the text, if it has at most so many tokens, or the lines of it that hold most of what weighs, each with
+    the line before and after where there is room."""
+    if len(text) <= 16 * tokens and count(text) <= tokens:
+        return text
+    lines: list[str] = []
+    for line in text.splitlines():
+        if len(line) > _LONG:
+            lines += re.findall(r"\S.{0,399}(?!\S)|\S{1,400}", line)  # between words where it can be
+        elif line.strip():
+            lines.append(line)
+    lines = lines or [""]
+    worth = [0.0] * len(lines)
+    for at, line in enumerate(lines):
+        lowered = line.lower()
+        if not line.isascii() or any(word in lowered for word in weights):  # a tenth of the time of reading the words
+            words = word_set(line)
+            worth[at] = sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
+    kept: set[int] = set()
+    left, misses = tokens - 2, 0  # lines one after another for which no room is left
+    for at in sorted(range(len(lines)), key=lambda at: -worth[at]):
+        if misses == 100 or (worth[at] <= 0 and kept):
+            break
+        misses += 1
+        for wanted in (range(max(0, at - 1), min(len(lines), at + 2)), (at,)):
+            fresh = [line for line in wanted if line not in kept]
+            cost = sum(1 + count(lines[line]) for line in fresh) + 1
+            if cost <= left:
+                kept.update(fresh)
+                left -= cost
+                misses = 0
+                break
+    if not kept:
+        return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
+    return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))

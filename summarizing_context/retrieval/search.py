@@ -1,27 +1,248 @@
-"""Searching a session, its project or a whole store in plain words.
+"""Search in plain words for messages, summaries and memories: of a session, its project or a whole store.
 
-The index is the store's; what it lacks of the scope is caught up with before a search, in slices between which
-others may write. With an embedding (see `embeddings`), what is near in meaning is found too. Memories are found beside
-messages and summaries: those that the session shares, or, with the scope `all`, those of the whole store.
+With an embedding (see `embeddings`), what is near in meaning is found too. Memories are kept across sessions: they
+belong to the project, or to the session where it has none. Which of them enter a view is settled before an activation,
+from the newest human message; how they stand there is in `views.blocks`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
+from types import MappingProxyType
+from typing import Any
 
-from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem
+import anyio.to_thread
+
+from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
+from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems
+from summarizing_context.messages.shapes import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
-from summarizing_context.retrieval.memory import Memory, check_query
+from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
+from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
+from summarizing_context.stores.base import (
+    KeptMemory,
+    Match,
+    MemoryScope,
+    MemoryStore,
+    NewMemory,
+    Scope,
+    SearchHit,
+    SearchIndex,
+    StoredMemory,
+)
+from summarizing_context.views.blocks import memory_text
 
 _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit
 _SPARE = 3  # times as many matches are looked at as hits are asked for
+_MOST = 1_000  # memories, or hits, that one call returns
+_OFFERED = 20  # memories offered to a view, at most
+_LONGEST = 20_000  # characters
+_READ = 8_000  # characters of each end of a message, or of a query, that are looked at
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """A memory that was found."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    score: float  # how near it is to the query, from 0 to 1
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+
+
+class Memory:
+    """The memories of a session's project. All methods belong to the session's event loop."""
+
+    def __init__(self, session: Session, memory_store: MemoryStore, embedding_search: EmbeddingSearch | None) -> None:
+        self._session, self._memory_store, self._embedding_search = session, memory_store, embedding_search
+        self._scope = MemoryScope(session.settings.project, session.settings.session_id)
+        self._answered: int | None = None  # human message that the present choice was made for
+        self._looking: asyncio.Task[None] | None = None
+        self._store_error: str | None = None
+        self.chosen: Sequence[str] = ()  # for the next activation, the most relevant first
+
+    @property
+    def last_error(self) -> str | None:
+        """Why memories, or what is near in meaning, could not be found of late."""
+        return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
+
+    async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
+        """Keep a memory and return its id. What is there word for word keeps its id, and gets the metadata if given.
+
+        Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
+        same, whose text is kept in the metadata as `replaces`."""
+        return (await self.keep(content, metadata, renew=True)).id
+
+    async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> KeptMemory:
+        """Keep a memory and return what became of it; metadata of what is there stay, unless they are renewed."""
+        self._session.check(writes=True)
+        given = _checked_metadata(metadata)
+        if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
+            given["subject"] = subject
+        memory = NewMemory(_checked(content), given)
+        kept = await self._memory_store.add(self._scope, memory, renew=renew and bool(given))
+        notify_of_memory(self._session.notify, kept, given)
+        return kept
+
+    async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
+        """Return the memories nearest to a query in plain words, the nearest first; none whose score is below
+        `similarity_threshold`, where that is set."""
+        self._session.check()
+        check_query(query, limit, "memories")
+        least = self._session.settings.similarity_threshold or 0.0
+        found, _ = await self._found(query, self._scope)
+        return [memory for memory in found if memory.score >= least][:limit]
+
+    async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
+        """Return memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole
+        store."""
+        least = self._session.settings.similarity_threshold
+        found, by_meaning = await self._found(query, None if everywhere else self._scope)
+        near = [one for one in found if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0)]
+        return [_match(one, self._session.id) for one in near[:limit]]
+
+    async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        given = None if metadata is None else _checked_metadata(metadata)
+        await self._memory_store.update(self._scope, _checked_id(id), _checked(content), given)
+
+    async def forget(self, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        await self._memory_store.forget(self._scope, _checked_id(id))
+
+    async def close(self) -> None:
+        """End what is looked for in the background."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._embedding_search is not None:
+            await self._embedding_search.close()
+
+    async def _found(
+        self, query: str, scope: MemoryScope | None, *, message: bytes | None = None
+    ) -> tuple[list[MemoryEntry], Mapping[str, float]]:
+        """Return the nearest memories, and those that were found by meaning: all but those of which the embedding makes
+        no vector. Where a message asks, its meaning is that of the whole message."""
+        kept, near = await self._memory_store.all(scope), dict[str, float]()
+        if self._embedding_search is not None:
+            texts = {int(one.id[1:]): one.content for one in kept}
+            scores = await self._embedding_search.near(query if message is None else message, "memory", texts)
+            near = {f"m{number}": score for number, score in scores.items()}
+        return await _ranked(query, kept, near), near
+
+    async def choose(self, *, for_now: bool = False) -> Sequence[str]:
+        """Settle which memories the next activation shows: those near to the newest human message. By words at once; a
+        model that embeds is asked meanwhile, and what it finds is shown by an activation after that. `for_now` asks no
+        model, and the next view chooses again."""
+        newest = self._session.log.newest_human
+        if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:
+            return self.chosen
+        entry = self._session.log.entries[newest]
+        parts = entry.read(newest).reading.parts
+        said = "\n".join(text for part in parts if part.kind == "text" for text in part.texts)
+        try:
+            self._offer(await _ranked(said, await self._memory_store.all(self._scope), {}))
+        except StoreError as error:  # a view is due in any case
+            self._store_error = str(error)
+        if not for_now:
+            self._answered = newest
+            if self._embedding_search is not None:
+                if self._looking is not None:
+                    self._looking.cancel()
+                self._looking = asyncio.create_task(self._look(said, entry.data), name="looking for memories")
+        return self.chosen
+
+    async def _look(self, said: str, message: bytes) -> None:
+        try:
+            self._offer((await self._found(said, self._scope, message=message))[0])
+        except StoreError as error:
+            self._store_error = str(error)
+
+    def _offer(self, found: Sequence[MemoryEntry]) -> None:
+        threshold = self._session.settings.similarity_threshold
+        near = [one for one in found if one.score >= (NEAR if threshold is None else threshold)]
+        self.chosen = [memory_text(one.content, one.metadata) for one in near[:_OFFERED]]
+
+
+def check_query(query: object, limit: object = 1, things: str = "") -> None:
+    """Raise `SettingsError` unless the query is a text, and the limit a number of things that is allowed."""
+    if not isinstance(query, str):
+        raise SettingsError(f"a query is a text, not {type(query).__name__}")
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {_MOST}")
+
+
+async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
+    """Return memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
+    found = await _ranked(query, await memory_store.all(scope), {})
+    return [_match(one, "" if scope is None else scope.session_id) for one in found[:limit]]
+
+
+async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[str, float]) -> list[MemoryEntry]:
+    """Return the memories with a score by meaning, and of the others those with words of the query, the nearest first.
+
+    By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
+    between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
+    """
+    read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
+
+    def ranked() -> list[MemoryEntry]:
+        asked, found = stems(read), []
+        for one in memories:
+            if (score := near.get(one.id)) is None:
+                held = stems(one.content)
+                score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
+            if score or one.id in near:
+                found.append(MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at))
+        return sorted(found, key=lambda one: -one.score)
+
+    return await anyio.to_thread.run_sync(ranked) if memories else []
+
+
+def _match(memory: MemoryEntry, session_id: str) -> Match:
+    """Return a memory as search finds it: at the message that taught it, else in the session named."""
+    said_in, message = memory.metadata.get("session_id"), memory.metadata.get("message")
+    place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
+    whose = said_in if isinstance(said_in, str) else session_id
+    return Match("memory", whose, *place, memory.score, memory.content, int(memory.id[1:]))
+
+
+def _checked(content: object) -> str:
+    if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
+        raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out") from None
+    return content
+
+
+def _checked_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise SettingsError(f"a memory's id is a string, as store() and retrieve() tell it; not {type(id).__name__}")
+    return id
+
+
+def _checked_metadata(metadata: object) -> dict[str, Any]:
+    """Return a copy, made of JSON values."""
+    if not isinstance(metadata, Mapping):
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
+    try:
+        copied: dict[str, Any] = check_message({"role": "user", "content": "", "metadata": dict(metadata)})["metadata"]
+    except MessageError as error:
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
+    return copied
 
 
 class Search:
@@ -31,14 +252,21 @@ class Search:
         self, settings: Settings, index: SearchIndex, embedding_search: EmbeddingSearch | None, memory: Memory
     ) -> None:
         self._settings, self._index, self._embedding_search, self._memory = settings, index, embedding_search, memory
-        self.own = scope_of("session", settings.session_id, None)  # the session's messages
+        self.own = Scope(settings.session_id, settings.session_id)  # the session's messages
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
-        """Return the best hits, the best first."""
+        """Return the best hits in scope: `session`, `project` or `all`; the best first."""
         check_query(query, limit, "hits")
-        where = scope_of(scope, self._settings.session_id, self._settings.project)
+        if scope not in _SCOPES:
+            raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
+        session_id, project = self._settings.session_id, self._settings.project
+        if scope == "project" and project is None:
+            raise SettingsError(
+                "scope is 'project' but the session has none; set project, or search 'session' or 'all'"
+            )
+        only = session_id if scope == "session" else None, project if scope == "project" else None
         terms = query_terms(query)
-        found = await self.matches(query, terms, where, _SPARE * limit, by_terms=True)
+        found = await self.matches(query, terms, Scope(session_id, *only), _SPARE * limit, by_terms=True)
         memories = await self._memory.matches(query, limit, everywhere=scope == "all")
         return best_hits(terms, fused(found, memories) if memories else found, limit)
 
@@ -56,21 +284,12 @@ class Search:
         return fused(by_words, near)
 
 
-def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
-    """Return where to search. Raise `SettingsError` for anything but `session`, `project` and `all`."""
-    if scope not in _SCOPES:
-        raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
-    if scope == "project" and project is None:
-        raise SettingsError("scope is 'project' but the session has none; set project, or search 'session' or 'all'")
-    return Scope(session_id, session_id if scope == "session" else None, project if scope == "project" else None)
-
-
 def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
     """Return matches by words, those that hold more of the terms first."""
     scored = []
     for match in matches:
         lowered = match.text.lower()
-        coverage = sum(_stands_in(lowered, term) for term in terms) / max(1, len(terms))
+        coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
         scored.append(match._replace(score=match.score * (0.5 + coverage)))
     return sorted(scored, key=lambda match: -match.score)
 
@@ -96,15 +315,14 @@ def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> lis
     hits: list[SearchHit] = []
     for match in matches:
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
-        found = (SearchHit(*place, match.score, words, match.kind, id) for place in match.places)
-        for hit in found:
+        for session_id, start, stop in match.places:
             within = (
-                known.session_id == hit.session_id and hit.start <= known.start and known.stop <= hit.stop
+                known.session_id == session_id and start <= known.start and known.stop <= stop
                 for known in hits
                 if known.kind != "memory"
             )
-            if hit.kind != "summary" or not any(within):
-                hits.append(hit)
+            if match.kind != "summary" or not any(within):
+                hits.append(SearchHit(session_id, start, stop, match.score, words, match.kind, id))
         if len(hits) >= limit:
             break
     return hits[:limit]
@@ -118,7 +336,8 @@ def _snippet(terms: Sequence[str], text: str) -> str:
     lowered = text.lower()
     start = 0
     if len(lowered) == len(text):  # else places in one are none in the other
-        found = sorted(place for term in terms for place in _places(term, lowered))
+        begins = (("" if UNSPACED.match(term) else r"(?<![^\W_])") + _pattern(term) for term in terms)
+        found = sorted(place.start() for each in begins for place in islice(re.finditer(each, lowered), 50))
         within = {at: bisect_left(found, at + _SNIPPET * 3 // 4) - bisect_left(found, at) for at in found}
         best = max(found, key=within.__getitem__, default=0)  # the first of several
         start = max(0, best - _SNIPPET // 4)
@@ -128,21 +347,9 @@ def _snippet(terms: Sequence[str], text: str) -> str:
     return ("…" if start else "") + flat[:_SNIPPET].strip() + ("…" if has_more else "")
 
 
-def _stands_in(lowered: str, term: str) -> bool:
-    """Return whether a text holds a term: its words one after another, with anything but words between them, or nothing
-    between unspaced letters."""
+def _pattern(term: str) -> str:
+    """Return what finds a term in small letters: its words one after another, with anything but words between them, or
+    nothing between unspaced letters; the last word may end otherwise."""
     *words, last = term.split(" ")
-    if not words:
-        return stem(last) in lowered
-    gaps = [r"[\W_]*" if UNSPACED.match(word) else r"[\W_]+" for word in words]
-    phrase = "".join(re.escape(word) + gap for word, gap in zip(words, gaps, strict=True)) + re.escape(stem(last))
-    return re.search(phrase, lowered) is not None
-
-
-def _places(term: str, lowered: str) -> list[int]:
-    """Return where words begin as the term does, or its first word; the first places."""
-    if UNSPACED.match(term):
-        begins = re.escape(term.replace(" ", ""))
-    else:
-        begins = r"(?<![^\W_])" + re.escape(stem(term.split(" ", 1)[0]))
-    return [found.start() for found in islice(re.finditer(begins, lowered), 50)]
+    gaps = (re.escape(word) + (r"[\W_]*" if UNSPACED.match(word) else r"[\W_]+") for word in words)
+    return "".join(gaps) + re.escape(stem(last))

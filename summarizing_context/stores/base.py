@@ -42,6 +42,9 @@ class StoredEntry:
     rules: Sequence[StoredRules] = ()  # to be written with it; `load` tells them apart from the entries
 
 
+Entries = Sequence[StoredEntry]
+
+
 @dataclass(frozen=True, slots=True)
 class StoredSummary:
     """A summary as the store keeps it."""
@@ -50,13 +53,6 @@ class StoredSummary:
     rank: int
     input_tokens: int  # what it cost; 0 for extractive ones
     output_tokens: int
-
-
-class KeptSummary(NamedTuple):
-    """A summary, and the log entries, start and stop, for which it stands in a session; None where that is unknown."""
-
-    summary: StoredSummary
-    place: tuple[int, int] | None
 
 
 class StoredFailure(NamedTuple):
@@ -73,7 +69,7 @@ class StoredSession:
 
     session_id: str
     project: str | None
-    entries: Sequence[StoredEntry]
+    entries: Entries
     activations: Sequence[tuple[str, bytes]]
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
@@ -139,11 +135,11 @@ class Store(Protocol):
     async def load(self, session_id: str) -> StoredSession | None:
         """Return the session as committed, or None if there is none."""
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
+    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
         """Queue entries at the end of the log, at once and in call order. `committed` is called in the order of the
         calls, also when the caller was cancelled; it is not called when the write failed."""
 
-    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
         """Make the log its own first `keep` entries followed by `entries`, and forget the activation states. The old
         log stays readable to the store (undo, fork) until `purge`."""
 
@@ -182,8 +178,9 @@ class Store(Protocol):
     ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        """Return those that a session uses, in the order of its log."""
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
+        """Return those that a session uses, in the order of its log, each with the log entries, start and stop, for
+        which it stands; None where that is unknown."""
 
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
@@ -232,7 +229,7 @@ class StoredCheckpoint:
     """All that going back to a checkpoint needs."""
 
     checkpoint: Checkpoint
-    entries: Sequence[StoredEntry]
+    entries: Entries
     provider_views: Sequence[StoredProviderView]  # the newest last
     pins: str = ""  # as the session had saved them
 
@@ -256,18 +253,11 @@ class CheckpointStore(Protocol):
     async def restore(
         self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, unless there is an equal one, and return it; then make the log, the pins
-        and the activation states those of `id`."""
+        """Make a checkpoint of the present and return it; then make the log, the pins and the activation states those
+        of `id`."""
 
     async def replace(
-        self,
-        session_id: str,
-        place: Place,
-        views: ProviderViews,
-        keep: int,
-        entries: Sequence[StoredEntry],
-        *,
-        committed: Committed,
+        self, session_id: str, place: Place, views: ProviderViews, keep: int, entries: Entries, committed: Committed
     ) -> Checkpoint | None:
         """Make a checkpoint of the present as `restore` does, then replace the log as `Store` does."""
 
@@ -396,9 +386,6 @@ class MemoryStore(Protocol):
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Return those in scope, oldest first."""
-
-    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        """Return those in scope that hold any of the terms, the most relevant first."""
 
 
 class VectorStore(Protocol):

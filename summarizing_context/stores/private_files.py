@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -71,16 +71,9 @@ def checked_token(token: str) -> str:
 def kept_token(path: Path) -> str:
     """Return the token that a file holds; a file that is missing is made with a new one. Raises `SettingsError`."""
     try:
-        if not path.exists():
-            make_private_folder(path.parent)
-            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
-            write_private(draft, f"{secrets.token_hex(20)}\n")
-            try:
-                os.link(draft, path)  # whole or not at all, and one, if others make it too
-            except FileExistsError:
-                pass
-            finally:
-                draft.unlink()
+        make_private_folder(path.parent)
+        with suppress(FileExistsError), open_private(path, new=True) as file:
+            file.write(f"{secrets.token_hex(20)}\n".encode())
         token, mode = path.read_text(encoding="utf-8", errors="replace").strip(), path.stat().st_mode
     except OSError as error:
         raise SettingsError(f"the token in {path} cannot be read or made: {error}; give --token") from error

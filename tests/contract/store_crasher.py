@@ -80,7 +80,7 @@ def checkpoint_steps() -> Iterator[tuple[str, str]]:
         yield "append", str(i)
         yield "save", str(i)
         if i % 3 == 2:
-            yield "restore", str(i - 1)  # the present is the checkpoint made just now, so it gets no other
+            yield "restore", str(i - 1)
 
 
 def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
@@ -93,7 +93,8 @@ def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
         elif what == "save":
             kept[name] = log
         else:
-            log = kept[name]
+            number = list(kept).index(name) + 1
+            kept[f"before restoring c{number}"], log = log, kept[name]
     return log, kept
 
 

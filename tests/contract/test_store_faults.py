@@ -248,3 +248,13 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
         with pytest.raises(StoreError, match="open it again"):
             await store.save_summary("s", key(1), summary("lost"))
         assert acknowledged == []
+
+
+async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
+    async with opened(path, "a") as store:
+        os.remove(path)
+        with pytest.raises(StoreError, match="removed"):
+            await store.append("a", entries("lost"), nothing)
+        async with opened(path, "b") as other:
+            await other.append("b", entries("kept"), nothing)
+            assert await log_of(other, "b") == ["kept"]

@@ -24,7 +24,7 @@ HOMES = {
     "langchain_core": ("adapters/langchain/",),
     "httpx2": ("contrib/proxy/",),
     "mcp": ("adapters/mcp.py",),
-    "numpy": ("stores/relational/search.py",),
+    "numpy": ("stores/relational/retrieval.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
     "prometheus_client": ("contrib/postgres/metrics.py",),

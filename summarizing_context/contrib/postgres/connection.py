@@ -250,8 +250,6 @@ class PostgresConnection:
     # Queries
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
-        if query == "index_memory":
-            values["content"] = " ".join(_parts(values["content"]))
         if "match" in values:
             values["match"] = _as_query(values["match"])
         return self.raw.execute(self._queries[query].encode(), values)

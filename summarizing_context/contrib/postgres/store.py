@@ -31,7 +31,7 @@ from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.base import NOWHERE, Places, StoredEntry, StoredSummary, SummaryKey
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
-from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.retrieval import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
 
 logger = logging.getLogger(__name__)
@@ -136,7 +136,7 @@ class PostgresEngine(Engine):
         return int(number)
 
 
-class PostgresStore(RelationalStore[PostgresEngine]):
+class PostgresStore(RelationalStore):
     """A `Store` on PostgreSQL. `await open()` first; it shares a thread with other stores of the same address.
 
     `address` is `postgresql://user@host/database`; its parameter `schema` names a schema, `lease` the seconds after
@@ -168,7 +168,7 @@ class PostgresStore(RelationalStore[PostgresEngine]):
             logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
         return freed
 
-    async def _give_up(self, engine: PostgresEngine) -> None:
+    async def _give_up(self, engine: Engine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
         held = sorted(self._sessions)
 

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from itertools import groupby
@@ -39,11 +39,8 @@ class Connection(Protocol):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Index the words of texts by the numbers that they have in the index."""
 
-    def begin_work(self) -> object:
-        """Begin a transaction that writes."""
-
-    def commit_work(self) -> object:
-        """End it; what was written is durable."""
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable."""
 
     def undo_work(self) -> object:
         """Undo the open transaction, if there is one."""
@@ -64,10 +61,9 @@ class _Operation:
             try:
                 self.committed()
             except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
-                self.error = error
                 if self.done.done():
-                    notice = {"message": "a store callback failed and nobody waits for it", "exception": error}
-                    self.done.get_loop().call_exception_handler(notice)
+                    raise  # to the event loop, which reports it
+                self.error = error
         if self.done.done():  # cancelled
             return
         if self.error is not None:
@@ -92,7 +88,6 @@ class Engine:
         self._gone: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Future[None]
-        self._closing: asyncio.Future[None] | None = None
 
     @property
     def is_usable(self) -> bool:
@@ -102,12 +97,8 @@ class Engine:
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
-            loop = running_loop()
-            try:
-                self._opening = loop.run_in_executor(self.thread, self._open)
-            except RuntimeError as error:  # there are too many threads
-                raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
-            self._loop = loop
+            self._loop = running_loop()
+            self._opening = self._loop.run_in_executor(self.thread, self._open)
         await asyncio.shield(self._opening)
 
     def submit(
@@ -125,16 +116,12 @@ class Engine:
         return done
 
     async def stop(self) -> None:
-        """Finish what is queued and end the thread; any number of times."""
+        """Finish what is queued and end the thread."""
         self.is_stopping = True
-        if self._loop is None:
-            return
-        self.check_loop()
-        if self._closing is None:
-            self._closing = self._loop.run_in_executor(self.thread, self._close)
-        await asyncio.shield(self._closing)
-        self.thread.shutdown()
-        self._opening.exception()  # raised already to those that waited
+        if self._loop is not None:
+            await asyncio.shield(self._loop.run_in_executor(self.thread, self._close))
+            self.thread.shutdown()
+            self._opening.exception()  # raised already to those that waited
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
@@ -200,16 +187,13 @@ class Engine:
 
     def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
         """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
-        connection, together, may_part = self._connection, not operations[0].alone, False
+        connection, may_part = self._connection, False
         try:
-            if together:
-                connection.begin_work()
-            may_part = len(operations) > 1
-            for operation in operations:
-                operation.error, operation.result = None, operation.work(connection)
-            may_part = False  # where a commit has no answer, nothing may be done twice
-            if together:
-                connection.commit_work()
+            with nullcontext() if operations[0].alone else connection.transaction():
+                may_part = len(operations) > 1
+                for operation in operations:
+                    operation.error, operation.result = None, operation.work(connection)
+                may_part = False  # where a commit has no answer, nothing may be done twice
         except BaseException as error:  # whatever it is, each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()

@@ -1,4 +1,5 @@
-"""Logs of sessions in a relational store: heads, branches and entries; rules; and the summaries that a session uses.
+"""Logs of sessions in a relational store: heads, branches and entries; rules; the summaries that a session uses; and
+checkpoints, which are heads that are kept with what each provider was shown, as one compressed JSON.
 
 Functions on a connection run within the transaction of their caller.
 """
@@ -6,15 +7,33 @@ Functions on a connection run within the transaction of their caller.
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import starmap
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from summarizing_context.errors import StoreCorruptError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError, StoreCorruptError, StoreError
 from summarizing_context.messages.search_terms import searchable
-from summarizing_context.stores.base import Places, StoredEntry, StoredRules, StoredSummary, SummaryKey
-from summarizing_context.stores.relational.engine import Connection
+from summarizing_context.stores.base import (
+    CHECKPOINT_ID,
+    Checkpoint,
+    Committed,
+    Entries,
+    Place,
+    Places,
+    ProviderViews,
+    StoredCheckpoint,
+    StoredEntry,
+    StoredProviderView,
+    StoredRules,
+    StoredSummary,
+    SummaryKey,
+)
+from summarizing_context.stores.relational.engine import Connection, Work
+
+if TYPE_CHECKING:
+    from summarizing_context.stores.relational.store import RelationalStore
 
 
 class Head(NamedTuple):
@@ -42,13 +61,13 @@ def create_session(connection: Connection, session_id: str, project: str | None,
     connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
 
 
-def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+def append(connection: Connection, session_id: str, entries: Entries) -> None:
     """Add entries at the end of the log, on a branch of its own where the next place is taken."""
     head = head_of(connection, session_id)
     _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
 
 
-def replace(connection: Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
+def replace(connection: Connection, session_id: str, keep: int, entries: Entries) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
     if not 0 <= keep <= head.stop:
@@ -59,9 +78,7 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Sequenc
     put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
-def put_in_place(
-    connection: Connection, session_id: str, head: Head, shared: int, entries: Sequence[StoredEntry] = ()
-) -> None:
+def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: Entries = ()) -> None:
     """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
     stood behind these stays until `purge`."""
     connection.run("forget_rules", session_id=session_id, keep=shared)
@@ -71,7 +88,7 @@ def put_in_place(
     connection.run("age_uses", session_id=session_id)
 
 
-def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store was given something that it cannot keep; it takes bytes")
@@ -172,3 +189,138 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))
+
+
+class _Overtaken(StoreError):
+    """The log was replaced since the caller looked at it."""
+
+
+class RelationalCheckpoints:
+    """The `CheckpointStore` of a relational store."""
+
+    def __init__(self, store: RelationalStore) -> None:
+        self._store = store
+
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+        def work(connection: Connection) -> Checkpoint:
+            head = head_of(connection, session_id)
+            if place.messages > head.stop:
+                raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
+            return _keep(connection, session_id, name, head._replace(stop=place.messages), views)
+
+        return await self._unless_overtaken(session_id, place, work)
+
+    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+        def work(connection: Connection) -> StoredCheckpoint:
+            checkpoint, head, views, pins = _find(connection, session_id, id)
+            return StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
+
+        return await self._store.read(work)
+
+    async def restore(
+        self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
+    ) -> Checkpoint | None:
+        def work(connection: Connection) -> Checkpoint:
+            there, head, views_then, pins = _find(connection, session_id, id)
+            kept = _keep(connection, session_id, f"before restoring {there.id}", head_of(connection, session_id), views)
+            put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
+            _show_again(connection, session_id, views_then, pins)
+            return kept
+
+        return await self._unless_overtaken(session_id, place, work, committed)
+
+    async def replace(
+        self, session_id: str, place: Place, views: ProviderViews, keep: int, entries: Entries, committed: Committed
+    ) -> Checkpoint | None:
+        new = tuple(entries)
+        name = f"before the log was {'replaced' if keep or new else 'cleared'}"
+
+        def work(connection: Connection) -> Checkpoint:
+            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
+            replace(connection, session_id, keep, new)
+            return kept
+
+        return await self._unless_overtaken(session_id, place, work, committed)
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        self._store.refuse_if_read_only("fork a session")
+
+        def work(connection: Connection) -> None:
+            there, head, views, pins = _find(connection, session_id, id)
+            if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
+                _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
+            if connection.run("session", session_id=new_id).fetchone() is not None:
+                raise SessionExistsError(new_id)
+            project, budget = connection.run("project", session_id=session_id).fetchone()
+            create_session(connection, new_id, project, head)
+            connection.run("save_budget", session_id=new_id, budget=budget)
+            connection.run("copy_uses", session_id=session_id, fork=new_id)
+            shared = shared_entries(connection, session_id, head)
+            connection.run("copy_rules", session_id=session_id, fork=new_id, stop=shared)
+            _show_again(connection, new_id, views, pins)
+
+        await self._store.submit(work)
+
+    async def listed(self, session_id: str) -> list[Checkpoint]:
+        return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
+
+    async def delete(self, session_id: str, id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
+
+        await self._store.write(session_id, work)
+
+    async def _unless_overtaken(
+        self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
+    ) -> Checkpoint | None:
+        """Run `work`, or return None with nothing done where the log was replaced since `place`."""
+
+        def unless_overtaken(connection: Connection) -> Checkpoint:
+            if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
+                raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
+            return work(connection)
+
+        try:
+            return await self._store.write(session_id, unless_overtaken, committed)
+        except _Overtaken:
+            return None
+
+
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, list[StoredProviderView], str]:
+    """Return a checkpoint with its log, and the views and pins of then."""
+    match = CHECKPOINT_ID.fullmatch(id)
+    name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
+    values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
+    row = connection.run("checkpoint", **values).fetchone()
+    if row is None:
+        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
+        has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
+        raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
+    number, found_name, stop, created_at, branch, packed, pins = row
+    views = [
+        StoredProviderView(key, state.encode("latin-1"), marks)
+        for key, state, marks in json.loads(zlib.decompress(packed))
+    ]
+    return _checkpoint(number, found_name, stop, created_at), Head(branch, stop), views, pins
+
+
+def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+    """Give a session the pins and the activation states of a checkpoint."""
+    connection.run("save_pins", session_id=session_id, pins=pins)
+    for key, state, _ in views:
+        save_activation(connection, session_id, key, state)
+
+
+def _keep(connection: Connection, session_id: str, name: str | None, head: Head, views: ProviderViews) -> Checkpoint:
+    """Keep a head with what was shown."""
+    (pins,) = connection.run("pins", session_id=session_id).fetchone()
+    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
+    shown = {"views": zlib.compress(json.dumps(listed).encode(), 9), "pins": pins}
+    place, created_at = {"branch": owner(connection, head), "stop": head.stop}, now()
+    values = {"session_id": session_id, "name": name, "now": created_at, **place, **shown}
+    (number,) = connection.run("add_checkpoint", **values).fetchone()
+    return _checkpoint(number, name, head.stop, created_at)
+
+
+def _checkpoint(number: int, name: str | None, stop: int, created_at: str) -> Checkpoint:
+    return Checkpoint(f"c{number}", name, stop, created_at)

@@ -6,7 +6,7 @@ import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
-from typing import Any, Generic, TypeVar
+from typing import Any
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import running_loop
@@ -14,12 +14,11 @@ from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.base import (
     NOWHERE,
     Committed,
-    KeptSummary,
+    Entries,
     NewActivation,
     Places,
     SessionInfo,
     StoredActivation,
-    StoredEntry,
     StoredFailure,
     StoredRules,
     StoredSession,
@@ -27,33 +26,29 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
-from summarizing_context.stores.relational.memories import RelationalMemories
-from summarizing_context.stores.relational.search import RelationalSearchIndex, RelationalVectors
+from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
 
-E = TypeVar("E", bound=Engine)
-
-_engines: WeakValueDictionary[Hashable, Any] = WeakValueDictionary()  # by place and event loop
+_engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-class RelationalStore(Generic[E]):
+class RelationalStore:
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
     engine; `place` says what makes two stores the same, and None shares nothing. `claimed` are the sessions that this
     store may write to, as they change."""
 
     def __init__(
-        self, name: str, make_engine: Callable[[], E], *, place: Hashable, read_only: bool, claimed: Container[str]
+        self, name: str, make_engine: Callable[[], Engine], *, place: Hashable, read_only: bool, claimed: Container[str]
     ) -> None:
         self.name = name
         self.read_only = read_only
         self._make_engine = make_engine
         self._place = place
         self._claimed = claimed
-        self._engine: E | None = None
+        self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints = RelationalCheckpoints(self)
+        self.checkpoints = log.RelationalCheckpoints(self)
         self.index = RelationalSearchIndex(self)
         self.memories = RelationalMemories(self)
         self.vectors = RelationalVectors(self)
@@ -85,7 +80,7 @@ class RelationalStore(Generic[E]):
             self._leaving = asyncio.create_task(self._leave(self._engine))
         await asyncio.shield(self._leaving)
 
-    async def _leave(self, engine: E) -> None:
+    async def _leave(self, engine: Engine) -> None:
         """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
         try:
             if self._is_open:
@@ -118,11 +113,11 @@ class RelationalStore(Generic[E]):
 
         return await self.read(work)
 
-    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Committed) -> Awaitable[None]:
+    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
         kept = tuple(entries)
         return self.write(session_id, lambda connection: self._append(connection, session_id, kept), committed)
 
-    async def replace(self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Committed) -> None:
+    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
         kept = tuple(entries)
         await self.write(session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed)
 
@@ -144,15 +139,11 @@ class RelationalStore(Generic[E]):
         await self.write(session_id, work)
 
     async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        return await self.read(
-            lambda connection: list(starmap(StoredActivation, connection.run("history", session_id=session_id)))
-        )
+        return list(starmap(StoredActivation, await self.rows("history", session_id=session_id)))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
-        row = await self.read(
-            lambda connection: connection.run("state_before", session_id=session_id, number=number).fetchone()
-        )
-        return None if row is None or row[0] is None else zlib.decompress(row[0])
+        rows = await self.rows("state_before", session_id=session_id, number=number)
+        return zlib.decompress(rows[0][0]) if rows and rows[0][0] is not None else None
 
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
@@ -191,15 +182,12 @@ class RelationalStore(Generic[E]):
 
         return await self.submit(work)
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, KeptSummary]:
-        def work(connection: Connection) -> dict[SummaryKey, KeptSummary]:
-            found: dict[SummaryKey, KeptSummary] = {}
-            for *key, start, stop, text, rank, paid, got in connection.run("summaries_of", session_id=session_id):
-                place = None if start is None else (start, stop)
-                found[SummaryKey(*key)] = KeptSummary(log.read_summary(text, rank, paid, got), place)
-            return found
-
-        return await self.read(work)
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
+        return {
+            SummaryKey(*key): (log.read_summary(*parts), None if place[0] is None else (place[0], place[1]))
+            for row in await self.rows("summaries_of", session_id=session_id)
+            for key, place, parts in [(row[:2], row[2:4], row[4:])]
+        }
 
     async def sessions(self) -> list[SessionInfo]:
         return await self.read(self._list_sessions)
@@ -209,6 +197,10 @@ class RelationalStore(Generic[E]):
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one committed state."""
         return await self._opened().submit(lambda connection: self._read(connection, work), alone=True)
+
+    async def rows(self, query: str, **values: Any) -> list[Any]:
+        """Return all rows of a query."""
+        return await self.read(lambda connection: list(connection.run(query, **values)))
 
     def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
@@ -243,7 +235,7 @@ class RelationalStore(Generic[E]):
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
 
-    def _opened(self) -> E:
+    def _opened(self) -> Engine:
         """Return the engine."""
         if self._engine is not None:
             self._engine.check_loop()
@@ -253,7 +245,7 @@ class RelationalStore(Generic[E]):
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    async def _give_up(self, engine: E) -> None:
+    async def _give_up(self, engine: Engine) -> None:
         """Give up what this store has claimed."""
         raise NotImplementedError
 
@@ -264,7 +256,7 @@ class RelationalStore(Generic[E]):
         """Raise where another writer has taken the session."""
         raise NotImplementedError
 
-    def _append(self, connection: Any, session_id: str, entries: Sequence[StoredEntry]) -> None:
+    def _append(self, connection: Any, session_id: str, entries: Entries) -> None:
         log.append(connection, session_id, entries)
 
     def _read(self, connection: Any, work: Work[Result]) -> Result:

@@ -1,4 +1,4 @@
 """The store in one SQLite file, or in memory.
 
-`store` holds `SqliteStore`, `engine` its thread and connection, `sql/` its own queries and the schema.
+`store` holds `SqliteStore`, `file` opens, checks and reads a file, `sql/` has its own queries and the schema.
 """

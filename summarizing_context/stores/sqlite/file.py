@@ -1,7 +1,11 @@
-"""The file of a store: connect to it, create it, check it, and read it without leaving a trace."""
+"""The file of a store: connect to it, create it, check it, read it without leaving a trace, and say what went wrong.
+
+Neither the values of a query nor the text of a message gets into an error.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -12,12 +16,18 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.errors import (
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    SummarizingContextError,
+)
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.private_files import FILE, make_private_folder
 from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries
 from summarizing_context.stores.relational.log import readable
-from summarizing_context.stores.sqlite.faults import CORRUPT, NOT_OURS, READ_ONLY, fault, is_damage
 
 Result = TypeVar("Result")
 
@@ -33,6 +43,45 @@ _CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is
 _BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside it while it is open
 
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
+
+
+Fault = tuple[type[StoreError], str]
+
+_CORRUPT: Fault = (
+    StoreCorruptError,
+    "the file is damaged; it was left as it is: restore it from a backup, or move it away to begin a new one",
+)
+_NOT_OURS: Fault = (
+    StoreCorruptError,
+    "the file is damaged, or not a store of summarizing-context; it was left as it is: restore it from a backup, "
+    "or name another file",
+)
+_READ_ONLY: Fault = (
+    StoreReadOnlyError,
+    "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
+)
+_LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
+_FULL: Fault = (
+    StoreFullError,
+    "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
+)
+_CANNOT_OPEN: Fault = (
+    StoreError,
+    "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
+)
+
+_BY_SQLITE = {  # by code; extended codes are looked up first
+    **dict.fromkeys((sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE), _FULL),
+    **dict.fromkeys((sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL), _LOCKED),
+    **dict.fromkeys((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_FORMAT), _CORRUPT),
+    **dict.fromkeys((sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH), _READ_ONLY),
+    sqlite3.SQLITE_NOTADB: _NOT_OURS,
+    sqlite3.SQLITE_CANTOPEN: _CANNOT_OPEN,
+}
+_BY_ERRNO = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _READ_ONLY),
+}
 
 
 class File(NamedTuple):
@@ -56,12 +105,6 @@ class Database(sqlite3.Connection):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
 
-    def begin_work(self) -> None:
-        self.execute("begin immediate")
-
-    def commit_work(self) -> None:
-        self.execute("commit")
-
     def undo_work(self) -> None:
         if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
             self.execute("rollback")
@@ -72,7 +115,7 @@ class Database(sqlite3.Connection):
         self.execute(f"begin {mode}")
         try:
             yield
-            self.commit_work()
+            self.execute("commit")
         except BaseException:
             self.undo_work()
             raise
@@ -158,9 +201,9 @@ def open_to_write(path: Path, file: File) -> Database:
         except FileExistsError:
             pass
         except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
-            raise fault(READ_ONLY, path) from error
+            raise _fault(_READ_ONLY, path) from error
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
-        raise fault(READ_ONLY, path)
+        raise _fault(_READ_ONLY, path)
     _check(path, busy_timeout)
     for suffix in _BESIDE:  # of a store that was there, and what a killed process left
         one = Path(f"{path}{suffix}")
@@ -225,27 +268,50 @@ def _check(path: Path, busy_timeout: float) -> None:
     if size == 0:  # new, or created by another process a moment ago
         return
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
-        raise fault(NOT_OURS, path, "it is not an SQLite file")
-    foreign = fault(NOT_OURS, path, "it is an SQLite file of another program")
+        raise _fault(_NOT_OURS, path, "it is not an SQLite file")
+    foreign = _fault(_NOT_OURS, path, "it is an SQLite file of another program")
     # First what the file itself says, without what stands in a log beside it: reading that would leave a file there.
     with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
         if alone.pragma("application_id") != APPLICATION_ID:
             raise foreign
 
     def check(connection: Database) -> None:
-        known = fault(NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
+        known = _fault(_NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
         try:
             if connection.pragma("application_id") != APPLICATION_ID:
                 raise foreign
-            known = fault(CORRUPT, path)
+            known = _fault(_CORRUPT, path)
             if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
                 check_version(version, str(path), "use another file. The file")
             part = "1" if size <= _CHECKED_WHOLE else "sessions"
             if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
                 raise known
         except sqlite3.DatabaseError as error:
-            if is_damage(error):
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise known from error
             raise
 
     read(path, busy_timeout, check)
+
+
+def _fault(known: Fault, path: object, found: str = "") -> StoreError:
+    """Return one of the errors above for a file; `found` is said before it."""
+    kind, text = known
+    return kind(f"{path}: {found}{'; ' if found else ''}{text}")
+
+
+def translate(error: Exception, path: str) -> SummarizingContextError:
+    """Return the error to raise in place of `error`, which becomes its cause."""
+    if isinstance(error, SummarizingContextError):
+        return error
+    if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
+        return StoreError(f"{path}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
+    known: Fault = (StoreError, f"the store was given something that it cannot keep ({type(error).__name__})")
+    if isinstance(error, OSError):
+        known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
+    elif isinstance(error, sqlite3.Error):
+        code = getattr(error, "sqlite_errorcode", -1)
+        known = _BY_SQLITE.get(code) or _BY_SQLITE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
+    ours = _fault(known, path)
+    ours.__cause__ = error
+    return ours

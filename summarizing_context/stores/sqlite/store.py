@@ -1,7 +1,8 @@
-"""`SqliteStore`: many sessions in one SQLite file, or in memory."""
+"""`SqliteStore`: many sessions in one SQLite file, or in memory. A lock file for each says which process may write."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sqlite3
@@ -10,15 +11,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
+from weakref import WeakValueDictionary
+
+from filelock import FileLock, Timeout
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Engine, Result, Work
-from summarizing_context.stores.relational.memories import remove_of_session
+from summarizing_context.stores.relational.retrieval import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
-from summarizing_context.stores.sqlite.claims import Claims
-from summarizing_context.stores.sqlite.faults import translate
 from summarizing_context.stores.sqlite.file import (
     Database,
     File,
@@ -28,11 +30,14 @@ from summarizing_context.stores.sqlite.file import (
     identity,
     open_to_write,
     read,
+    translate,
 )
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
 _MERGED = 300  # pages of an index that it merges in one
+
+_held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary()  # by process and lock file
 
 
 class SqliteEngine(Engine):
@@ -75,7 +80,7 @@ class SqliteEngine(Engine):
         return translate(error, self.name)
 
 
-class SqliteStore(RelationalStore[SqliteEngine]):
+class SqliteStore(RelationalStore):
     """A `Store` on SQLite. `await open()` first; it shares a thread with the other stores of the file.
 
     `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. Without `waits_for_disk` a commit is
@@ -95,9 +100,9 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._claims = Claims(where)
+        self._locks: dict[str, FileLock | None] = {}  # of the sessions that this store may write to
         make_engine = partial(SqliteEngine, self._file, read_only=read_only)
-        name, shared, claimed = str(where or ":memory:"), where and self._file, self._claims.sessions
+        name, shared, claimed = str(where or ":memory:"), where and self._file, self._locks
         super().__init__(name, make_engine, place=shared, read_only=read_only, claimed=claimed)
 
     async def delete_session(self, session_id: str) -> bool:
@@ -106,36 +111,45 @@ class SqliteStore(RelationalStore[SqliteEngine]):
         A file of more than 16 MB stays as large as it is; the space is overwritten and used again. Where this is cut
         short, the session is gone, and `purge` removes the rest.
         """
-        delete = "delete a session"
-        left = await self.submit_alone(delete, lambda connection: self._take_off(connection, session_id))
-        if left is None:
-            return False
-        branches, summaries = left
-        for branch in branches:
-            while await self.submit(partial(_remove_newest, branch=branch)):
-                pass
-        for start in range(0, len(summaries), _SLICE):
-            await self.submit(partial(_remove_summaries, ids=summaries[start : start + _SLICE]))
-        for index in ("search", "memory_words"):  # words of what was removed are in none of the merged parts
-            pages = -_MERGED  # the first merges all parts of the index, the others go on with it
-            while await self.submit(partial(_merge, index=index, pages=pages)):
-                pages = _MERGED
-        await self.submit_alone(
-            delete, lambda connection: self._give_back_space(connection, anew=_size(connection) <= _WRITTEN_ANEW)
+        is_there = await self.submit_alone(
+            "delete a session", lambda connection: self._take_off(connection, session_id)
         )
-        return True
+        if is_there:
+            await self._remove_unneeded(everything=False)
+        return is_there
 
     async def purge(self) -> int:
-        return await self.submit_alone("purge", self._purge)
+        def forget(connection: Database) -> int:
+            with connection.transaction():
+                for name in ("forget_replaced_states", "remove_stale_uses", "remove_unnamed_vectors"):
+                    connection.run(name)
+            return _size(connection)
 
-    async def _give_up(self, engine: SqliteEngine) -> None:
+        before = await self.submit_alone("purge", forget)
+        return max(0, before - await self._remove_unneeded(everything=True))
+
+    async def _remove_unneeded(self, *, everything: bool) -> int:
+        """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the file's size."""
+        while await self.submit(partial(_remove_slice, everything=everything)):
+            pass
+        pages = -_MERGED  # the first merges all parts of the index, the others go on with it
+        while await self.submit(partial(_merge, pages=pages)):  # words of what was removed are in none of merged parts
+            pages = _MERGED
+
+        def give_back(connection: Database) -> int:
+            self._give_back_space(connection, anew=everything or _size(connection) <= _WRITTEN_ANEW)
+            return _size(connection)
+
+        return await self.submit_alone("purge", give_back)
+
+    async def _give_up(self, engine: Engine) -> None:
         try:
             await engine.submit(self._forget_writer, alone=True)
         except StoreError:  # as where the file was removed: the lock files count, not what is noted
             pass
         finally:
-            for session_id in list(self._claims.sessions):
-                self._claims.give_up(session_id)
+            for session_id in list(self._locks):
+                self._release(session_id)
 
     # What follows runs in the engine's thread.
 
@@ -146,7 +160,7 @@ class SqliteStore(RelationalStore[SqliteEngine]):
             return work(connection)
 
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        if session_id in self._claims.sessions:
+        if session_id in self._locks:
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
             if connection.run("session", session_id=session_id).fetchone() is None:
@@ -156,19 +170,70 @@ class SqliteStore(RelationalStore[SqliteEngine]):
     @contextmanager
     def _held(self, connection: Database, session_id: str) -> Iterator[None]:
         """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        was_ours = session_id in self._claims.sessions
-        if not was_ours and not self._claims.take(session_id):
-            raise SessionInUseError(session_id, _noted_writer(connection, session_id))
+        noted, was_ours = _noted_writer(connection, session_id), session_id in self._locks
+        if not was_ours:
+            if (lock := self._lock(session_id)) is not None:
+                if (os.getpid(), lock.lock_file) in _held_here:  # also where the lock file was removed
+                    raise SessionInUseError(session_id, noted)
+                try:  # another process may hold the lock for a moment to see whether it is held
+                    lock.acquire(timeout=0.25)
+                except Timeout:
+                    raise SessionInUseError(session_id, noted) from None
+                _held_here[os.getpid(), lock.lock_file] = lock
+            self._locks[session_id] = lock
         try:
             with connection.transaction():
-                pid = _noted_writer(connection, session_id)
-                if self._claims.is_held_without_its_file(session_id, pid):
-                    raise SessionInUseError(session_id, pid)
+                noted = _noted_writer(connection, session_id)
+                if self._is_held_without_its_file(session_id, noted):
+                    raise SessionInUseError(session_id, noted)
                 yield
         except BaseException:
             if not was_ours:
-                self._claims.give_up(session_id)
+                self._release(session_id)
             raise
+
+    def _release(self, session_id: str) -> None:
+        """End a claim and remove its lock file."""
+        lock = self._locks.pop(session_id, None)
+        if lock is not None:
+            _remove(lock)
+            _held_here.pop((os.getpid(), lock.lock_file), None)
+
+    def _has_writer(self, session_id: str, pid: int) -> bool:
+        """Return whether a living process, this one included, has the session; `pid` is the last that noted itself."""
+        lock = self._lock(session_id)
+        if session_id in self._locks or lock is None:
+            return session_id in self._locks
+        if Path(lock.lock_file).exists():
+            try:
+                lock.acquire(blocking=False)
+            except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
+                return True
+            _remove(lock)  # left behind by a process that was killed
+        return self._is_held_without_its_file(session_id, pid)
+
+    def _is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
+        """Return whether a process still holds the lock of a session though the lock file was removed.
+
+        Linux tells which files a process has open. Elsewhere this is False, and the next write of that process fails.
+        """
+        lock = self._lock(session_id)
+        if lock is None or pid is None:
+            return False
+        with suppress(OSError):  # no such process, or not one that may be looked at
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with suppress(OSError):  # closed meanwhile
+                    if os.readlink(f"/proc/{pid}/fd/{number}") == f"{lock.lock_file} (deleted)":
+                        return True
+        return False
+
+    def _lock(self, session_id: str) -> FileLock | None:
+        if self._file.path is None:
+            return None
+        digest = hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        # Any thread may end the claim, and two stores of one process must exclude each other as well.
+        name = f"{self._file.path}.{digest}.lock"
+        return FileLock(name, mode=0o600, thread_local=False, is_singleton=False, poll_interval=0.02)
 
     def _check_still_ours(self, connection: Database, session_id: str) -> None:
         """Raise where another process has claimed the session, as it may once its lock file was removed."""
@@ -181,53 +246,34 @@ class SqliteStore(RelationalStore[SqliteEngine]):
 
     def _forget_writer(self, connection: Database) -> None:
         """Note that the sessions of this store have no writer. A locked file is not waited for long."""
-        if self._claims.sessions:
+        if self._locks:
             connection.execute("pragma busy_timeout = 200")
             with suppress(sqlite3.Error), connection.transaction():
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claims.sessions]
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._locks]
                 connection.run_many("forget_writer", values)
             connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
 
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         return [
             info
-            if info.writer_pid is None or self._claims.is_open(info.session_id, info.writer_pid)
+            if info.writer_pid is None or self._has_writer(info.session_id, info.writer_pid)
             else changed(info, writer_pid=None)
             for info in super()._list_sessions(connection)
         ]
 
-    def _take_off(self, connection: Database, session_id: str) -> tuple[list[int], list[int]] | None:
-        """Remove a session from the list, with all that is small; return the branches and summaries that may be left
-        over, or None where there is no such session."""
+    def _take_off(self, connection: Database, session_id: str) -> bool:
+        """Remove a session from the list, with all that is small; return False where there is no such session."""
         known = {"session_id": session_id}
         if connection.run("session", **known).fetchone() is None:
-            return None
+            return False
         with self._held(connection, session_id):
-            summaries = [id for (id,) in connection.run("own_summaries", **known)]
             for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_uses"):
                 connection.run(name, **known)
             remove_of_session(connection, session_id)
             connection.run("forget_rules", **known, keep=0)
             connection.run("forget_activations", **known, keep=0)
-            branches = [branch for branch, _ in connection.run("needed", everything=False)]
-        self._claims.give_up(session_id)
-        return branches, summaries
-
-    def _purge(self, connection: Database) -> int:
-        before = _size(connection)
-        with connection.transaction():
-            for branch, stop in connection.run("needed", everything=True).fetchall():
-                _remove_entries(connection, branch, stop or 0)
-                if stop is None:
-                    connection.run("remove_branch", branch=branch)
-            connection.run("forget_replaced_states")
-            connection.run("remove_stale_uses")
-            _remove_summaries(connection, [id for (id,) in connection.run("unused_summaries")])
-            connection.run("remove_unnamed_vectors")
-            connection.run("tidy_index")
-            connection.run("tidy_memories")
-        self._give_back_space(connection, anew=True)
-        return max(0, before - _size(connection))
+        self._release(session_id)
+        return True
 
     def _give_back_space(self, connection: Database, *, anew: bool) -> None:
         """Write the file anew, which alone leaves no byte of what was removed, and empty the log beside it."""
@@ -254,43 +300,38 @@ def _noted_writer(connection: Database, session_id: str) -> int | None:
     return None if row is None else row[0]
 
 
-def _remove_entries(connection: Database, branch: int, stop: int) -> None:
-    """Remove the entries of a branch from a place on, with their words and vectors."""
-    for name in ("unindex_entries", "remove_row_vectors", "remove_entries"):
-        connection.run(name, branch=branch, stop=stop)
-
-
-def _remove_newest(connection: Database, branch: int) -> bool:
-    """Remove the newest entries of a branch that no session needs by now, or the branch where none is left and none is
-    needed; return whether there may be more.
+def _remove_slice(connection: Database, *, everything: bool) -> bool:
+    """Remove the newest entries of a branch that no session needs, with their words and vectors, or a branch, or some
+    summaries; return whether there may be more.
 
     What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
     """
-    needed = dict(connection.run("needed", everything=False).fetchall())
-    if branch not in needed:
-        return False
-    stop = needed[branch]
-    (end,) = connection.run("branch_end", branch=branch).fetchone()
-    start = max(stop or 0, end - _SLICE)
-    if start < end:
-        _remove_entries(connection, branch, start)
-    elif stop is None:
-        connection.run("remove_branch", branch=branch)
-    return bool(start < end)
+    found = connection.run("unneeded", everything=everything).fetchone()
+    if found is not None:
+        branch, needed, end = found
+        for name in ("unindex_entries", "remove_row_vectors", "remove_entries"):
+            connection.run(name, branch=branch, stop=max(needed or 0, end - _SLICE))
+        if not end:
+            connection.run("remove_branch", branch=branch)
+        return True
+    ids = json.dumps([id for (id,) in connection.run("unused_summaries", most=_SLICE)])
+    connection.run("unindex_summaries", ids=ids)
+    return connection.run("remove_summaries", ids=ids).rowcount > 0
 
 
-def _remove_summaries(connection: Database, ids: list[int]) -> None:
-    """Remove those of some summaries that no session uses by now."""
-    connection.run("unindex_summaries", ids=json.dumps(ids))
-    connection.run("remove_summaries", ids=json.dumps(ids))
-
-
-def _merge(connection: Database, index: str, pages: int) -> bool:
-    """Merge so many pages of an index; return whether more is to do."""
+def _merge(connection: Database, pages: int) -> bool:
+    """Merge so many pages of the index; return whether more is to do."""
     before = connection.total_changes
-    connection.run(f"merge_{index}", pages=pages)
+    connection.run("merge_search", pages=pages)
     return connection.total_changes - before > 1
 
 
 def _size(connection: Database) -> int:
     return connection.pragma("page_count") * connection.pragma("page_size")
+
+
+def _remove(lock: FileLock) -> None:
+    # Removed while still held: a process that locked the removed file sees that it has no name and tries again.
+    with suppress(OSError):
+        Path(lock.lock_file).unlink()
+    lock.release(force=True)

@@ -69,20 +69,6 @@ select 1 from store.checkpoints where id = :id for key share;
 -- guard_memories: nobody else keeps memories of this scope until the transaction ends
 select pg_advisory_xact_lock(hashtextextended(coalesce('project ' || cast(:project as text), 'session ' || :session_id), 7));
 
--- index_memory: its words
-update store.memories set words = to_tsvector('store.plain', :content) where id = :id;
-
--- unindex_memory: its words go with it
-select 1;
-
--- match_memories: those in scope, or in the store, that hold any of the words, by relevance
-select id, content, metadata, created_at, updated_at
-from store.memories, websearch_to_tsquery('store.plain', :match) as query
-where words @@ query
-and (cast(:everything as boolean) or (project is not distinct from cast(:project as text)
-    and (project is not null or session_id = :session_id)))
-order by ts_rank('{1,1,1,1}', words, query, 1) desc, id limit :most;
-
 -- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of its holder has ended
 insert into store.claims (range_hash, recipe_hash, writer, until)
 values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))

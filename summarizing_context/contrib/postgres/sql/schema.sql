@@ -140,11 +140,9 @@ create table store.memories (
     content text not null,
     metadata text not null, -- JSON
     created_at text not null,
-    updated_at text not null,
-    words tsvector not null default ''
+    updated_at text not null
 );
 create index memories_by_project on store.memories (project, session_id);
-create index memories_by_word on store.memories using gin (words);
 
 create table store.memory_marks (
     mark text not null,

@@ -122,11 +122,6 @@ order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 -- newest_checkpoints: the ids of a few, the newest first
 select id from store.checkpoints where session_id = :session_id order by id desc limit 5;
 
--- same_checkpoint: the newest that equals this state of a session
-select id, name, stop, created_at from store.checkpoints
-where session_id = :session_id and branch = :branch and stop = :stop and views = :views and pins = :pins
-order by id desc limit 1;
-
 -- copy_uses: what a session uses, for its fork too
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
@@ -204,7 +199,7 @@ delete from store.memory_marks where session_id = :session_id and project is nul
 update store.memory_marks set session_id = null where session_id = :session_id;
 
 -- own_memories: of a session without a project
-select id, content from store.memories where session_id = :session_id and project is null;
+select id from store.memories where session_id = :session_id and project is null;
 
 -- disown_memories: the session that stored them is about to go
 update store.memories set session_id = null where session_id = :session_id;

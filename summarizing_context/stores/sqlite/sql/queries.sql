@@ -21,8 +21,8 @@ select
     budget, null, failed, last_error, last_error_at
 from sessions order by updated_at desc, session_id;
 
--- needed: branches, all or of deleted sessions, each with how much of it the heads need (null: nothing); of what only
--- other branches need, `everything` leaves nothing
+-- unneeded: a branch, of all or of deleted sessions, on which something lies that no head needs: how much of it they need
+-- (null: not even the branch), and where its entries end; of what only other branches need, `everything` leaves nothing
 with recursive needed (branch, stop) as (
     select branch, stop from sessions
     union
@@ -32,9 +32,11 @@ with recursive needed (branch, stop) as (
     union
     select branches.parent, min(branches.parent_stop, needed.stop)
     from needed join branches on branches.id = needed.branch where branches.parent is not null
+), held (branch, stop, ending) as (
+    select id, max(needed.stop), (select coalesce(max(position) + 1, 0) from entries where entries.branch = id)
+    from branches left join needed on needed.branch = id where :everything or session_id is null group by id
 )
-select branches.id, max(needed.stop) from branches left join needed on needed.branch = branches.id
-where :everything or branches.session_id is null group by branches.id;
+select branch, stop, ending from held where stop is null or stop < ending limit 1;
 
 -- remove_entries: of a branch, from a position on
 delete from entries where branch = :branch and position >= :stop;
@@ -42,52 +44,20 @@ delete from entries where branch = :branch and position >= :stop;
 -- remove_branch: a branch that nothing needs
 delete from branches where id = :branch;
 
--- branch_end: one past the last entry of a branch
-select coalesce(max(position) + 1, 0) from entries where branch = :branch;
-
--- own_summaries: those that this session uses and no other
-select summaries.id from summary_uses as own join summaries using (range_hash, recipe_hash)
-where own.session_id = :session_id and not exists (
-    select 1 from summary_uses as uses where uses.session_id <> :session_id
-    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
-
--- unused_summaries: those that no session uses
+-- unused_summaries: some of those that no session uses
 select id from summaries where not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
+) limit :most;
 
--- remove_summaries: those of the ids, a JSON list, that no session uses
-delete from summaries where id in (select value from json_each(:ids)) and not exists (
-    select 1 from summary_uses as uses
-    where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
+-- remove_summaries: those of the ids, a JSON list
+delete from summaries where id in (select value from json_each(:ids));
 
 -- hold_checkpoint: whether it is there; in SQLite nobody removes it until the transaction ends
 select 1 from checkpoints where id = :id;
 
 -- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
 select 1;
-
--- index_memory: its words
-insert into memory_words (rowid, content) values (:id, spaced(:content));
-
--- unindex_memory: its words, as they were indexed
-insert into memory_words (memory_words, rowid, content) values ('delete', :id, spaced(:content));
-
--- merge_memory_words: so many pages of their index; fewer than none: of all its parts
-insert into memory_words (memory_words, rank) values ('merge', :pages);
-
--- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
-insert into memory_words (memory_words) values ('optimize');
-
--- match_memories: those in scope, or in the store, that hold any of the words, by relevance
-select id, memories.content, metadata, created_at, updated_at from memory_words
-join memories on memories.id = memory_words.rowid
-where memory_words match :match
-and (:everything or (project is :project and (project is not null or session_id = :session_id)))
-order by bm25(memory_words) limit :most;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
 delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';

@@ -119,9 +119,6 @@ create table memories (
     updated_at text not null
 );
 create index memories_by_project on memories (project, session_id);
-create virtual table memory_words using fts5(
-    content, content='memories', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
-);
 
 -- What of the logs was read for memories, so that nothing is read twice and what was forgotten stays so.
 -- In scope as memories are: by project, or, where there is none, by session.

@@ -9,26 +9,13 @@ insert into search (search, rowid, text)
 select 'delete', (branch << 32) + position, indexed(message) from entries
 where branch = :branch and position >= :stop;
 
--- unindex_summaries: those of the ids, a JSON list, that no session uses; before they are removed
+-- unindex_summaries: those of the ids, a JSON list, before they are removed
 insert into search (search, rowid, text)
-select 'delete', -id, spaced(text) from summaries
-where id in (select value from json_each(:ids)) and not exists (
-    select 1 from summary_uses as uses
-    where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-);
+select 'delete', -id, spaced(text) from summaries where id in (select value from json_each(:ids));
 
 -- merge_search: so many pages of it; fewer than none: of all its parts
 insert into search (search, rank) values ('merge', :pages);
 
--- tidy_index: merge its parts, so that words of what was removed are in none of them
-insert into search (search) values ('optimize');
-
--- count_matches: how many rows match, counted up to `most`
-select count(*) from (select 1 from search where search match :match limit :most);
-
--- best_matches: rows of one run that match, by relevance; of equals the newest message, then the newest summary
-select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
+-- best_matches: rows that match, by relevance; of equals the newest message, then the newest summary
+select rowid, -bm25(search) from search where search match :match
 order by bm25(search), rowid > 0 desc, abs(rowid) desc;
-
--- newest_matches: rows of one run that match, the newest first
-select rowid from search where search match :match and rowid between :first and :last order by rowid desc;
