@@ -28,7 +28,7 @@ from summarizing_context.messages.truncation import cut_results
 from summarizing_context.retrieval.definitions import bare_subject, definitions, normal_subject
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
-from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache

@@ -114,7 +114,7 @@ _NAMED = re.compile(r"(?:[\w,] |[\"'“‘(`])\0(?: [a-z0-9]|[.,;:!?)\"'”’`]
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
-    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is|this is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n:]{{0,100}}:[ \t*]*"
+    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is|this is)\b[^\n]{{0,99}}\bsummar(?:y|i[sz]e)\b[^\n:]{{0,99}}:[ \t]*"
     r"|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
     re.IGNORECASE,
 )
@@ -183,8 +183,8 @@ def _trimmed(text: str) -> str:
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
 _ERROR = re.compile(
     r"(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)*[\w.]*(?:error|exception)(?: code)?"
-    r"\s*(?:[:(\d]|$)|an (?:\w+ )?error (?:has )?occurred|(?:http )?[45]\d\d[\s:-]+[a-z]|you(?:'ve| have)? exceeded your"
-    r"|upstream connect error|(?:the )?(?:server|model|engine|service) is (?:\w+ )?(?:overloaded|unavailable|busy)"
+    r"\s*(?:[:(\d]|$)|an (?:\w+ )?error (?:has )?occurred|(?:http )?[45]\d\d[\s:-]+[a-z]"
+    r"|you(?:'ve| have)? exceeded your|(?:the )?(?:server|model|service) is (?:\w+ )?(?:overloaded|unavailable|busy)"
     r"|(?:(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
     r"|unauthorized|service unavailable|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
     r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
@@ -193,8 +193,7 @@ _ERROR = re.compile(
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
-    rf"(?:i(?:'m| am) (?:\w+ )?sorry|sorry|i apologi[sz]e|unfortunately)\b[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})"
-    rf"|i ?{_CANNOT} "
+    rf"(?:i(?:'m| am) (?:\w+ )?sorry|sorry|i apologi[sz]e|unfortunately)\b[^.]{{0,40}}\bi ?{_CANNOT}\b|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
     rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
