@@ -10,7 +10,6 @@ import inspect
 import logging
 import math
 import os
-import time
 import uuid
 from array import array
 from collections import deque
@@ -183,7 +182,6 @@ class OpenAIEmbedder:
         api_key: str | None = None,
         shares_key: bool = False,
         timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
         if model is None or not model.strip():
             raise SettingsError(
@@ -203,7 +201,7 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=most)
+        self._connection = Connection(lambda: connect(address, key, timeout), max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""

@@ -10,13 +10,7 @@ from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.sdk import (
-    Fault,
-    SdkSummarizer,
-    client_of,
-    made_reply,
-    token_count,
-)
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, client_of, made_reply, token_count
 from summarizing_context.summarizers.verification.replies import Refusal
 
 
@@ -54,12 +48,10 @@ class AnthropicSummarizer(SdkSummarizer):
             raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
         if reason == "refusal":
             raise SummarizerRefused(Refusal.DECLINED)
-        blocks = [block for block in content if isinstance(block, Mapping)]
-        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in blocks):
+        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in content):
             raise SummarizerRefused(Refusal.NOT_TEXT)
-        texts = (block.get("text") for block in blocks if block.get("type") == "text")
         return made_reply(
-            "".join(text for text in texts if isinstance(text, str)),
+            "".join(block["text"] for block in content if block.get("type") == "text"),
             token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             token_count(usage, "output_tokens"),
             cached_tokens=usage.get("cache_read_input_tokens") if isinstance(usage, Mapping) else None,

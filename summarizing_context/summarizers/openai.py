@@ -66,14 +66,11 @@ class OpenAIChatSummarizer(SdkSummarizer):
             if isinstance(code, int) and 300 <= code < 600:
                 raise status_failure(code)
             raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
-        if not choices or choices[0] is None:
+        if not choices:
             raise SummarizerRefused(Refusal.EMPTY)
-        message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
-        if not isinstance(message, Mapping):
-            raise SummarizerError(Fault.SHAPE)
-        reason, content = choices[0].get("finish_reason"), message.get("content")
+        message, reason = choices[0]["message"], choices[0].get("finish_reason")
+        content = message.get("content")
         parts = content if isinstance(content, list) else [{"text": content or ""}]
-        parts = [part for part in parts if isinstance(part, Mapping)]
         declines = any(part.get("type") == "refusal" for part in parts)
         if reason == "content_filter" or message.get("refusal") or declines:
             raise SummarizerRefused(Refusal.DECLINED)
@@ -81,7 +78,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
             raise SummarizerRefused(Refusal.NOT_TEXT)
         details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
         return made_reply(
-            "".join(text for part in parts if isinstance(text := part.get("text"), str)),
+            "".join(part.get("text") or "" for part in parts),
             token_count(usage, "prompt_tokens"),
             token_count(usage, "completion_tokens"),
             cached_tokens=details.get("cached_tokens") if isinstance(details, Mapping) else None,

@@ -10,12 +10,9 @@ import hashlib
 import json
 import math
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, TypeGuard
@@ -33,8 +30,6 @@ from summarizing_context.errors import (
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
-
-MOST_BYTES = 2_000_000  # of a reply
 
 
 class Fault(StrEnum):
@@ -96,7 +91,6 @@ class SdkSummarizer(ABC):
         base_url: str | None = None,
         api_key: str | None = None,
         timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,
     ) -> None:
         needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
@@ -115,7 +109,7 @@ class SdkSummarizer(ABC):
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
+        self.connection = Connection(partial(self.connect, address, variable, key, timeout))
 
     @abstractmethod
     def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
@@ -127,7 +121,8 @@ class SdkSummarizer(ABC):
 
     @abstractmethod
     def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
-        """Return the summary in a reply that was limited to `limit` tokens."""
+        """Return the summary in a reply that was limited to `limit` tokens. What is not of the protocol's shape may
+        raise `AttributeError`, `KeyError` or `TypeError`."""
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
@@ -137,7 +132,11 @@ class SdkSummarizer(ABC):
         """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
         does."""
         limit = most_tokens(max_tokens)
-        return self.read(await self.ask(system, user, limit), limit)
+        reply = await self.ask(system, user, limit)
+        try:
+            return self.read(reply, limit)
+        except (AttributeError, KeyError, TypeError):
+            raise SummarizerError(Fault.SHAPE) from None
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
@@ -147,9 +146,8 @@ class SdkSummarizer(ABC):
 class Connection:
     """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
-    def __init__(self, connect: Callable[[], Any], *, now: Callable[[], float], max_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = 2_000_000) -> None:
         self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
-        self._now = now  # seconds since 1970, for dates in Retry-After
         self._max_bytes = max_bytes
         self._connecting = anyio.Lock()
         self._client: Any = None
@@ -186,7 +184,7 @@ class Connection:
             status = getattr(error, "status_code", None)
             if isinstance(status, int):
                 headers = getattr(getattr(error, "response", None), "headers", {})
-                failure = status_failure(status, seconds_to_wait(headers, self._now()))
+                failure = status_failure(status, seconds_to_wait(headers))
             elif kinds & {"APITimeoutError", "TimeoutException"}:
                 failure = SummarizerTimeout(Fault.TIMEOUT)
             else:
@@ -291,14 +289,10 @@ def status_failure(status: int, retry_after: float | None = None) -> SummarizerE
     return failure
 
 
-def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """Return what a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None
-    where it says nothing sound."""
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for; None where it is no sound number."""
     for name, unit in (("retry-after-ms", 1_000), ("retry-after", 1)):
         with suppress(ValueError):
             if 0 <= (found := float(headers.get(name, ""))) < math.inf:
                 return found / unit
-    with suppress(ValueError, TypeError, OverflowError, IndexError):
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-        return max((date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now, 0.0)
     return None

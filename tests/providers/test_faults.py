@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import traceback
 from collections.abc import Iterator, Mapping
-from email.utils import formatdate
 from typing import Any
 
 import httpcore2
@@ -28,14 +27,13 @@ from .mocking import mocked
 from .protocols import ANTHROPIC, GOOD, KEY, LEFT_OUT, OPENAI, PROTOCOLS, Protocol, answer, completion
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-NOW = 1_800_000_000.0  # seconds since 1970
 SPOKEN = f"no: {SECRET}, {KEY}"  # what a provider may say in an error
 TEXT = {"type": "text", "text": GOOD}
 
 
 async def got(protocol: Protocol, **response: Any) -> SummaryReply:
     """What a summarizer makes of one response."""
-    summarizer = protocol.made(now=lambda: NOW)
+    summarizer = protocol.made()
     effect = response.pop("raising", None) or httpx.Response(response.pop("status_code", 200), **response)
     try:
         with mocked() as router:
@@ -100,15 +98,11 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "0.25"}, 0.25),
-        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
-        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-3"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
-        ({"retry-after": "Wed, 99 Foo 2026 10:00:00 GMT"}, None),
-        ({"retry-after": "Wed, 21 Oct 99999 07:28:00 GMT"}, None),
         ({"retry-after": "1e999"}, None),
     ],
     ids=lambda value: "-".join(value.values())[:12] if isinstance(value, dict) else str(value),
@@ -181,7 +175,7 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "tool call", OPENAI, completion(None, reason="tool_calls", tool_calls=[tool]), refused, Refusal.NOT_TEXT
     yield "tool call after text", OPENAI, completion(GOOD, tool_calls=[tool]), refused, Refusal.NOT_TEXT
     yield "function call", OPENAI, completion(None, function_call={"name": "run"}), refused, Refusal.NOT_TEXT
-    yield "parts without text", OPENAI, completion([{"type": "audio"}, 7]), refused, Refusal.EMPTY
+    yield "parts without text", OPENAI, completion([{"type": "audio"}]), refused, Refusal.EMPTY
     yield "error as success", OPENAI, {"error": {"code": 503, "message": SPOKEN}}, SummarizerError, Fault.OVERLOADED
     yield "limit as success", OPENAI, {"error": {"code": 429}}, SummarizerRateLimited, Fault.RATE_LIMITED
     yield "nameless error", OPENAI, {"error": SPOKEN}, SummarizerError, Fault.SERVER
@@ -191,7 +185,7 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "content blank", ANTHROPIC, answer(" \n"), refused, Refusal.EMPTY
     yield "content missing", ANTHROPIC, {"type": "message"}, SummarizerError, Fault.SHAPE
     yield "content text", ANTHROPIC, answer() | {"content": GOOD}, SummarizerError, Fault.SHAPE
-    yield "odd blocks", ANTHROPIC, answer(["x", None, {"type": "text", "text": None}]), refused, Refusal.EMPTY
+    yield "odd blocks", ANTHROPIC, answer(["x", None]), SummarizerError, Fault.SHAPE
     yield "thinking alone", ANTHROPIC, answer([{"type": "thinking", "thinking": SPOKEN}]), refused, Refusal.EMPTY
     yield "refusal", ANTHROPIC, answer(reason="refusal"), refused, declined
     yield "tool call", ANTHROPIC, answer([use], reason="tool_use"), refused, Refusal.NOT_TEXT
