@@ -12,7 +12,17 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from summarizing_context.extraction.tool_calls import error_lines
-from summarizing_context.messages.text import LINES_TABLE, LONGEST, Words, bare, cleaned, shown, split_lines
+from summarizing_context.messages.text import (
+    LINES_TABLE,
+    LONGEST,
+    LOWER_TABLE,
+    Words,
+    bare,
+    cleaned,
+    shown,
+    split_lines,
+    words_of,
+)
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.sections import Line
 
@@ -194,3 +204,65 @@ def key_lines(text: str, max_tokens: int) -> list[str]:
             taken.add(line)
             joined, left = longer, max_tokens - estimate_text(longer)
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]
+
+
+def lines_about(content: str, topic: str, max_tokens: int, *, for_model: bool = False) -> str:
+    """Return the lines of a content that concern a topic, in their order, at most `max_tokens`; empty where none does.
+
+    They are bullets; for a model they stand under their labels, with words of the user among them, and none can be
+    taken for a label itself.
+    """
+    labels: list[str] = []  # who speaks in each line, a long one in pieces
+    texts: list[str] = []
+    label = "record"
+    for raw in content.split("\n"):
+        if raw.startswith("### "):
+            label = raw[4:]
+            continue
+        pieces = split_lines(cleaned(raw))
+        labels += [label] * len(pieces)
+        texts += pieces
+    words = [b" %b " % text.lower().encode("utf-8", "surrogatepass").translate(LOWER_TABLE) for text in texts]
+
+    # The terms are the stems of the topic's words, without stop words; scripts that part no words give pairs of signs.
+    said = list(dict.fromkeys(words_of(topic.lower())))
+    terms: dict[str, None] = {}
+    for word in ([word for word in said if word not in STOP_WORDS] or said)[:32]:
+        text = word.decode("utf-8", "surrogatepass")
+        if any(char >= "\u2e80" for char in text):
+            terms |= dict.fromkeys(text[at : at + 2] for at in range(max(1, len(text) - 1)))
+        else:
+            terms[f" {text[: max(5, len(text) - 3)]}" if len(text) >= 5 else f" {text} "] = None
+
+    # A line scores by how rare its terms are, and a part of what its neighbours score.
+    own = [0] * len(texts)
+    for term in terms:
+        hits = [at for at, line in enumerate(words) if term.encode("utf-8", "surrogatepass") in line]
+        for at in hits:
+            own[at] += 12 * ((len(texts) // len(hits)) ** 4).bit_length()  # about four times the binary logarithm
+    own = [score * 3 // 2 if label == "user" else score for score, label in zip(own, labels, strict=True)]
+    scores = [score or int(for_model and label == "user") for score, label in zip(own, labels, strict=True)]
+    for at, score in enumerate(own):
+        for near, part in ((at - 2, 6), (at - 1, 3), (at + 1, 3), (at + 2, 6)) if score else ():
+            if 0 <= near < len(own) and labels[near] == labels[at]:
+                scores[near] = max(scores[near], score // part)
+
+    # The best are taken as far as they fit, the newer first among equals.
+    if for_model:
+        texts = [f"\\{text}" if text.startswith("### ") else text for text in texts]
+    else:
+        texts = [f"- {label}: {shown(text)}" for label, text in zip(labels, texts, strict=True)]
+    chosen: dict[str, int] = {}
+    for at in sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: (-scores[at], -at)):
+        cost = estimate_text(texts[at]) + 1
+        if cost <= max_tokens and texts[at] not in chosen:
+            chosen[texts[at]] = at
+            max_tokens -= cost
+    kept: list[str] = []
+    label = ""
+    for at in sorted(chosen.values()):
+        if for_model and labels[at] != label:
+            label = labels[at]
+            kept.append(f"### {label}")
+        kept.append(texts[at])
+    return "\n".join(kept)
