@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
-from itertools import pairwise
 
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.messages.tokens import estimate_text
@@ -78,10 +77,8 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
     tokens = most + 1 if is_huge else estimate_text(text)
     given = (text, job.content, job.instructions, job.prompt)
     flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
-    copied, there = (  # lines that are neighbours: those of quotes are not in both, those of copies are
-        list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
-    )
-    shared = sum(map(set(there).__contains__, copied))
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    copied = sum(map(set(map(str.strip, job.content.split("\n"))).__contains__, lines))
     checks = {
         Refusal.EMPTY: not any(map(str.isalnum, text)),
         Refusal.ERROR_TEXT: _is_error_text(text),
@@ -89,7 +86,7 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
         Refusal.ECHO: flat in (content, prompt)
         or (len(content) >= 200 and content in flat)
         or (len(flat) >= 40 and flat[:200] in instructions)
-        or (job.max_tokens < tokens and not is_huge and (flat in content or shared > 0.8 * len(copied))),
+        or (job.max_tokens < tokens and not is_huge and (flat in content or copied > 0.8 * len(lines))),
         Refusal.OVER_CAP: tokens > most,
         Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2,
     }
@@ -130,13 +127,8 @@ def clean_reply(text: str) -> str:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
         bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
-        first, _, rest = bare.partition("\n")
-        inside, _, last = rest.rpartition("\n")
-        fence = re.match(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\Z", first)
-        if fence and last.rstrip() == fence[1]:  # around the whole text, unless it is closed before the end
-            fences = (re.match(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)\s*+\Z", line) for line in inside.split("\n"))
-            second = next((found for found in fences if found and found[1].startswith(fence[1])), None)
-            bare = inside if second is None or second[2] else bare
+        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\n(.*)\n\1\s*", bare, re.DOTALL):
+            bare = fence[2]
         if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
             bare = bare[preamble.end() :].strip()
         if bare == text:
