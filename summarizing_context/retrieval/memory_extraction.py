@@ -221,9 +221,8 @@ class MemoryExtractor:
             text = await self._read_by_model(piece, self._caller)
             if text is None or self._is_new:
                 return  # the log was replaced meanwhile
-            found = decode_items(text)
-            dropped = found.dropped
-            within = (item for item in found.kept if item.message <= piece.stop - piece.start)
+            found, dropped = decode_items(text)
+            within = (item for item in found if item.message <= piece.stop - piece.start)
             items = [item._replace(message=piece.start + item.message - 1) for item in within]
 
         before, until = self._before

@@ -560,7 +560,7 @@ def _checked(run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply,
     if run.job.kind == "memory":
         if (items := read_items(checked.text, run.job.content)) is None:
             raise SummarizerRefused(Refusal.NO_ITEMS)
-        return replace(checked, text=items.encode()), 0
+        return replace(checked, text=items), 0
     verified = verify(checked.text, run.job)
     run.unsupported = verified.unsupported
     kept = replace(checked, text=verified.text), verified.dropped_lines

@@ -204,20 +204,10 @@ class Connection:
 def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
     """Return a client of an SDK, without retries and redirects.
 
-    It asks for replies that are not compressed: they could be small on the way and huge in memory. It leaves the body
-    of an error unread, which the SDKs would read whole.
+    It asks for replies that are not compressed: they could be small on the way and huge in memory.
     """
-
-    async def drop_error_body(response: Any) -> None:
-        if not 200 <= response.status_code < 300:
-            await response.aclose()
-
-    http = sdk.DefaultAsyncHttpxClient(
-        timeout=timeout,
-        follow_redirects=False,
-        headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [drop_error_body]},
-    )
+    headers = {"Accept-Encoding": "identity"}
+    http = sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, headers=headers)
     return kind(max_retries=0, timeout=timeout, http_client=http, **options)
 
 
