@@ -23,12 +23,10 @@ class AnthropicSummarizer(SdkSummarizer):
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     key_hint = "or ANTHROPIC_AUTH_TOKEN"
 
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
         import anthropic
 
-        api_key, token = (key if variable == each else None for each in self.key_variables)
-        kind = anthropic.AsyncAnthropic
-        client = client_of(anthropic, kind, timeout=timeout, base_url=address, api_key=api_key, auth_token=token)
+        client = client_of(anthropic, anthropic.AsyncAnthropic, timeout=timeout, base_url=address, api_key=key)
         _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
         return client
 

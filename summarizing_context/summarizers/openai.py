@@ -36,7 +36,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
         return connect(address, key, timeout)
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
@@ -88,7 +88,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         )
 
 
-def connect(address: str, key: str, timeout: float) -> Any:
+def connect(address: str, key: str | None, timeout: float) -> Any:
     """Return a client of the SDK."""
     import openai
 

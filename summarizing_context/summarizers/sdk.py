@@ -31,6 +31,8 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 
+MOST_BYTES = 2_000_000  # of a reply
+
 
 class Fault(StrEnum):
     """What can go wrong between us and a provider. Constants, so that no text of a message or reply gets in."""
@@ -44,7 +46,6 @@ class Fault(StrEnum):
     OVERLOADED = "the provider is overloaded"
     SERVER = "the provider failed"
     REQUEST = "the provider refuses the request"
-    PACKED = "the reply is compressed, though that was not asked for"
     NOT_JSON = "the reply is not a JSON object"
     SHAPE = "the reply is not what the provider's protocol says"
     CALL = "the call failed before it reached the provider"
@@ -95,25 +96,20 @@ class SdkSummarizer(ABC):
         needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
-        usual = self.key_variables[0]
-        keys = {name: os.environ.get(name) for name in self.key_variables}
-        keys[usual] = api_key or keys[usual]
-        variable = next(filter(keys.get, keys), usual)
-        if not (key := keys[variable]):
-            raise SettingsError(
-                f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
-            )
+        if not (api_key or any(map(os.environ.get, self.key_variables))):
+            named = f"the environment variable {self.key_variables[0]} ({self.key_hint})"
+            raise SettingsError(f"{needs} key and there is none; set api_key or {named}")
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(partial(self.connect, address, variable, key, timeout))
+        self.connection = Connection(partial(self.connect, address, api_key or None, timeout))
 
     @abstractmethod
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
-        """Make the SDK's client, without retries and redirects; `variable` is the one that would hold such a key."""
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
+        """Make the SDK's client, without retries and redirects; without a key it reads the environment."""
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
@@ -146,7 +142,7 @@ class SdkSummarizer(ABC):
 class Connection:
     """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
-    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = 2_000_000) -> None:
+    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = MOST_BYTES) -> None:
         self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
         self._max_bytes = max_bytes
         self._connecting = anyio.Lock()
@@ -165,10 +161,6 @@ class Connection:
                 raise SummarizerError(Fault.CLOSED)
             body = bytearray()
             async with send(self._client) as response:
-                if response.headers.get("content-encoding", "identity").lower() != "identity":
-                    raise SummarizerError(Fault.PACKED)
-                if "json" not in response.headers.get("content-type", "json").lower():
-                    raise SummarizerError(Fault.NOT_JSON)
                 async for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > self._max_bytes:
@@ -202,12 +194,19 @@ class Connection:
 
 
 def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
-    """Return a client of an SDK, without retries and redirects.
+    """Return a client of an SDK, without retries and redirects. It asks for replies that are not compressed, and leaves
+    the body of an error unread, which the SDKs would read whole."""
 
-    It asks for replies that are not compressed: they could be small on the way and huge in memory.
-    """
-    headers = {"Accept-Encoding": "identity"}
-    http = sdk.DefaultAsyncHttpxClient(timeout=timeout, follow_redirects=False, headers=headers)
+    async def drop_error_body(response: Any) -> None:
+        if not 200 <= response.status_code < 300:
+            await response.aclose()
+
+    http = sdk.DefaultAsyncHttpxClient(
+        timeout=timeout,
+        follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [drop_error_body]},
+    )
     return kind(max_retries=0, timeout=timeout, http_client=http, **options)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -147,13 +146,6 @@ BODIES = [
 async def test_what_is_no_json_object_is_a_failure(protocol: Protocol, response: dict[str, Any]):
     error = await failure(protocol, **response)
     assert error.args == (Fault.NOT_JSON,)
-
-
-async def test_a_packed_reply_is_not_unpacked(protocol: Protocol):
-    packed = gzip.compress(b" " * 50_000_000)
-    headers = {"content-encoding": "gzip", "content-type": "application/json"}
-    error = await failure(protocol, stream=httpx.ByteStream(packed), headers=headers)
-    assert error.args == (Fault.PACKED,)
 
 
 def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
