@@ -1,6 +1,6 @@
 """Summaries by a model behind the OpenAI chat protocol: OpenAI itself, or any compatible server.
 
-The SDK is imported at the first call. Retries, limits and the check of what a summary says are `caller`'s.
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `resilience`'s.
 """
 
 from __future__ import annotations
