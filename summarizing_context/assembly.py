@@ -29,11 +29,11 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.extractive.statements import decisions
+from summarizing_context.summarizers.extractive.lines import decisions
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
-from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.worker.jobs import Recipe, make_recipe

@@ -32,8 +32,8 @@ from summarizing_context.sessions.session import BudgetReport, Session, Statisti
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
+from summarizing_context.summarizers.host import NO_PROVIDER, read_provider
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt

@@ -70,8 +70,7 @@ def check(own: OwnSettings, base_url: BaseUrl = None) -> Result:
 async def _ask(settings: Settings) -> dict[str, Any]:
     """Ask the model once, and return what came of it."""
     from summarizing_context.summarizers.providers import make_model
-    from summarizing_context.summarizers.resilience.caller import call_within
-    from summarizing_context.summarizers.resilience.retries import status_code
+    from summarizing_context.summarizers.resilience import call_within, status_code
 
     told: dict[str, Any] = {"model": settings.model}
     try:

@@ -47,8 +47,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model
-from summarizing_context.summarizers.resilience.caller import call_within, declared
-from summarizing_context.summarizers.resilience.retries import describe_failure, retry_after_of
+from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
 from summarizing_context.summarizers.verification.replies import readable
 

@@ -2,19 +2,15 @@
 
 Traits are read from a message alone; of long texts only both ends are looked at. The score is
 1 - (1 - w1)(1 - w2)..., over the weights of what applies. So with the default threshold of 0.6 a constraint stays, an
-error that a change answered or brought stays, a decision or a change stays while it is new or if it is used again, and
-what has no trait never does.
+error that a change answered or brought stays, a decision or a change stays while it is new, and what has no trait never
+does.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
-from zlib import crc32
-
-import msgspec
 
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, first_error_line, verb_of
 from summarizing_context.messages.reading import Reading
@@ -22,46 +18,26 @@ from summarizing_context.messages.reading import Reading
 _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
 # A mark of the host's, a human's standing rule or preference, a choice, a call that changes something, a failed result.
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
-# For each later group whose calls name a file that its calls name, and for how many; for the newest, 0 for the oldest.
-_REUSE, _MOST_USES, _RECENCY = 0.15, 3, 0.2
+_RECENCY = 0.2  # for the newest group, 0 for the oldest
 
 _CHOICE = re.compile(
     r"\b(?:chose|chosen|choosing|decided (?:to|on|that|against)|going with|(?:let['’]?s|i['’]?ll) go with|"
     r"opt(?:ed|ing)? for|settled on|agreed (?:to|on|that)|decision (?:is|was)|switch(?:ed|ing) to)\b"
 )
-
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
-_FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
 
-class Traits(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The traits of a message, and the names of the files in its calls, as numbers."""
-
-    flags: int = 0
-    names: tuple[int, ...] = ()
-
-
-NO_TRAITS = Traits()
-
-
-def read_traits(reading: Reading) -> Traits:
-    """Return what is noteworthy in a message."""
-    flags, names = 0, dict[int, None]()
+def read_traits(reading: Reading) -> int:
+    """Return what is noteworthy in a message, as flags."""
+    flags = 0
     for part in reading.parts:
         if part.kind == "result":
             flags |= _ERROR * (part.failed or any(first_error_line(_ends(text), False) for text in part.texts))
         elif part.kind == "call":
-            arguments = _ends("".join(part.texts))
-            flags |= _WRITE * _changes(part.name, arguments)
-            for word in re.findall(r"[\w./~-]+", arguments):  # a quick look for what may name a file
-                if "/" in word or "." in word:
-                    files = _FILE.findall(word)
-                    names.update((crc32(name.encode("utf-8", "replace")), None) for name in files)
+            flags |= _WRITE * _changes(part.name, _ends("".join(part.texts)))
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
     said = written if reading.role == "assistant" else reading.typed
-    if any(_CHOICE.search(" ".join(_ends(text).lower().split())) for text in said):
-        flags |= _DECISION
-    return Traits(flags, tuple(names)[:8]) if flags or names else NO_TRAITS
+    return flags | _DECISION * any(_CHOICE.search(" ".join(_ends(text).lower().split())) for text in said)
 
 
 def _changes(tool: str, arguments: str) -> bool:
@@ -86,39 +62,30 @@ class Ranked(NamedTuple):
     start: int
 
 
-def rank_groups(groups: Iterable[tuple[int, Traits]], stop: int, threshold: float) -> list[Ranked]:
+def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) -> list[Ranked]:
     """Return the groups before entry `stop` that score at least `threshold`, the most important first, newer ones
     before older ones that score the same.
 
     Args:
         groups: All closed groups of a log: the first entry of each, and its traits.
-        stop: Later groups are no candidates; they tell what is used again.
+        stop: Later groups are no candidates.
         threshold: The least score.
     """
     found = [*groups]
     ranked: list[Ranked] = []
-    later: defaultdict[int, set[int]] = defaultdict(set)  # by the name of a file: later groups whose calls name it
-    for number, (start, traits) in reversed([*enumerate(found)]):
-        if start < stop:
-            uses = min(_MOST_USES, len(set[int]().union(*(later[name] for name in traits.names))))
-            recency = number / (len(found) - 1) if len(found) > 1 else 1.0
-            rest = (1 - _REUSE) ** uses * (1 - _RECENCY * recency)
-            for flag, weight in _WEIGHTS.items():
-                rest *= 1 - weight if traits.flags & flag else 1
-            if 1 - rest >= threshold:
-                ranked.append(Ranked(1 - rest, start))
-        for name in traits.names:
-            if len(later[name]) < _MOST_USES:
-                later[name].add(number)
+    for number, (start, traits) in enumerate(found):
+        rest = 1 - _RECENCY * (number / (len(found) - 1) if len(found) > 1 else 1.0)
+        for flag, weight in _WEIGHTS.items():
+            rest *= 1 - weight if traits & flag else 1
+        if start < stop and 1 - rest >= threshold:
+            ranked.append(Ranked(1 - rest, start))
     return sorted(ranked, reverse=True)
 
 
-def group_traits(members: Iterable[tuple[Traits, bool]], strengths: Collection[str] = ()) -> Traits:
+def group_traits(members: Iterable[tuple[int, bool]], strengths: Collection[str] = ()) -> int:
     """Return the traits of a group: of the traits of each message and whether it is critical, and of the strengths of
     the rules that it states."""
     flags = _STRICT if "must" in strengths else _SOFT if "prefer" in strengths else 0
-    names: tuple[int, ...] = ()
     for traits, critical in members:
-        flags |= traits.flags | _CRITICAL * critical
-        names += traits.names
-    return Traits(flags, names)
+        flags |= traits | _CRITICAL * critical
+    return flags

@@ -48,19 +48,16 @@ def looks_only(tool: str) -> bool:
 
 # Arguments.
 
-_NAMED = re.compile(r'"([\w-]{1,40})"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _VALUES = 200  # of the arguments of one call
 
 
 def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
     """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
     name. The words of one command are one text."""
-    if len(text) > _HUGE:
-        return [(key, value) for part in (text[:4_000], text[-4_000:]) for key, value in _NAMED.findall(part)]
     try:
-        whole = json.loads(text)
+        whole = json.loads(text) if len(text) <= _HUGE else text[:_HEAD]
     except (ValueError, RecursionError):
-        return [("", text)]
+        whole = text
     found: list[tuple[str, str]] = []
 
     def collect(name: str, value: Any, depth: int) -> None:
@@ -82,19 +79,12 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
 
 PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
 PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
-_DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
 
 
 def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return (path, operation) of each file of a patch among the arguments."""
     found: list[tuple[str, str]] = []
-    for name, text in values:
-        if name in ("patch", "diff", "") and "+++ " in text:
-            for old, new in (map(str.strip, pair) for pair in _DIFF.findall(text[:_HUGE])):
-                if new == "/dev/null":
-                    found.append((old.removeprefix("a/"), "deleted"))
-                else:
-                    found.append((new.removeprefix("b/"), "created" if old == "/dev/null" else "edited"))
+    for _, text in values:
         for verb, path, target in PATCHED.findall(text[:_HUGE]) if "*** " in text else ():
             moved = target.strip()
             found.append((path.strip(), "moved" if moved else PATCH_VERBS[verb]))

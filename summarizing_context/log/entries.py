@@ -18,7 +18,7 @@ import msgspec
 
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
-from summarizing_context.extraction.importance import Traits, read_traits
+from summarizing_context.extraction.importance import read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
@@ -159,7 +159,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     digest: bytes  # that of its content; tied to its group when it joins the log
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
-    _traits: Traits | None = None  # read when groups are ranked
+    _traits: int | None = None  # read when groups are ranked
     rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
@@ -169,7 +169,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
             self._typed_length = sum(map(len, self.read(0).reading.typed))
         return self._typed_length
 
-    def traits(self) -> Traits:
+    def traits(self) -> int:
         """Return what makes it important, read once."""
         if self._traits is None:
             self._traits = read_traits(self.read(0).reading)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import inf
 from typing import Any, Literal
 
-from summarizing_context.extraction.importance import Ranked, Traits, group_traits, rank_groups
+from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
 from summarizing_context.log.entries import (
     Bounds,
     Entry,
@@ -430,7 +430,7 @@ class MessageLog:
 
     def important(self, stop: int, threshold: float) -> list[Ranked]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
-        groups: list[tuple[int, Traits]] = []
+        groups: list[tuple[int, int]] = []
         for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):
             members = self.entries[start:end]
             traits = [(one.traits(), one.facts.critical) for one in members]

@@ -10,7 +10,6 @@ import inspect
 import logging
 import math
 import os
-import time
 import uuid
 from array import array
 from collections import deque
@@ -200,7 +199,7 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect(address, key, timeout), now=time.time, max_bytes=most)
+        self._connection = Connection(lambda: connect(address, key, timeout), max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""

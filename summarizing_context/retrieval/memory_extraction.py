@@ -30,7 +30,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.messages.truncation import cut_results
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
-from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -212,9 +212,8 @@ class MemoryExtractor:
             text = await self._read_by_model(piece, self.caller)
             if text is None or self._is_new:
                 return  # the log was replaced meanwhile
-            found = decode_items(text)
-            dropped = found.dropped
-            within = (item for item in found.kept if item.message <= piece.stop - piece.start)
+            found, dropped = decode_items(text)
+            within = (item for item in found if item.message <= piece.stop - piece.start)
             items = [item._replace(message=piece.start + item.message - 1) for item in within]
 
         before, until = self._before

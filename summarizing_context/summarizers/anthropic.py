@@ -1,6 +1,6 @@
 """Summaries by a model behind Anthropic's messages protocol.
 
-The SDK is imported at the first call. Retries, limits and the check of what a summary says are `caller`'s.
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `resilience`'s.
 """
 
 from __future__ import annotations
@@ -10,13 +10,7 @@ from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.sdk import (
-    Fault,
-    SdkSummarizer,
-    client_of,
-    made_reply,
-    token_count,
-)
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, client_of, made_reply, token_count
 from summarizing_context.summarizers.verification.replies import Refusal
 
 
@@ -29,12 +23,10 @@ class AnthropicSummarizer(SdkSummarizer):
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     key_hint = "or ANTHROPIC_AUTH_TOKEN"
 
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
         import anthropic
 
-        api_key, token = (key if variable == each else None for each in self.key_variables)
-        kind = anthropic.AsyncAnthropic
-        client = client_of(anthropic, kind, timeout=timeout, base_url=address, api_key=api_key, auth_token=token)
+        client = client_of(anthropic, anthropic.AsyncAnthropic, timeout=timeout, base_url=address, api_key=key)
         _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
         return client
 
@@ -54,12 +46,10 @@ class AnthropicSummarizer(SdkSummarizer):
             raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
         if reason == "refusal":
             raise SummarizerRefused(Refusal.DECLINED)
-        blocks = [block for block in content if isinstance(block, Mapping)]
-        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in blocks):
+        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in content):
             raise SummarizerRefused(Refusal.NOT_TEXT)
-        texts = (block.get("text") for block in blocks if block.get("type") == "text")
         return made_reply(
-            "".join(text for text in texts if isinstance(text, str)),
+            "".join(block["text"] for block in content if block.get("type") == "text"),
             token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             token_count(usage, "output_tokens"),
             cached_tokens=usage.get("cache_read_input_tokens") if isinstance(usage, Mapping) else None,

@@ -1,6 +1,6 @@
 """Summaries by a model behind the OpenAI chat protocol: OpenAI itself, or any compatible server.
 
-The SDK is imported at the first call. Retries, limits and the check of what a summary says are `caller`'s.
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `resilience`'s.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
         return connect(address, key, timeout)
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
@@ -66,14 +66,11 @@ class OpenAIChatSummarizer(SdkSummarizer):
             if isinstance(code, int) and 300 <= code < 600:
                 raise status_failure(code)
             raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
-        if not choices or choices[0] is None:
+        if not choices:
             raise SummarizerRefused(Refusal.EMPTY)
-        message = choices[0].get("message") if isinstance(choices[0], Mapping) else None
-        if not isinstance(message, Mapping):
-            raise SummarizerError(Fault.SHAPE)
-        reason, content = choices[0].get("finish_reason"), message.get("content")
+        message, reason = choices[0]["message"], choices[0].get("finish_reason")
+        content = message.get("content")
         parts = content if isinstance(content, list) else [{"text": content or ""}]
-        parts = [part for part in parts if isinstance(part, Mapping)]
         declines = any(part.get("type") == "refusal" for part in parts)
         if reason == "content_filter" or message.get("refusal") or declines:
             raise SummarizerRefused(Refusal.DECLINED)
@@ -81,7 +78,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
             raise SummarizerRefused(Refusal.NOT_TEXT)
         details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
         return made_reply(
-            "".join(text for part in parts if isinstance(text := part.get("text"), str)),
+            "".join(part.get("text") or "" for part in parts),
             token_count(usage, "prompt_tokens"),
             token_count(usage, "completion_tokens"),
             cached_tokens=details.get("cached_tokens") if isinstance(details, Mapping) else None,
@@ -91,7 +88,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
         )
 
 
-def connect(address: str, key: str, timeout: float) -> Any:
+def connect(address: str, key: str | None, timeout: float) -> Any:
     """Return a client of the SDK."""
     import openai
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
@@ -13,8 +12,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer
-from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
-from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 
 AnyCaller = ExtractiveSummarizer | ResilientSummarizer
@@ -34,15 +32,13 @@ def make_caller(
     """
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(thread=background)
-    told = {limit.name: getattr(settings, limit.name) for limit in fields(Limits) if limit.name != "job_timeout"}
     clock = clock or choose_clock(None)
-    limits = Limits(job_timeout=3 * settings.call_timeout, **told)
     if given is None:
         model = make_model(settings, read_only=read_only)
-        return ResilientSummarizer(model, limits=limits, clock=clock, close=model.close)
+        return ResilientSummarizer(model, settings=settings, clock=clock, close=model.close)
     if isinstance(given, HostSummarizer):
-        return ResilientSummarizer(given, limits=limits, clock=clock, held=given.held)
-    return ResilientSummarizer(given, limits=limits, clock=clock)
+        return ResilientSummarizer(given, settings=settings, clock=clock, held=given.held)
+    return ResilientSummarizer(given, settings=settings, clock=clock)
 
 
 def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:

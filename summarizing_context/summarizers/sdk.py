@@ -10,12 +10,9 @@ import hashlib
 import json
 import math
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any, ClassVar, TypeGuard
@@ -49,7 +46,6 @@ class Fault(StrEnum):
     OVERLOADED = "the provider is overloaded"
     SERVER = "the provider failed"
     REQUEST = "the provider refuses the request"
-    PACKED = "the reply is compressed, though that was not asked for"
     NOT_JSON = "the reply is not a JSON object"
     SHAPE = "the reply is not what the provider's protocol says"
     CALL = "the call failed before it reached the provider"
@@ -96,30 +92,24 @@ class SdkSummarizer(ABC):
         base_url: str | None = None,
         api_key: str | None = None,
         timeout: float = 60.0,  # seconds without a sign of life
-        now: Callable[[], float] = time.time,
     ) -> None:
         needs = f"summarizer = {self.provider!r} needs a"
         if not isinstance(model, str) or not model.strip():
             raise SettingsError(f"{needs} model and there is none; set model, for example model = {self.example!r}")
-        usual = self.key_variables[0]
-        keys = {name: os.environ.get(name) for name in self.key_variables}
-        keys[usual] = api_key or keys[usual]
-        variable = next(filter(keys.get, keys), usual)
-        if not (key := keys[variable]):
-            raise SettingsError(
-                f"{needs} key and there is none; set api_key or the environment variable {usual} ({self.key_hint})"
-            )
+        if not (api_key or any(map(os.environ.get, self.key_variables))):
+            named = f"the environment variable {self.key_variables[0]} ({self.key_hint})"
+            raise SettingsError(f"{needs} key and there is none; set api_key or {named}")
         address = base_url or os.environ.get(f"{self.provider.upper()}_BASE_URL") or self.official
         found = urlsplit(address)
         self.model = model
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(partial(self.connect, address, variable, key, timeout), now=now)
+        self.connection = Connection(partial(self.connect, address, api_key or None, timeout))
 
     @abstractmethod
-    def connect(self, address: str, variable: str, key: str, timeout: float) -> Any:
-        """Make the SDK's client, without retries and redirects; `variable` is the one that would hold such a key."""
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
+        """Make the SDK's client, without retries and redirects; without a key it reads the environment."""
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
@@ -127,7 +117,8 @@ class SdkSummarizer(ABC):
 
     @abstractmethod
     def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
-        """Return the summary in a reply that was limited to `limit` tokens."""
+        """Return the summary in a reply that was limited to `limit` tokens. What is not of the protocol's shape may
+        raise `AttributeError`, `KeyError` or `TypeError`."""
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
@@ -137,7 +128,11 @@ class SdkSummarizer(ABC):
         """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
         does."""
         limit = most_tokens(max_tokens)
-        return self.read(await self.ask(system, user, limit), limit)
+        reply = await self.ask(system, user, limit)
+        try:
+            return self.read(reply, limit)
+        except (AttributeError, KeyError, TypeError):
+            raise SummarizerError(Fault.SHAPE) from None
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
@@ -147,9 +142,8 @@ class SdkSummarizer(ABC):
 class Connection:
     """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
-    def __init__(self, connect: Callable[[], Any], *, now: Callable[[], float], max_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = MOST_BYTES) -> None:
         self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
-        self._now = now  # seconds since 1970, for dates in Retry-After
         self._max_bytes = max_bytes
         self._connecting = anyio.Lock()
         self._client: Any = None
@@ -167,10 +161,6 @@ class Connection:
                 raise SummarizerError(Fault.CLOSED)
             body = bytearray()
             async with send(self._client) as response:
-                if response.headers.get("content-encoding", "identity").lower() != "identity":
-                    raise SummarizerError(Fault.PACKED)
-                if "json" not in response.headers.get("content-type", "json").lower():
-                    raise SummarizerError(Fault.NOT_JSON)
                 async for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > self._max_bytes:
@@ -186,7 +176,7 @@ class Connection:
             status = getattr(error, "status_code", None)
             if isinstance(status, int):
                 headers = getattr(getattr(error, "response", None), "headers", {})
-                failure = status_failure(status, seconds_to_wait(headers, self._now()))
+                failure = status_failure(status, seconds_to_wait(headers))
             elif kinds & {"APITimeoutError", "TimeoutException"}:
                 failure = SummarizerTimeout(Fault.TIMEOUT)
             else:
@@ -204,11 +194,8 @@ class Connection:
 
 
 def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
-    """Return a client of an SDK, without retries and redirects.
-
-    It asks for replies that are not compressed: they could be small on the way and huge in memory. It leaves the body
-    of an error unread, which the SDKs would read whole.
-    """
+    """Return a client of an SDK, without retries and redirects. It asks for replies that are not compressed, and leaves
+    the body of an error unread, which the SDKs would read whole."""
 
     async def drop_error_body(response: Any) -> None:
         if not 200 <= response.status_code < 300:
@@ -291,14 +278,10 @@ def status_failure(status: int, retry_after: float | None = None) -> SummarizerE
     return failure
 
 
-def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
-    """Return what a `Retry-After` header asks for, in seconds or as an HTTP date; `now` in seconds since 1970. None
-    where it says nothing sound."""
+def seconds_to_wait(headers: Mapping[str, str]) -> float | None:
+    """Return the seconds that a `Retry-After` header asks for; None where it is no sound number."""
     for name, unit in (("retry-after-ms", 1_000), ("retry-after", 1)):
         with suppress(ValueError):
             if 0 <= (found := float(headers.get(name, ""))) < math.inf:
                 return found / unit
-    with suppress(ValueError, TypeError, OverflowError, IndexError):
-        date = parsedate_to_datetime(headers.get("retry-after", ""))
-        return max((date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now, 0.0)
     return None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.settings.values import HEADER_TARGET, Settings
-from summarizing_context.summarizers.provider_window import ProviderWindow
+from summarizing_context.summarizers.host import ProviderWindow
 
 ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
 

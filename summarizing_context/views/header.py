@@ -17,7 +17,7 @@ from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.shapes import Message, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import Count
-from summarizing_context.summarizers.extractive.statements import without_rules
+from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.views.budget import Room
 from summarizing_context.worker.summary_cache import SummaryCache

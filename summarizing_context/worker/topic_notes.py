@@ -12,7 +12,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, Maker, NodeText, Want
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_topic
-from summarizing_context.summarizers.extractive.topics import excerpt_about, lines_about
+from summarizing_context.summarizers.extractive.lines import lines_about
 
 MOST_CHARACTERS = 500
 
@@ -92,7 +92,7 @@ class TopicNotes:
 
     def for_model(self, topic: str, record: str) -> str:
         """What a model reads for a note: no more than a segment, picked from the whole record."""
-        return render_topic(topic, excerpt_about(record, topic, _EXCERPT * self._cap))
+        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._cap, for_model=True))
 
     def keep(self, focuses: Iterable[Focus | None]) -> None:
         """These are the topics that views show now; others need no note any longer."""

@@ -34,13 +34,8 @@ FORMS = {  # of a reply: § is reasoning, ¶ the summary
     "in a fence": "```markdown\n<think>§</think>\n¶```",
     "channels": f"{CHANNEL.format('analysis')}§<|end|><|start|>assistant{CHANNEL.format('final')}¶<|return|>",
     "more channels": f"{CHANNEL.format('analysis')}§<|end|>{CHANNEL.format('commentary')}§{CHANNEL.format('final')}¶",
-    "channels without tokens": "analysis§.assistantcommentary§.assistantfinal¶",
     "a channel behind": f"¶<|start|>assistant{CHANNEL.format('analysis')}§",
-    "a channel of Gemma's": "<|channel>thought\n§<channel|>¶",
-    "a fence": "```thinking\n§\n```\n¶",
     "left open before an answer": "<analysis>\n§\n<summary>\n¶</summary>",
-    "headings": "Here is my thought process: §\nHere is my response:\n¶",
-    "folded": '<details type="reasoning" done="true">\n<summary>Thought for 3 seconds</summary>\n> §\n</details>\n¶',
 }
 
 

@@ -34,7 +34,7 @@ HOMES = {
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/parts.py"),
     "starlette": ("contrib/inspector/", "contrib/proxy/"),
-    "tenacity": ("summarizers/resilience/caller.py",),
+    "tenacity": ("summarizers/resilience.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
     "uvicorn": ("adapters/mcp.py", "contrib/inspector/app.py", "contrib/proxy/"),

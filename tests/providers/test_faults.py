@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import traceback
 from collections.abc import Iterator, Mapping
-from email.utils import formatdate
 from typing import Any
 
 import httpcore2
@@ -19,7 +17,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.resilience.retries import describe_failure
+from summarizing_context.summarizers.resilience import describe_failure
 from summarizing_context.summarizers.sdk import Fault, HttpStatus
 from summarizing_context.summarizers.verification.replies import Refusal
 from tests.summarizers.scripted import SECRET, job
@@ -28,14 +26,13 @@ from .mocking import mocked
 from .protocols import ANTHROPIC, GOOD, KEY, LEFT_OUT, OPENAI, PROTOCOLS, Protocol, answer, completion
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-NOW = 1_800_000_000.0  # seconds since 1970
 SPOKEN = f"no: {SECRET}, {KEY}"  # what a provider may say in an error
 TEXT = {"type": "text", "text": GOOD}
 
 
 async def got(protocol: Protocol, **response: Any) -> SummaryReply:
     """What a summarizer makes of one response."""
-    summarizer = protocol.made(now=lambda: NOW)
+    summarizer = protocol.made()
     effect = response.pop("raising", None) or httpx.Response(response.pop("status_code", 200), **response)
     try:
         with mocked() as router:
@@ -100,15 +97,11 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol
     [
         ({"retry-after": "7"}, 7.0),
         ({"retry-after": "0.25"}, 0.25),
-        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
-        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
         ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-3"}, None),
         ({"retry-after": "nan"}, None),
         ({"retry-after": "inf"}, None),
-        ({"retry-after": "Wed, 99 Foo 2026 10:00:00 GMT"}, None),
-        ({"retry-after": "Wed, 21 Oct 99999 07:28:00 GMT"}, None),
         ({"retry-after": "1e999"}, None),
     ],
     ids=lambda value: "-".join(value.values())[:12] if isinstance(value, dict) else str(value),
@@ -155,13 +148,6 @@ async def test_what_is_no_json_object_is_a_failure(protocol: Protocol, response:
     assert error.args == (Fault.NOT_JSON,)
 
 
-async def test_a_packed_reply_is_not_unpacked(protocol: Protocol):
-    packed = gzip.compress(b" " * 50_000_000)
-    headers = {"content-encoding": "gzip", "content-type": "application/json"}
-    error = await failure(protocol, stream=httpx.ByteStream(packed), headers=headers)
-    assert error.args == (Fault.PACKED,)
-
-
 def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     """Replies of the right form that are no summary: what, of whom, the reply, what it becomes."""
     refused, declined = SummarizerRefused, Refusal.DECLINED
@@ -181,7 +167,7 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "tool call", OPENAI, completion(None, reason="tool_calls", tool_calls=[tool]), refused, Refusal.NOT_TEXT
     yield "tool call after text", OPENAI, completion(GOOD, tool_calls=[tool]), refused, Refusal.NOT_TEXT
     yield "function call", OPENAI, completion(None, function_call={"name": "run"}), refused, Refusal.NOT_TEXT
-    yield "parts without text", OPENAI, completion([{"type": "audio"}, 7]), refused, Refusal.EMPTY
+    yield "parts without text", OPENAI, completion([{"type": "audio"}]), refused, Refusal.EMPTY
     yield "error as success", OPENAI, {"error": {"code": 503, "message": SPOKEN}}, SummarizerError, Fault.OVERLOADED
     yield "limit as success", OPENAI, {"error": {"code": 429}}, SummarizerRateLimited, Fault.RATE_LIMITED
     yield "nameless error", OPENAI, {"error": SPOKEN}, SummarizerError, Fault.SERVER
@@ -191,7 +177,7 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "content blank", ANTHROPIC, answer(" \n"), refused, Refusal.EMPTY
     yield "content missing", ANTHROPIC, {"type": "message"}, SummarizerError, Fault.SHAPE
     yield "content text", ANTHROPIC, answer() | {"content": GOOD}, SummarizerError, Fault.SHAPE
-    yield "odd blocks", ANTHROPIC, answer(["x", None, {"type": "text", "text": None}]), refused, Refusal.EMPTY
+    yield "odd blocks", ANTHROPIC, answer(["x", None]), SummarizerError, Fault.SHAPE
     yield "thinking alone", ANTHROPIC, answer([{"type": "thinking", "thinking": SPOKEN}]), refused, Refusal.EMPTY
     yield "refusal", ANTHROPIC, answer(reason="refusal"), refused, declined
     yield "tool call", ANTHROPIC, answer([use], reason="tool_use"), refused, Refusal.NOT_TEXT

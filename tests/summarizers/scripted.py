@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
+from summarizing_context import Settings
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
-from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 
 SECRET = "the launch code is 0000"
 CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n" + "\n".join(
@@ -75,7 +75,7 @@ def resilient(
     """A resilient summarizer around a scripted one, with its clock."""
     clock = clock or FakeClock()
     inner = ScriptedSummarizer(list(steps))
-    outer = ResilientSummarizer(inner, limits=Limits(**limits), clock=clock, sleep=clock.sleep)
+    outer = ResilientSummarizer(inner, settings=Settings(**limits), clock=clock, sleep=clock.sleep)
     return outer, inner, clock
 
 

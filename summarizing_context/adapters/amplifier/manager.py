@@ -29,8 +29,7 @@ from summarizing_context.errors import BudgetError, ContextClosedError, MessageE
 from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
-from summarizing_context.summarizers.host import HostSummarizer
-from summarizing_context.summarizers.provider_window import read_provider
+from summarizing_context.summarizers.host import HostSummarizer, read_provider
 from summarizing_context.views.activation import ActivationReport
 
 logger = logging.getLogger(__name__)

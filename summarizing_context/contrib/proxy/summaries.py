@@ -5,7 +5,6 @@ Credentials are kept in memory only, those of the newest request of a session; t
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,7 +76,7 @@ class ClientSummarizer:
         except httpx2.HTTPError:
             raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
         if not 200 <= answer.status < 300:
-            raise status_failure(answer.status, seconds_to_wait(answer.headers, time.time()))
+            raise status_failure(answer.status, seconds_to_wait(answer.headers))
         if "event-stream" in answer.headers.get("content-type", ""):  # its last event tells all of it
             events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
             data = events[-1] if events else data

@@ -1,20 +1,38 @@
-"""Lines and sentences that may be kept: how much each is worth, and the choice among them.
+"""Lines and sentences that may be kept: what they say, how much each is worth, and the choice among them.
 
-Pure, in whole numbers. The weights were learnt from notes that a language model wrote of real sessions.
+Pure, in whole numbers. The weights were learnt from notes that a language model wrote of real sessions. What a sentence
+says, a choice, a fix, or a rule, and how strong a one, is read by the word lists in `statements.toml`: in English,
+German, French, Spanish, Portuguese, Japanese, Chinese and Arabic.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
+import unicodedata
 from bisect import bisect
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
+from summarizing_context.extraction.rules import cue_rules
 from summarizing_context.extraction.tool_calls import error_lines
-from summarizing_context.messages.text import LINES_TABLE, LONGEST, Words, bare, cleaned, shown, split_lines
+from summarizing_context.messages.text import (
+    LINES_TABLE,
+    LONGEST,
+    LOWER_TABLE,
+    Words,
+    bare,
+    cleaned,
+    shown,
+    split_lines,
+    split_prose,
+    words_of,
+)
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.extractive.sections import Line
+from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES, STRICT_RANK, Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
 STOP_WORDS = frozenset(
@@ -194,3 +212,161 @@ def key_lines(text: str, max_tokens: int) -> list[str]:
             taken.add(line)
             joined, left = longer, max_tokens - estimate_text(longer)
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]
+
+
+def lines_about(content: str, topic: str, max_tokens: int, *, for_model: bool = False) -> str:
+    """Return the lines of a content that concern a topic, in their order, at most `max_tokens`; empty where none does.
+
+    They are bullets; for a model they stand under their labels, with words of the user among them, and none can be
+    taken for a label itself.
+    """
+    labels: list[str] = []  # who speaks in each line, a long one in pieces
+    texts: list[str] = []
+    label = "record"
+    for raw in content.split("\n"):
+        if raw.startswith("### "):
+            label = raw[4:]
+            continue
+        pieces = split_lines(cleaned(raw))
+        labels += [label] * len(pieces)
+        texts += pieces
+    words = [b" %b " % text.lower().encode("utf-8", "surrogatepass").translate(LOWER_TABLE) for text in texts]
+
+    # The terms are the stems of the topic's words, without stop words; scripts that part no words give pairs of signs.
+    said = list(dict.fromkeys(words_of(topic.lower())))
+    terms: dict[str, None] = {}
+    for word in ([word for word in said if word not in STOP_WORDS] or said)[:32]:
+        text = word.decode("utf-8", "surrogatepass")
+        if any(char >= "\u2e80" for char in text):
+            terms |= dict.fromkeys(text[at : at + 2] for at in range(max(1, len(text) - 1)))
+        else:
+            terms[f" {text[: max(5, len(text) - 3)]}" if len(text) >= 5 else f" {text} "] = None
+
+    # A line scores by how rare its terms are, and a part of what its neighbours score.
+    own = [0] * len(texts)
+    for term in terms:
+        hits = [at for at, line in enumerate(words) if term.encode("utf-8", "surrogatepass") in line]
+        for at in hits:
+            own[at] += 12 * ((len(texts) // len(hits)) ** 4).bit_length()  # about four times the binary logarithm
+    own = [score * 3 // 2 if label == "user" else score for score, label in zip(own, labels, strict=True)]
+    scores = [score or int(for_model and label == "user") for score, label in zip(own, labels, strict=True)]
+    for at, score in enumerate(own):
+        for near, part in ((at - 2, 6), (at - 1, 3), (at + 1, 3), (at + 2, 6)) if score else ():
+            if 0 <= near < len(own) and labels[near] == labels[at]:
+                scores[near] = max(scores[near], score // part)
+
+    # The best are taken as far as they fit, the newer first among equals.
+    if for_model:
+        texts = [f"\\{text}" if text.startswith("### ") else text for text in texts]
+    else:
+        texts = [f"- {label}: {shown(text)}" for label, text in zip(labels, texts, strict=True)]
+    chosen: dict[str, int] = {}
+    for at in sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: (-scores[at], -at)):
+        cost = estimate_text(texts[at]) + 1
+        if cost <= max_tokens and texts[at] not in chosen:
+            chosen[texts[at]] = at
+            max_tokens -= cost
+    kept: list[str] = []
+    label = ""
+    for at in sorted(chosen.values()):
+        if for_model and labels[at] != label:
+            label = labels[at]
+            kept.append(f"### {label}")
+        kept.append(texts[at])
+    return "\n".join(kept)
+
+
+# What a sentence says.
+
+_WISH_RANK = 2  # of rules: what only begins like one
+_ENDS = 8  # sentences of a long message that are read for rules, at its beginning and at its end
+_GUIDE = re.compile(r"(?i)(?:\.(?:md|mdc|rst|adoc|txt)|(?:^|/)\.?[a-z]*rules)\Z")
+_MARKUP = ("|", "<", "{", "//")
+
+
+def says(kind: str, text: str) -> bool:
+    """Return whether any word or phrase of a list stands in a sentence."""
+    return _lists()[kind].search(_folded(text)) is not None
+
+
+def is_informative(text: str) -> bool:
+    """Return whether a sentence is understood alone: more than three words, and no markup."""
+    return len(_folded(text).split()) > 3 and not (text.startswith(_MARKUP) or text.endswith((":", ",")))
+
+
+def decisions(text: str) -> list[str]:
+    """Return the decisions in one text that a human wrote, word for word."""
+    said = split_prose(cleaned(text))[0]
+    return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
+
+
+def rules_said(text: str, *, wishes: bool) -> list[Line]:
+    """Return the rules in what a human typed, quoted, those that bind before others; with `wishes` also sentences that
+    only begin like one."""
+    lines = {f'"{rule.quote}"': STRICT_RANK if rule.strength == "must" else 4 for rule in cue_rules([text])}
+    said = list(map(shown, split_prose(cleaned(text))[0]))
+    for one in said if len(said) <= 2 * _ENDS else [*said[:_ENDS], *said[-_ENDS:]]:
+        rank = _rule_rank(one)
+        if rank > (0 if wishes else _WISH_RANK) and not any(one in quote for quote in lines):
+            lines[f'"{one}"'] = rank
+    return [Line(quote, rank) for quote, rank in lines.items()]
+
+
+def rules_of_guide(path: str, text: str) -> list[str]:
+    """Return the first rules that a project's guide, skill or document states outright; none of any other file."""
+    if not _GUIDE.search(path):
+        return []
+    prose = split_prose(re.sub(r"(?m)^[ ]{0,8}\d{1,6}(?:→|\t)", "", cleaned(text[:40_000])))[0]
+    return [one for one in map(shown, prose) if _rule_rank(one) >= STRICT_RANK][:12]
+
+
+def is_of_guide(fact: str) -> bool:
+    """Return whether a fact is a rule of a guide, after the name of its file."""
+    name, colon, said = fact.partition(": ")
+    return bool(colon) and _GUIDE.search(name) is not None and _rule_rank(said) >= STRICT_RANK
+
+
+def without_rules(summary: str) -> str:
+    """Return a summary text without those of its constraints that the session's own rules hold."""
+    parts = re.split(r"^(?=## )", summary, flags=re.MULTILINE)
+    for at, part in enumerate(parts):
+        heading, *bullets = part.rstrip("\n").split("\n")
+        if heading == f"## {NAMES[CONSTRAINTS]}":
+            kept = [bullet for bullet in bullets if not cue_rules([bullet.removeprefix("- ").strip('"')])]
+            parts[at] = "\n".join([heading, *kept, ""]) if kept else ""
+    return "".join(parts).strip("\n")
+
+
+def _rule_rank(said: str) -> int:
+    """Return how strong a rule a sentence is: `STRICT_RANK` for one that binds, `_WISH_RANK` for one that only begins
+    like a rule, 0 for none."""
+    is_open = any(mark in said for mark in "?？؟{=") or said.endswith((":", "(", ","))
+    if is_open or not 5 < len(said) <= 300 or said.startswith(_MARKUP) or re.match(r"\d+:", said):
+        return 0
+    lists, text = _lists(), _folded(said)
+    while lead := lists["leads"].match(text):
+        text = text[lead.end() :].lstrip()
+    begins = lists["binds_first"].match(text)
+    if lists["no_rule_anywhere"].search(text) or (lists["no_rule_first"].match(text) and not begins):
+        return 0
+    return STRICT_RANK if lists["binds_anywhere"].search(text) else _WISH_RANK if begins else 0
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case without accents and apostrophes, one space between its words."""
+    text = text.replace("’", "'").replace("'", "").casefold()
+    if not text.isascii():
+        text = "".join(each for each in unicodedata.normalize("NFKD", text) if not unicodedata.combining(each))
+    return " ".join(re.findall(r"\w+", text))
+
+
+@cache
+def _lists() -> Mapping[str, re.Pattern[str]]:
+    """Return a pattern for each list: whole words, but for scripts that part no words."""
+    lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
+    patterns: dict[str, re.Pattern[str]] = {}
+    for kind, cues in lists.items():
+        words = sorted(map(_folded, cues), key=len, reverse=True)
+        signs = "|".join(["", *(word for word in words if word[0] >= "\u2e80")])
+        patterns[kind] = re.compile(rf"\b(?:{'|'.join(words)})\b{signs}")
+    return patterns

@@ -9,7 +9,6 @@ import re
 from functools import cache
 from typing import NamedTuple
 
-from summarizing_context.messages.authorship import split_words
 from summarizing_context.messages.text import GONE, clip, shown
 from summarizing_context.messages.tokens import estimate_text
 
@@ -114,10 +113,7 @@ class Block(NamedTuple):
 
 
 def split_blocks(content: str) -> list[Block]:
-    """Return the blocks of a segment's content, in order; text before the first label is a block of kind `other`.
-
-    What a host put beside a user's words is a note of its own; older contents hold both under one label.
-    """
+    """Return the blocks of a segment's content, in order; text before the first label is a block of kind `other`."""
     first, *pieces = f"\n{content}".split("\n### ")
     blocks = [Block("other", first)] if first.strip() else []
     for piece in pieces:
@@ -128,12 +124,9 @@ def split_blocks(content: str) -> list[Block]:
             blocks.append(Block("failed" if found["outcome"] == "failed " else "result", body, found["tool"]))
         elif found["called"]:
             blocks.append(Block("call", body, found["called"]))
-        elif (kind := found["what"] or found["role"]) == "user":
-            typed, put_in = split_words(body)
-            blocks += [Block("user", typed)] if typed.strip() or not put_in else []
-            blocks += [Block("note", put_in)] if put_in else []
         else:
             kinds = {"developer": "system", "tool": "result", "function": "result"}
+            kind = found["what"] or found["role"]
             blocks.append(Block(kinds.get(kind, kind), body))
     return blocks
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cached_property
 from typing import NamedTuple
 
 from summarizing_context.summarizers.base import SummaryJob
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
 _FEWEST_WORDS = 4  # of a line, and of a summary
-_HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")  # of a list's item
+_HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -31,8 +30,8 @@ class Verified(NamedTuple):
 
 def verify(reply: str, job: SummaryJob) -> Verified:
     """Return a model's summary as far as what it was given bears it out."""
-    told = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
-    source = _Source(f"{job.context}\n{job.content}\n{' '.join(map(str, told))}")
+    given = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
+    source = _Source(f"{job.context}\n{job.content}\n{' '.join(map(str, given))}")
     lines: list[str] = []
     bad: dict[str, None] = {}
     dropped = 0
@@ -40,16 +39,10 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         if not (found := source.lacks(line)):
             lines.append(line)
             continue
+        # of sentences and what semicolons part, those that hold no such value
         bad |= dict.fromkeys(found)
-
-        # sentences and what semicolons part; what stands in brackets or between marks of code stays in one piece
         start = lead.end() if (lead := _LEAD.match(line)) else 0
-        clauses: list[str] = []
-        is_open = False
-        for piece in re.split(r"(?<=[.!?;])\s+(?=\S)", line[start:]):
-            clauses = [*clauses[:-1], f"{clauses[-1]} {piece}"] if is_open else [*clauses, piece]
-            opened, closed = (sum(map(clauses[-1].count, marks)) for marks in ("([{", ")]}"))
-            is_open = clauses[-1].count("`") % 2 == 1 or opened > closed
+        clauses = re.split(r"(?<=[.!?;])\s+(?=\S)", line[start:])
         kept = [clause for clause in clauses if not source.lacks(clause)]
         rest = line[:start] + " ".join(kept).removesuffix(";")
         is_kept = len(clauses) > 1 and len(_WORDS.findall(rest)) >= _FEWEST_WORDS and not source.lacks(rest)
@@ -79,25 +72,18 @@ _MARKS = str.maketrans(
     '"""""""""""\'\'\'\'\'-----  ///',
     "*\u00ad\u200b\u200c\u200d\u2060\ufeff",
 )
-_FOREIGN = r"[^\W\d_\u0000-\u03ff]"  # letters of scripts that put no space beside digits and Latin words
-_EDGE_OF_SCRIPTS = re.compile(rf"(?<={_FOREIGN})(?=[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})")
 
 
 def _readable(text: str) -> str:
     """Return what a reply or its source says in one way of writing: plain marks and digits."""
-    if text.isascii():
-        return text.replace("*", "")
-    text = re.sub(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3})", "", text)  # thin spaces between groups of digits
     text = unicodedata.normalize("NFKC", text.translate(_MARKS)).translate(_MARKS)
-    return _EDGE_OF_SCRIPTS.sub(" ", re.sub(r"\d", lambda digit: str(int(digit[0])), text))
+    return text if text.isascii() else re.sub(r"\d", lambda digit: str(int(digit[0])), text)
 
 
 def _unescaped(text: str) -> str:
-    """Return text without the escapes of JSON strings, as which arguments are written, and of patterns."""
-    return re.sub(r"(?<!\\)\\++([nrt]|[^\w\s])", lambda found: "\n" if found[1] in "nrt" else found[1], text)
-
-
-def _slashed(text: str) -> str:
+    """Return text without the escapes of JSON strings, as which arguments are written, and of patterns; other
+    backslashes are slashes."""
+    text = re.sub(r"(?<!\\)\\++([nrt]|[^\w\s])", lambda found: "\n" if found[1] in "nrt" else found[1], text)
     return re.sub(r"\\+", "/", text)
 
 
@@ -115,7 +101,7 @@ _VALUE = re.compile(
     | \b\w*[^\W_]_[^\W_]\w*\b | \b[a-z]+(?:[A-Z]\w*)+                             # name of code
     | \b(?:[A-Z][a-z0-9]+){3,}\b | \b(?:[A-Z][a-z0-9]+)+(?:Error|Exception)\b
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,  # scripts that put no space beside digits and Latin words end them
 )
 _SPANS = re.compile(r'`([^`\n]*)`|"([^"\n]*)"')
 _NUMBER = r"\d+(?:[.,'_]\d+)*"
@@ -124,7 +110,7 @@ _WITH_UNIT = re.compile(
     r"(?: ?[%°€]| (?:[nµμm]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|[kmg]i?b|bytes?|percent|prozent)\b)",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(rf"[$€£]?({_NUMBER}) ?([a-zµμ%°]{{0,8}})\Z")
+_AMOUNT = re.compile(rf"[$€£]?({_NUMBER}) ?([a-zµμ%°]{{0,8}})(?:-[a-z]+)*\Z")  # also 3-step
 _HOLE = re.compile(r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…")  # what a command or path leaves open
 _JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
 _EDGES = " .,:;!?'\"~_=<>(){}[]|&^%$€£+-/\\"
@@ -135,19 +121,10 @@ class _Source:
     """What a summary was made of, ready to be asked for the values of its lines."""
 
     def __init__(self, text: str) -> None:
-        text = f"{_slashed(text)}\n{_unescaped(text)}" if "\\" in text else text
-        self._text = " ".join(_readable(text).replace("`", "").casefold().split())
-
-    @cached_property
-    def _words(self) -> str:
-        return f" {' '.join(_WORDS.findall(self._text))} "
-
-    @cached_property
-    def _numbers(self) -> set[str]:
-        """The digits of each number, and of each of its parts."""
-        grouped = re.findall(r"(?<!\d)\d{1,3}(?: \d{3})+(?!\d)", self._text)
+        self._text = " ".join(_unescaped(_readable(text)).replace("`", "").casefold().split())
+        self._words = f" {' '.join(_WORDS.findall(self._text))} "
         runs = {run for number in re.findall(_NUMBER, self._text) for run in (number, *re.split(r"\D", number))}
-        return {re.sub(r"\D", "", run) for run in (*runs, *grouped)}
+        self._numbers = {re.sub(r"\D", "", run) for run in runs}  # the digits of each, and of each of its parts
 
     def lacks(self, line: str) -> list[str]:
         """Return the exact values of a line of a summary that the source does not hold."""
@@ -156,12 +133,14 @@ class _Source:
             text = text.replace(mark, " ") if text.count(mark) % 2 else text
         lacking: list[str] = []
         for code, quote in _SPANS.findall(text):
-            inside = (code or quote).strip()
+            inside = _unescaped(code or quote).strip()
             if quote and " " in inside:  # word for word, but for gaps
-                parts = re.split(r"\.{3}|…|\[[^\[\]]{0,80}\]", inside)
+                parts = re.split(r"\.{3}|…", inside)
                 is_held = all(len(_WORDS.findall(part)) < 2 or self._has_words(part) for part in parts)
             else:
-                is_held = self._has_code(inside)
+                said = " ".join(inside.casefold().split()).strip(_EDGES)
+                is_held = len(said) < 3 or self._stands(said) or self._has_words(said)
+                is_held = is_held or all(map(self._has_value, _HOLE.sub(" ", inside).split()))
             lacking += [] if is_held else [inside]
         text = _SPANS.sub(" ; ", text)  # what has been read is blanked
         values = [*_WITH_UNIT.findall(text), *_VALUE.findall(_WITH_UNIT.sub(" ", text))]
@@ -169,66 +148,40 @@ class _Source:
 
     def _stands(self, said: str) -> bool:
         """Say whether it stands there as whole words."""
-        wanted, text, at = said.casefold(), self._text, -1
-        while (at := text.find(wanted, at + 1)) >= 0:
-            end = at + len(wanted)
-            begins = not (wanted[:1].isalnum() and at and text[at - 1].isalnum())
-            if begins and not (wanted[-1:].isalnum() and end < len(text) and text[end].isalnum()):
-                return True
-        return False
+        before = r"(?<![a-z0-9])" if said[:1].isalnum() else ""
+        behind = r"(?![a-z0-9])" if said[-1:].isalnum() else ""
+        said = said.casefold()
+        return said in self._text and re.search(before + re.escape(said) + behind, self._text) is not None
 
     def _has_words(self, text: str) -> bool:
-        """Say whether these words stand there one after the other, whatever is between them."""
-        return f" {' '.join(_WORDS.findall(text.casefold()))} " in self._words
-
-    def _has_code(self, code: str) -> bool:
-        for reading in dict.fromkeys((_slashed(code), _unescaped(code))):  # escapes may be meant or not
-            text = " ".join(reading.casefold().split()).strip(_EDGES)
-            if len(text) < 3 or self._stands(text) or (len(_WORDS.findall(text)) > 1 and self._has_words(text)):
-                return True
-            if text.isalpha():
-                return re.sub(r"(?<=\w{4})(?:ing|ed|e?s|er?)\Z", "", text) in self._text
-            if all(map(self._has_value, _HOLE.sub(" ", reading).split())):
-                return True
-        return False
+        """Say whether two and more words stand there one after the other, whatever is between them."""
+        words = _WORDS.findall(text.casefold())
+        return len(words) > 1 and f" {' '.join(words)} " in self._words
 
     def _is_choice(self, value: str) -> bool:
         """Say whether this is a choice of words, as in read/write, and no path."""
         words = value.casefold().strip(_EDGES).split("/")
         if value[0] == "/" or not 1 < len(words) < 5 or not all(re.fullmatch(r"[a-z][a-z-]*", word) for word in words):
             return False
-        alone = (rf"(?<![\w/.-]){re.escape(word)}(?![\w/-]|\.\w)" for word in words)  # and not a part of a path
-        return not self._stands(f"{words[0]}/") or all(re.search(word, self._text) for word in alone)
+        return not self._stands(f"{words[0]}/") or all(map(self._stands, words))
 
     def _has_value(self, value: str) -> bool:
         """Say whether one value stands there: as it is, in another way of writing, or part by part."""
-        text = _slashed(value).casefold().strip(_EDGES)
+        text = re.sub(r"\Av(?=\d)", "", _unescaped(value).casefold().strip(_EDGES))
         if len(text) < 3 or (len(text) == 3 and not text.isdigit()) or self._stands(text):
             return True
-        amount = _AMOUNT.match(re.sub(r"(?<=\d)(?:-[a-z]+)+\Z", "", value.casefold().strip(" .,:;!?'\"()")))
-        if amount:  # also 3-step, 120-line
+        if amount := _AMOUNT.match(value.casefold().strip(" .,:;!?'\"()")):
             return self._has_amount(amount[1], bool(amount[2]) or value[0] in "$€£")
-        if (len(_WORDS.findall(text)) > 1 and self._has_words(text)) or (
-            re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text
-        ):
+        if self._has_words(text) or (re.fullmatch(r"[0-9a-f]{7,64}", text) and text in self._text):
             return True
         day, time = re.match(r"(\d{4}-)\d\d-\d\d", text), re.search(r"(?<![\d:])(\d\d?)(:\d\d(?::\d\d)?)", text)
         if day and day[0] not in self._text and day[1] in self._text:
             return False  # a source that writes days of this year so has another one
         if time:  # of the two halves of a day either will do
             return any(f"{int(time[1]) + half}{time[2]}" in self._text for half in (0, 12, -12))
-        if series := re.fullmatch(r"v?(\d+(?:\.\d+)*)(?:\.x)?", text):  # of versions: 4.40.x, or the beginning of one
-            return any(f"{mark}{series[1]}." in self._text or self._stands(f"{mark}{series[1]}") for mark in " v")
         if _MEMBER.fullmatch(value.strip(" .,:;!?'\"")):
             return all(map(self._stands, text.split(".")))
-        folder, _, name = text.rpartition("/")
-        if "/" in folder and self._stands(folder) and self._stands(name):
-            return True
         parts = [part.strip(_EDGES) for part in _JOINTS.split(text)]
-        names = [part for part in text.split("/") if part.isalpha()] if folder else []
-        in_paths = [self._stands(f"/{part}") or self._stands(f"{part}/") for part in names]
-        if not all(in_paths) and (any(in_paths) or len(names) < len(parts) or value[0] == "/"):
-            return False
         return len(parts) > 1 and all(
             len(part) < 2 or self._stands(part) or (part.isdigit() and (len(part) < 3 or part in self._numbers))
             for part in parts
@@ -237,13 +190,10 @@ class _Source:
     def _has_amount(self, number: str, has_unit: bool) -> bool:
         """Say whether a number stands there, or one that it rounds, or tells in a unit ten, a hundred ... times as
         large."""
-        digits, runs = re.sub(r"\D", "", number), re.split(r"\D", number)
+        digits = re.sub(r"\D", "", number)
         if digits in self._numbers or (len(digits) < 3 and not has_unit):
             return True
-        is_list = len(runs) > 1 and not all(len(run) == 3 for run in runs[1:])  # of lines: 12,300,1700
-        if is_list and len(max(runs, key=len)) > 2 and all(len(run) < 3 or run in self._numbers for run in runs):
-            return True
-        if not (has_unit or len(runs) > 1 or (len(digits) > 3 and digits.endswith("00"))):
+        if not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
             return False
         said = digits.strip("0")
         for other in re.findall(rf"(?<!\w){_NUMBER}", self._text):

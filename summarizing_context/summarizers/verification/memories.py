@@ -30,35 +30,25 @@ class Item(NamedTuple):
     relation: str = ""  # what it tells of what it is about, where that is known
 
 
-class Items(NamedTuple):
-    """What is left of a reply, and how many of its proposals were dropped."""
-
-    kept: tuple[Item, ...]
-    dropped: int
-
-    def encode(self) -> str:
-        """Return the items as they are kept."""
-        return json.dumps({"items": [list(item) for item in self.kept], "dropped": self.dropped}, ensure_ascii=False)
-
-
-def decode_items(text: str) -> Items:
-    """Return items as `Items.encode` wrote them. Raise `ValueError` for anything else."""
-    try:
-        found = json.loads(text)
-        return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
-    except (TypeError, KeyError) as error:
-        raise ValueError("these are not items") from error
-
-
-def read_items(reply: str, record: str) -> Items | None:
-    """Return the proposals of a reply that the record bears out; None where the reply is of another form."""
+def read_items(reply: str, record: str) -> str | None:
+    """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept; None
+    where the reply is of another form."""
     proposals = list(_proposals(reply))
     if not proposals and reply.split() not in (["[]"], ["[", "]"]):
         return None
     parts = re.split(r"^### (.+?)(?: \(\d+ times\))? \[(\d+)\]$\n?", record, flags=re.MULTILINE)
     blocks = [(label, int(at), body) for label, at, body in zip(parts[1::3], parts[2::3], parts[3::3], strict=True)]
-    found = dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None)
-    return Items(tuple(found), len(proposals) - len(found))
+    items = list(dict.fromkeys(item for one in proposals[:20] if (item := _checked(one, blocks)) is not None))
+    return json.dumps({"items": items, "dropped": len(proposals) - len(items)}, ensure_ascii=False)
+
+
+def decode_items(text: str) -> tuple[list[Item], int]:
+    """Return items as `read_items` wrote them, and how many were dropped. Raise `ValueError` for anything else."""
+    try:
+        found = json.loads(text)
+        return [Item(*item) for item in found["items"]], int(found["dropped"])
+    except (TypeError, KeyError) as error:
+        raise ValueError("these are not items") from error
 
 
 def _proposals(reply: str) -> Iterator[Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from enum import StrEnum
-from itertools import pairwise
 
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.messages.tokens import estimate_text
@@ -79,10 +78,8 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
     tokens = most + 1 if is_huge else estimate_text(text)
     given = (text, job.content, job.instructions, job.prompt)
     flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
-    copied, there = (  # lines that are neighbours: those of quotes are not in both, those of copies are
-        list(pairwise(line.strip() for line in lines.split("\n") if line.strip())) for lines in (text, job.content)
-    )
-    shared = sum(map(set(there).__contains__, copied))
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    copied = sum(map(set(map(str.strip, job.content.split("\n"))).__contains__, lines))
     checks = {
         Refusal.EMPTY: not any(map(str.isalnum, text)),
         Refusal.ERROR_TEXT: _is_error_text(text),
@@ -90,7 +87,7 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
         Refusal.ECHO: flat in (content, prompt)
         or (len(content) >= 200 and content in flat)
         or (len(flat) >= 40 and flat[:200] in instructions)
-        or (job.max_tokens < tokens and not is_huge and (flat in content or shared > 0.8 * len(copied))),
+        or (job.max_tokens < tokens and not is_huge and (flat in content or copied > 0.8 * len(lines))),
         Refusal.OVER_CAP: tokens > most,
         Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 and job.rank < 2,
     }
@@ -102,33 +99,25 @@ _CONSTRAINTS = re.compile(  # a heading of constraints, however it is marked
     r"|(\*\*|__)[^*_\n]{0,40}(?:constraint|correction)[^*_\n]{0,40}\1:?)[ \t]*$"
 )
 
-# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`,
-# `◁think▷`; gpt-oss channels, with and without their tokens; Gemma's and Granite's own; folded and fenced blocks.
+# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`.
 _REASONING = re.compile(
     r"""
     (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3}
         (?:\w{1,20}[:_-]){0,2} (?P<name>think|thought|reason|analysis|reflect|scratchpad|monologue) (?:ing|ion|s)?
         (?:[_-](?:process|content|trace|start|begin|(?P<late>end)))?
         (?(square) \](?!\() | (?![\w.@-]) [^<>]{0,200}? (?<!/)(?:[>▷]|&gt;) )
-    | <\|channel\|?> \s{0,3} (?P<channel>\w{0,20}) (?:[^<\n]{0,80}<\|message\|>)? | (?P<gemma><channel\|>)
-    | \A\s{0,9}analysis(?=(?-i:[A-Z])) | assistant(?P<stripped>analysis|commentary|final)
-    | ^\W{0,4}here(?:['’]s|\ is)\ my\ (?P<granite>thought\ process|response):
-    | <details [^<>]{0,200} \breasoning\b [^<>]{0,200}> | <details>\s{0,9}(?=<summary>[^<]{0,40}(?:th[oi]|reason))
-    | ^[`~]{3,} \s{0,3} (?:think|reason|analysis|thought)\w{0,3} $ | (?P<block></details> | ^[`~]{3,}$)
     """,
-    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+    re.VERBOSE | re.IGNORECASE,
 )
 _ANSWER = re.compile(
     r"^[ \t]*<(summary|answer|response|output|final(?:_?answer)?)>(?:(?P<closed>.*)</\1>|(?P<open>.*))",
     re.DOTALL | re.IGNORECASE | re.MULTILINE,
 )
-_NAMED = re.compile(r"(?:[\w,] |[\"'“‘(])\0(?: [a-z0-9]|[.,;:!?)\"'”’])")  # a tag, here a NUL, that a sentence names
+_NAMED = re.compile(r"(?:[\w,] |[\"'“‘(`])\0(?: [a-z0-9]|[.,;:!?)\"'”’`])")  # a tag, here a NUL, that is only spoken of
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
-    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n]{{0,100}}:[ \t*]*\n"
-    rf"|(?:{_OPENER}[ ,.!-]*)?(?:here(?:['\u2019]s| is)|below is|this is)\s+(?:a|the|your|my)\s+(?:[\w-]+\s+){{0,3}}"
-    r"summary(?:\s+(?:of|for)\s[^\n:]{1,80})?:"
+    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is|this is)\b[^\n]{{0,99}}\bsummar(?:y|i[sz]e)\b[^\n:]{{0,99}}:[ \t]*"
     r"|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
     re.IGNORECASE,
 )
@@ -144,13 +133,8 @@ def clean_reply(text: str) -> str:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
         bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
-        first, _, rest = bare.partition("\n")
-        inside, _, last = rest.rpartition("\n")
-        fence = re.match(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\Z", first)
-        if fence and last.rstrip() == fence[1]:  # around the whole text, unless it is closed before the end
-            fences = (re.match(r"(`{3,}|~{3,})[ \t]*+([\w+-]*+)\s*+\Z", line) for line in inside.split("\n"))
-            second = next((found for found in fences if found and found[1].startswith(fence[1])), None)
-            bare = inside if second is None or second[2] else bare
+        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\n(.*)\n\1\s*", bare, re.DOTALL):
+            bare = fence[2]
         if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
             bare = bare[preamble.end() :].strip()
         if bare == text:
@@ -161,38 +145,27 @@ def clean_reply(text: str) -> str:
 
 def without_reasoning(text: str) -> str:
     """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
-    nothing has opened, and all behind an opening tag that nothing closes. A tag that code or a sentence names is none.
-    """
+    nothing has opened, and all behind an opening tag that nothing closes. Of channels the final one is the reply."""
+    before, *channels = re.split(r"(?:<\|start\|>\w*)?<\|channel\|>(?=\s*\w+[^<\n]{0,80}<\|message\|>)", text)
+    final = next((said for said in channels if re.match(r"\s*final\b", said)), None)
+    text = before if final is None else final.partition("<|message|>")[2]
     kept: list[str] = []
     start = 0
     opened: list[str] = []
     for tag in _REASONING.finditer(text):
-        # what it is, and whether it closes
-        word = (tag["channel"] or tag["stripped"] or tag["granite"] or "").lower()
-        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else ""
-        kind = (tag["name"] or block or "channel").lower()
-        closes = any((tag["end"], tag["late"], tag["gemma"], tag["block"])) or word in ("final", "response")
-
-        # whether it is only spoken of
-        before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
-        after = text[tag.end() : tag.end() + 200].partition("\n")[0]
-        is_code = before.count("`") % 2 == 1 and "`" in after
-        is_generic = tag["name"] and kind != "think" and not closes and before[-1:].isalpha()
-        is_named = _NAMED.search(f"{before}\0{after}") and (not closes or before.lstrip().startswith(("-", "*", "•")))
-        if is_code or is_generic or is_named or (tag["block"] and block not in opened):
+        before, behind = text[max(0, tag.start() - 2) : tag.start()], text[tag.end() : tag.end() + 2]
+        kind, closes = tag["name"].lower(), tag["end"] or tag["late"]
+        if _NAMED.search(f"{before}\0{behind}") or (not closes and before[-1:].isalnum()):
             continue
-
-        if closes and opened:
-            same = [at for at, other in enumerate(opened) if other == kind]
-            del opened[same[-1] if same else -1 :]
-            start = tag.end()
-        elif closes:
-            kept, start = [], tag.end()
-        else:
-            if not opened:
-                kept.append(text[start : tag.start()])
-            if kind != "channel" or kind not in opened:  # channels follow one another
-                opened.append(kind)
+        if not closes:
+            kept += [] if opened else [text[start : tag.start()]]
+            opened.append(kind)
+            continue
+        if not opened:
+            kept = []
+        same = [at for at, other in enumerate(opened) if other == kind]
+        del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
+        start = tag.end()
     return "".join(kept if opened else [*kept, text[start:]])
 
 
@@ -206,29 +179,23 @@ def _trimmed(text: str) -> str:
 
 
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
-_END = r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
 _ERROR = re.compile(
-    r"error(?: code)?\s*[:(\d]|[\w.]*(?:error|exception):|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
-    r"|(?:http )?[45]\d\d[\s:-]+(?:error|too many|internal|bad|service|unauth|forbidden|gateway|not found)"
-    r"|you(?:'ve| have)? exceeded your|upstream connect error|this model's maximum context length"
-    r"|(?:the )?(?:server|model|engine|service) is (?:currently |temporarily )?(?:overloaded|unavailable|busy)"
-    rf"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error"
-    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
-    r"|unauthorized|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
-    rf"|(?:the )?(?:request|connection|operation) (?:has )?timed out){_END}"
+    r"(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)*[\w.]*(?:error|exception)(?: code)?"
+    r"\s*(?:[:(\d]|$)|an (?:\w+ )?error (?:has )?occurred|(?:http )?[45]\d\d[\s:-]+[a-z]"
+    r"|you(?:'ve| have)? exceeded your|(?:the )?(?:server|model|service) is (?:\w+ )?(?:overloaded|unavailable|busy)"
+    r"|(?:(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
+    r"|unauthorized|service unavailable|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
+    r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
     r'|\{\s*"(?:error|detail|message|status|code|type)"\s*:'
 )
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
-    r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
-    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})"
-    rf"|i ?{_CANNOT} "
+    rf"(?:i(?:'m| am) (?:\w+ )?sorry|sorry|i apologi[sz]e|unfortunately)\b[^.]{{0,40}}\bi ?{_CANNOT}\b|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
     rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
-    r".{0,120}\b(?:summar|text|conversation|content)"
-    r"|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
+    r".{0,120}\b(?:summar|text|conversation|content)|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
 )
 
 

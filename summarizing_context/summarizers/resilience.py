@@ -1,11 +1,13 @@
-"""Call a summarizer under limits: retries, time limits, breaker, caps, and a check of every reply."""
+"""Call a summarizer under limits: retries, time limits, a circuit breaker, caps, and a check of every reply."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
+import math
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -17,7 +19,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
-    SettingsError,
     SummarizerError,
     SummarizerNotReady,
     SummarizerRateLimited,
@@ -25,9 +26,9 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits
-from summarizing_context.summarizers.resilience.retries import describe_failure, needs_a_person, retry_after_of
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
 from summarizing_context.summarizers.verification.memories import read_items
 from summarizing_context.summarizers.verification.replies import Refusal, check_reply, plain_reply
@@ -35,6 +36,227 @@ from summarizing_context.summarizers.verification.replies import Refusal, check_
 logger = logging.getLogger(__name__)
 
 Reply = TypeVar("Reply")
+
+LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again after this
+
+# What a failure means.
+
+
+def retry_after_of(error: Exception) -> float:
+    """Return the provider's `retry_after`, up to `LONGEST_DELAY`; 0 where it is no sound number of seconds."""
+    seconds = error.retry_after if isinstance(error, SummarizerError) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return 0.0
+    return min(float(seconds), LONGEST_DELAY) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return one short line on a failure: class names, status codes and our own constants.
+
+    Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
+    """
+    causes = [error, error.__cause__] if isinstance(error.__cause__, Exception) else [error]
+    names = (type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else "") for each in causes)
+    said = error.args[0] if error.args else None
+    return " from ".join(names) + (f": {said.value}" if isinstance(said, Refusal | Fault) else "")
+
+
+def status_code(error: BaseException | None) -> int | None:
+    """Return the HTTP status code that an error of an SDK carries, if any."""
+    with suppress(Exception):  # attributes of foreign errors may be properties that raise
+        for holder in (error, getattr(error, "response", None)):
+            for name in ("status_code", "status"):
+                code = getattr(holder, name, None)
+                if isinstance(code, int) and 100 <= code < 600:
+                    return code
+    return None
+
+
+def declared(summarizer: object, name: str) -> str | None:
+    """Return a text that a summarizer has as an attribute; None if it has not."""
+    value = getattr(summarizer, name, None)
+    return value if isinstance(value, str) else None
+
+
+# When a summary that could not be made is tried again.
+
+
+@dataclass(slots=True)
+class _Failed:
+    """A summary that could not be made, and when to try again."""
+
+    times: int
+    at: float
+    retry_at: float
+    refused: bool  # an answer came, but none that can serve
+
+
+class RetrySchedule:
+    """When to try again, by range hash, for one session; times in seconds of the session's clock."""
+
+    def __init__(self, cooldown: float) -> None:
+        self._cooldown = cooldown
+        self._failed: dict[str, _Failed] = {}
+
+    def note(self, hash: str, error: Exception, now: float) -> None:
+        """Note that an attempt failed with `error`. What is refused is asked for less and less often: half a minute
+        becomes three weeks."""
+        refused, before = isinstance(error, SummarizerRefused), self._failed.get(hash)
+        times = before.times + 1 if before is not None and before.refused == refused else 1
+        wait = getattr(error, "retry_after", None) or self._cooldown
+        wait = self._cooldown * 2 ** min(times - 1, 16) if refused else wait
+        self._failed[hash] = _Failed(times, now, now + wait, refused)
+
+    def recover(self, hash: str, began: float) -> None:
+        """Note that a summary came: what failed before it was asked for, for want of a summarizer, need not rest any
+        longer."""
+        self._failed.pop(hash, None)
+        for failed in self._failed.values():
+            if not failed.refused and failed.at <= began:
+                failed.retry_at = began
+
+    def rests(self, hash: str, now: float) -> bool:
+        """Say whether it is not to be tried yet."""
+        return hash in self._failed and self._failed[hash].retry_at > now
+
+    def is_given_up(self, hash: str) -> bool:
+        """Say whether two jobs, one after the other, ended with a refused reply. It is still asked for, less often."""
+        failed = self._failed.get(hash)
+        return failed is not None and failed.refused and failed.times >= 2
+
+    def delays(self, now: float) -> list[float]:
+        """Return the seconds until each that rests may be tried."""
+        return [failed.retry_at - now for failed in self._failed.values() if failed.retry_at > now]
+
+
+# Limits.
+
+
+class Breaker:
+    """Closed, until `failures` calls in a row fail; then open for `cooldown` seconds; then half-open.
+
+    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again. A failure's
+    `retry_after` is honoured in every state.
+    """
+
+    def __init__(self, *, failures: int, cooldown: float) -> None:
+        self._failures_allowed, self._cooldown = failures, cooldown
+        self._failures = 0
+        self.tripped = False  # it has opened and no probe has closed it since
+        self._is_probing = False
+        self._quiet_until = -inf
+
+    def state(self, now: float) -> BreakerState:
+        """Return the state; `open` also while a single `retry_after` is waited for: no job may start."""
+        return "open" if now < self._quiet_until else "half_open" if self.tripped else "closed"
+
+    def ready_in(self, now: float) -> float:
+        """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
+        return self._quiet_until - now if now < self._quiet_until else float(self._is_probing)
+
+    def begin(self, now: float) -> bool:
+        """Say whether a call may go. Each that may ends in `succeeded`, `failed` or `abandoned`.
+
+        A closed breaker lets the next attempt of a started job through: that job has waited for its own
+        `retry_after`, and need not wait for those that other jobs have met since.
+        """
+        if self.tripped and (now < self._quiet_until or self._is_probing):
+            return False
+        self._is_probing = self.tripped
+        return True
+
+    def succeeded(self) -> None:
+        """Note a good call."""
+        self._failures, self.tripped, self._is_probing = 0, False, False
+
+    def failed(self, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
+        """Note a failed call; `at_once` opens a closed breaker without waiting for more. Return whether a closed
+        breaker has opened."""
+        was_closed = not self.tripped
+        self._failures += 1
+        self._quiet_until = max(self._quiet_until, now + retry_after)
+        if self.tripped or at_once or self._failures >= self._failures_allowed:
+            self.tripped, self._is_probing, self._failures = True, False, 0
+            self._quiet_until = max(self._quiet_until, now + self._cooldown)
+        return was_closed and self.tripped
+
+    def abandoned(self) -> None:
+        """Note a call that proves nothing, as one that was cancelled from outside; the next probe may go."""
+        self._is_probing = False
+
+
+_CAPS = (
+    "max_calls_per_hour",
+    "max_input_tokens_per_hour",
+    "max_calls_per_session",
+    "max_input_tokens_per_session",
+)
+
+
+@dataclass(slots=True, eq=False)
+class Spent:
+    """One call that was let through."""
+
+    at: float
+    tokens: int  # input tokens: the estimate, then what the provider reported
+
+
+class Caps:
+    """Hard caps: a call that would exceed one is not let through.
+
+    `ready_in` speaks for a call that was held back for its size, until one is let through: a caller who obeys it is
+    not turned away again and again. A call that can never fit ends the calls of this session.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        caps = {name: getattr(settings, name) for name in _CAPS}
+        self._caps: dict[str, float] = {name: inf if cap is None else cap for name, cap in caps.items()}
+        self._hour: list[Spent] = []  # the calls of the last hour, oldest first
+        self._held_back = 0  # input tokens of the call that found no room
+        self._warned: set[str] = set()
+        self.calls = 0
+        self.tokens = 0
+
+    def ready_in(self, now: float, tokens: int | None = None) -> float | None:
+        """Return the seconds until a call may be sent, with so many input tokens; 0.0 is now, None is never again in
+        this session."""
+        tokens = max(self._held_back if tokens is None else tokens, 1)
+        hour_calls, hour_tokens, most_calls, most_tokens = self._caps.values()
+        if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
+            return None
+        self._hour = [spent for spent in self._hour if spent.at + 3600 > now]
+        calls, used, wait = len(self._hour), sum(spent.tokens for spent in self._hour), 0.0
+        for spent in self._hour:  # until enough of the oldest are more than an hour old
+            if calls < hour_calls and used + tokens <= hour_tokens:
+                break
+            calls, used, wait = calls - 1, used - spent.tokens, spent.at + 3600 - now
+        return wait
+
+    def admit(self, now: float, tokens: int) -> Spent | None:
+        """Count a call that is about to be sent, or None if it may not be."""
+        if self.ready_in(now, tokens) != 0.0:
+            self._held_back = tokens
+            return None
+        self._hour.append(spent := Spent(now, tokens))
+        self._held_back = 0
+        self.calls += 1
+        self.tokens += tokens
+        return spent
+
+    def correct(self, spent: Spent, tokens: int) -> None:
+        """Put what the provider reported in place of the estimate."""
+        self.tokens += tokens - spent.tokens
+        spent.tokens = tokens
+
+    def newly_reached(self) -> list[tuple[str, float]]:
+        """Return the caps, by setting, that calls have reached; each once."""
+        hour = sum(spent.tokens for spent in self._hour)
+        used = (len(self._hour), hour + self._held_back, self.calls, self.tokens + self._held_back)
+        caps = zip(self._caps.items(), used, strict=True)
+        new = [(name, cap) for (name, cap), have in caps if have >= cap and name not in self._warned]
+        self._warned.update(name for name, _ in new)
+        return new
+
 
 _under_way: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
 
@@ -74,17 +296,7 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
     return task.result()
 
 
-def declared(summarizer: object, name: str) -> str | None:
-    """Return a text that a summarizer tells of itself in an attribute; None if it does not."""
-    try:
-        value = getattr(summarizer, name, None)
-    except Exception as error:
-        raise SettingsError(
-            f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}; "
-            "it is a text, or left out"
-        ) from error
-    return value if isinstance(value, str) else None
-
+# The calls.
 
 _TERSE = (
     "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
@@ -120,20 +332,20 @@ class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
 
     Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop. Calls that take too long, or
-    whose job is cancelled, end as `call_within` says.
+    whose job is cancelled, end as `call_within` says. A job may take three times `call_timeout`.
     """
 
     def __init__(
         self,
         inner: Summarizer,
         *,
-        limits: Limits,
+        settings: Settings,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
-        self._inner, self._limits, self._clock = inner, limits, clock
+        self._inner, self._settings, self._clock = inner, settings, clock
         self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it tells
@@ -142,8 +354,8 @@ class ResilientSummarizer:
         self._name = f"{name} at {host}" if host else name  # in warnings
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
-        self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
-        self._caps = Caps(limits)
+        self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
+        self._caps = Caps(settings)
         self._figures = CallStatistics()
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
@@ -157,6 +369,7 @@ class ResilientSummarizer:
         return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
+        """Return what the calls have come to."""
         now = self._clock.now()
         ends_in = self._caps.ready_in(now)
         return replace(
@@ -180,7 +393,7 @@ class ResilientSummarizer:
         and without a call, and `retry_after` says when to come back. So a job that fails again and again can be put off
         for longer than the others, and is not each time the probe.
         """
-        run = _Run(job, self._clock.now() + self._limits.job_timeout)
+        run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
         backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
 
         def wait(state: RetryCallState) -> float:
@@ -190,7 +403,7 @@ class ResilientSummarizer:
         def is_over(state: RetryCallState) -> bool:
             error, now = state.outcome and state.outcome.exception(), self._clock.now()
             return (
-                run.calls >= self._limits.attempts
+                run.calls >= self._settings.attempts
                 or run.was_terse
                 or self._breaker.tripped
                 or isinstance(error, NotAdmitted | SummarizerNotReady)
@@ -230,29 +443,26 @@ class ResilientSummarizer:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
         now, job = self._clock.now(), replace(run.job, attempt=run.calls + 1)
         if run.refused and job.kind != "rules":  # more instructions
-            line = _TERSE.format(words=max(job.max_tokens // 2, 1))
-            if job.kind == "memory":
-                line = _NO_ITEMS
-            elif run.unsupported:
+            line = _NO_ITEMS if job.kind == "memory" else _TERSE.format(words=max(job.max_tokens // 2, 1))
+            if run.unsupported:
                 named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
                 line = _UNSUPPORTED.format(values=", ".join(named))
             job = replace(job, instructions=f"{job.instructions}\n\n{line}")
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
-        no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
-        if no_probe or (ticket := self._breaker.begin(now)) is None:
+        if not self._breaker.begin(now):
             raise NotAdmitted("the breaker is open")
         spent = self._caps.admit(now, estimate_text(job.prompt))
-        self._warn_of_caps(now)
+        self._warn_of_caps()
         if spent is None:
-            self._breaker.abandoned(ticket)
+            self._breaker.abandoned()
             raise NotAdmitted("a cap on calls or input tokens has no room for it")
         run.calls += 1
         run.was_terse = run.refused
         output_tokens = 0
         try:
             try:
-                seconds = min(self._limits.call_timeout, run.deadline - now)
+                seconds = min(self._settings.call_timeout, run.deadline - now)
                 reply: object = await call_within(seconds, _asked(self._inner, job))
             except SummarizerRefused:
                 raise
@@ -260,13 +470,12 @@ class ResilientSummarizer:
                 self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
                 raise
 
-            # what the call cost, whether or not its reply will do; a long one is estimated, not to hold up the loop
+            # what the call cost, whether or not its reply will do
             said = plain_reply(reply)
             if said.input_tokens is not None:
                 self._caps.correct(spent, said.input_tokens)
-                self._warn_of_caps(self._clock.now())
-            length = len(said.text)
-            output_tokens = said.output_tokens or (estimate_text(said.text) if length <= 20_000 else length // 4)
+                self._warn_of_caps()
+            output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
             self._figures.output_tokens += output_tokens
             self._figures.cached_tokens += said.cached_tokens or 0
 
@@ -276,8 +485,8 @@ class ResilientSummarizer:
                 check = partial(_checked, run, reply, spent.tokens)
                 kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
-            self._breaker.abandoned(ticket)
-            wait = retry_after_of(error) or self._limits.breaker_cooldown
+            self._breaker.abandoned()
+            wait = retry_after_of(error) or self._settings.breaker_cooldown
             self._held_until = max(self._held_until, self._clock.now() + wait)
             raise
         except Exception as error:
@@ -285,44 +494,47 @@ class ResilientSummarizer:
                 self._figures.refused_replies += 1
                 self._figures.refused_input_tokens += spent.tokens
                 self._figures.refused_output_tokens += output_tokens
-            self._note_failure(run, ticket, error)
+            self._note_failure(run, error)
             raise
         except BaseException:
-            self._breaker.abandoned(ticket)
+            self._breaker.abandoned()
             raise
         if job.kind == "rules":  # says nothing of summaries, well or ill
-            self._breaker.abandoned(ticket)
+            self._breaker.abandoned()
         else:
-            self._note_success(ticket)
+            self._note_success()
         self._figures.dropped_lines += dropped
         return kept
 
-    def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
-        refused, is_final, job = isinstance(error, SummarizerRefused), needs_a_person(error), run.job
+    def _note_failure(self, run: _Run, error: Exception) -> None:
+        # calls fail until a person changes something: a wrong key, model or address
+        is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
+        is_final = is_final or bool({status_code(error), status_code(error.__cause__)} & {401, 403, 404})
+        refused, job = isinstance(error, SummarizerRefused), run.job
         run.failure, run.refused = error, run.refused or refused
         self._figures.last_error = describe_failure(error)
         is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
         if not is_missed and not is_final:
-            self._breaker.abandoned(ticket)
+            self._breaker.abandoned()
         elif refused and run.salvaged is not None:  # enough of it serves
-            self._note_success(ticket)
+            self._note_success()
         elif refused and job.range_hash in self._refused_jobs and not self._breaker.tripped:
-            self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
+            self._breaker.abandoned()  # what is refused again says nothing of other contents
         else:
             self._refused_jobs |= {job.range_hash} if refused else set()
             wait = retry_after_of(error)
-            if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
+            if self._breaker.failed(self._clock.now(), wait, at_once=is_final):
                 self._warn(
                     f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
-                    f"again after {max(wait, self._limits.breaker_cooldown):g} seconds{self._advice}"
+                    f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
                 )
 
-    def _note_success(self, ticket: int) -> None:
-        self._breaker.succeeded(ticket)
+    def _note_success(self) -> None:
+        self._breaker.succeeded()
         self._refused_jobs.clear()
 
-    def _warn_of_caps(self, now: float) -> None:
-        for name, cap in self._caps.newly_reached(now):
+    def _warn_of_caps(self) -> None:
+        for name, cap in self._caps.newly_reached():
             self._warn(
                 f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
                 "views show stand-ins. Raise this setting, or set it to none"
@@ -348,7 +560,7 @@ def _checked(run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply,
     if run.job.kind == "memory":
         if (items := read_items(checked.text, run.job.content)) is None:
             raise SummarizerRefused(Refusal.NO_ITEMS)
-        return replace(checked, text=items.encode()), 0
+        return replace(checked, text=items), 0
     verified = verify(checked.text, run.job)
     run.unsupported = verified.unsupported
     kept = replace(checked, text=verified.text), verified.dropped_lines

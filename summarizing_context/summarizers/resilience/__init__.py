@@ -1,1 +1,0 @@
-"""Limits around a summarizer: retries, time limits, a circuit breaker, caps on calls and tokens."""
