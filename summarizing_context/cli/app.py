@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated
 
 import typer
 
-from summarizing_context.cli import check, eval, prompts, proxy, replay, serve, sessions
+from summarizing_context.cli import eval, prompts, proxy, replay, serve, sessions
 from summarizing_context.cli.options import help_of
-from summarizing_context.cli.tables import PROGRAM
+from summarizing_context.cli.output import PROGRAM
 
 
+@cache
 def build_app() -> typer.Typer:
     """Return the app with all commands."""
     app = typer.Typer(
@@ -21,7 +23,7 @@ def build_app() -> typer.Typer:
         **help_of(_about.__doc__ or ""),
     )
     app.callback()(_about)
-    for module in (replay, check, sessions, serve, proxy, eval, prompts):
+    for module in (replay, sessions, serve, proxy, eval, prompts):
         app.add_typer(module.commands)
     return app
 
@@ -43,13 +45,12 @@ def _about(version: _Version = False) -> None:
     Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that fits
     its budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model.
 
-    Begin here:
+    Exit status: 0 all well, 1 a law was broken, a gate or a check failed, 2 bad input, 3 a view was refused, 4 store or
+    environment, 130 Ctrl-C.
+
+    Examples:
         demo    # watch a long session being kept inside 16,000 tokens
         replay ~/.claude/projects --budget 32k    # the same for sessions of your own client
         demo --keep demo.db    # keep the demo, and look into it
         view demo --store demo.db --explain
-
-    Exit status:
-        0 all well · 1 a law was broken, a gate or a check failed · 2 bad input · 3 a view was refused
-        4 store or environment · 130 Ctrl-C
     """

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
 import typer
+from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import PromptsPath, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status
-from summarizing_context.cli.sessions import find_session
-from summarizing_context.cli.tables import dim, plain, table, told_lines
+from summarizing_context.cli.options import PromptsPath, argument, command, flag, option
+from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
@@ -84,14 +82,8 @@ def diff(
 @command(family)
 def render(
     name: _Name,
-    transcript: Annotated[
-        Path | None, argument("[TRANSCRIPT]", "A .jsonl or .jsonl.gz file of messages.", parser=options.read_path)
-    ] = None,
+    transcript: Annotated[Path, argument("TRANSCRIPT", "A transcript of any known format.", parser=options.read_path)],
     format: options.TranscriptFormat = "auto",
-    session: Annotated[str | None, option("ID", "Use a stored session instead, with --store.")] = None,
-    store: Annotated[
-        Path | None, path_option("FILE", "Store of the session.", envvar="SUMMARIZING_CONTEXT_STORE")
-    ] = None,
     number: Annotated[int, option("N", "Number of the segment or rollup, from 1.")] = 1,
     rank: Annotated[int, option("R", "Rank in the tree, for rollups.", min=1)] = 1,
     topic: Annotated[str, option("WORDS", "Topic, for focus prompts.")] = "",
@@ -102,36 +94,24 @@ def render(
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
-    from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
 
-    prompt, counter, messages = _find(name, prompts), _counter(), []
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
     if prompt.name not in RENDERED:
         raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
     if prompt.name == "focus" and not topic.strip():
         raise InputError("a focus prompt is about a topic; name one with --topic")
-    if (transcript is None) == (session is None):
-        raise InputError("name what to render for: a transcript, or --session with --store")
-    skipped: list[str] = []
-    if transcript is not None:
-        files = find_transcripts([transcript])
-        if len(files) > 1:
-            raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-        found = read_session(files[0], format=format)
-        messages, skipped = list(found.messages), list(found.unreadable)
-    elif store is None:
-        raise InputError("--session: say with --store where it is stored")
-    else:
-        stored = Settings.load(store=store, session_id=find_session(store, session or "").session_id)
+    files = find_transcripts([transcript])
+    if len(files) > 1:
+        raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
+    found = read_session(files[0], format=format)
 
-        async def stored_messages() -> list[dict[str, Any]]:
-            async with open_context(stored, read_only=True) as context:
-                return await context.get_messages()
+    async def render() -> dict[str, Any]:
+        settings = Settings.load(store=":memory:", summarizer="extractive")
+        jobs = await jobs_for(list(found.messages), settings, purpose=prompt.name, topic=topic, rank=rank)
+        return render_request(prompt, jobs, number, counter.count)
 
-        messages = anyio.run(stored_messages)
-    settings = Settings.load(store=":memory:", summarizer="extractive")
-    jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
-    rendered = render_request(prompt, jobs, number, counter.count)
+    rendered = anyio.run(render)
     parts = rendered["parts"]
     where = f"messages {rendered['start']}–{rendered['stop'] - 1}, number {number} of {rendered['among']}"
     rows = [(one["slot"], one["name"], "yes" if one["fixed"] else "no", one["tokens"]) for one in parts]
@@ -144,9 +124,8 @@ def render(
     lines = user.split("\n")
     if not full and len(lines) > 17:  # eight at either end
         user = "\n".join([*lines[:8], f"… {len(lines) - 16:,} lines more; --full prints them", *lines[-8:]])
-    headings = (Text(f"── {slot}", style="bold") for slot in ("system", "user"))
-    document = {**rendered, "token_counter": counter.name}
-    return Result(document, [made, next(headings), system, next(headings), user], remarks=told_lines(skipped))
+    shown: list[RenderableType] = [made, Text("── system", style="bold"), system, Text("── user", style="bold"), user]
+    return Result({**rendered, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable))
 
 
 @command(family)

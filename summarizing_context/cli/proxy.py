@@ -21,10 +21,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 import anyio
 import typer
 
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
-from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
-from summarizing_context.cli.tables import dollars, number, plain, table
+from summarizing_context.cli.output import InputError, Result, Status, dollars, number, plain, table, tell
 from summarizing_context.contrib.proxy import installation
 from summarizing_context.contrib.proxy.installation import Command, Edit, config_file, read_codex
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -157,7 +156,7 @@ def watch(
 ) -> None:
     """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
     seen = 0
-    with stop_asked() as asked:
+    with output.stop_asked() as asked:
         while not asked:
             told = _asked(listen, token, after=str(seen))
             for each in told["records"]:
@@ -211,7 +210,7 @@ def enable(
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
     proxy = given.settings(store)
-    host, port = read_address(listen, "--listen")
+    host, port = read_address(listen)
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
     if not no_service and not proxy.lends and proxy.settings.summarizer in PROVIDERS:
@@ -335,9 +334,9 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
         note = " (which others can no longer read)" if edit.is_private and edit.before is not None else ""
         lines += [f"{word} in {edit.path}{note}:", edit.shown.rstrip("\n"), ""]
     for line in (*lines, *(f"Run: {' '.join(call.words)}" for call in calls)):
-        screen().print(line, soft_wrap=True)
+        output.screen().print(line, soft_wrap=True)
     if not dry_run:
-        confirm("Go on?", yes or not edits, "changed")
+        output.confirm("Go on?", yes or not edits, "changed")
     return not dry_run
 
 

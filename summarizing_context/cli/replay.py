@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
@@ -23,21 +23,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context import transcripts
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
-from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
-from summarizing_context.cli.tables import (
-    counted,
-    dim,
-    dollars,
-    facts,
-    number,
-    plain,
-    shell_line,
-    table,
-    told_lines,
-    verdict,
-)
+from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, number, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -79,10 +67,10 @@ def demo(
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {most:,} tokens a view."
-    with progress("messages", len(messages), announced) as update:
+    with output.progress("messages", len(messages), announced) as update:
 
         def watch(at: int, view_tokens: int, ready: int) -> None:
-            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries", at)
+            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries")
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
     return Result(report.document, _demo_tables(report, keep, budget), _status(report.tally))
@@ -99,14 +87,14 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
     slowest = max(tally.view_ms, default=0.0)
     broken = sum(told[law] for law in tally.broken_laws())
-    yield facts("What happened", [
+    yield output.facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
         ("mean view", round(told["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("broken laws", verdict(broken), "calls keep their results, the order holds, the newest message is shown"),
-        ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("waited for a model", verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
+        ("broken laws", output.verdict(broken), "calls keep results, the order holds, the newest message is shown"),
+        ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
+        ("waited for a model", output.verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
         ("summaries made", told["summaries"], "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
@@ -123,7 +111,7 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
     price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
-    yield facts("What it saved", [
+    yield output.facts("What it saved", [
         ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
         ("saved", f"{1 - sent / max(whole, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
@@ -134,8 +122,8 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield "What to type next"
     if not keep:
         yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
-    yield f"  {shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
-    yield f"  {shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
+    yield f"  {output.shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
+    yield f"  {output.shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
     yield "  summarizing-context replay YOUR_LOG.jsonl"
 
 
@@ -165,18 +153,12 @@ def replay(
         replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
         replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
         replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
-
-    Exit status:
-        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
-        4 store or environment · 130 Ctrl-C
     """
     from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
 
-    def listed(given: Sequence[str] | None) -> list[str]:
-        return [one.strip() for text in given or () for one in text.split(",")]
-
-    variants = [own.load(store=store, strategy=name) for name in listed(strategy) or (None,)]
-    budgets = tuple(dict.fromkeys(map(read_tokens, listed(budget) or ["32k"])))
+    names = [name.strip() for text in strategy or () for name in text.split(",")]
+    variants = [own.load(store=store, strategy=name) for name in names or (None,)]
+    budgets = tuple(dict.fromkeys(read_tokens(one) for text in budget or ["32k"] for one in text.split(",")))
     settings = variants[0]
     plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
     if own.dry_run and len(plan.strategies) > 1:
@@ -191,8 +173,8 @@ def replay(
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
     stopped = False
-    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
+    at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
         try:
             for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
                 if isinstance(found, TranscriptError):
@@ -213,7 +195,7 @@ def replay(
     document["unreadable"] = [str(error) for error in unreadable]
     if stopped:
         read = len({row.file for row in rows}) + len(unreadable)
-        told = f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs."
+        told = f"Stopped after {read} of {output.counted(len(files), 'file')}; the figures are theirs."
         return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
     return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
@@ -230,33 +212,36 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "total": total.figures(),
         "timings": list(TIMINGS),
     }
-    by_strategy = len({tally.strategy for tally in tallies}) > 1
     is_few = len(tallies) <= _MOST_ROWS
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
-    shown: list[RenderableType] = []
+    by_strategy = len({tally.strategy for tally in tallies}) > 1
 
-    def add_table(title: str, tallies: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
-        rows: list[tuple[object, ...] | None] = []
-        for group in (tallies, sums):
-            rows.append(None)
-            for tally in group:
-                name = f"{tally.strategy}: {Path(tally.file).name}" if by_strategy else Path(tally.file).name
-                figures = tally.figures()
-                rows.append((name, tally.budget, *(show(figures[figure]) for figure, show in columns.values())))
-        shown.append(table(title, "file", "#budget", *(f"#{name}" for name in columns), rows=rows[1:], wide="file"))
-
+    # The tables: for each column its heading, the figure, and how it is shown.
+    laws: list[tuple[str, str, Callable[[Any], Any]]] = []
+    if total.refused_views:
+        laws.append(("refused", "refused_views", number))
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws = {heading: (figure, verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)}
-    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
-    add_table("Laws: 0 is right", told, {**refused, **laws})
-    views = {
-        "mean": ("mean_view_tokens", round),
-        "activ.": ("activations", number),
-        "reused": ("prefix_hit", "{:.1%}".format),
-        "uncached": ("uncached_tokens", number),
-        "ms p99": ("view_p99_ms", "{:.1f}".format),
-    }
-    add_table("Views", tallies if is_few else [], views)
+    laws += [(heading, figure, output.verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)]
+    views: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("mean", "mean_view_tokens", round),
+        ("activ.", "activations", number),
+        ("reused", "prefix_hit", "{:.1%}".format),
+        ("uncached", "uncached_tokens", number),
+        ("ms p99", "view_p99_ms", "{:.1f}".format),
+    ]
+    shown: list[RenderableType] = []
+    for title, some, columns in (("Laws: 0 is right", told, laws), ("Views", tallies if is_few else [], views)):
+        rows: list[tuple[object, ...] | None] = []
+        for tally in (*some, None, *sums):
+            if tally is None:
+                rows.append(None)
+                continue
+            name, figures = Path(tally.file).name, tally.figures()
+            cells = (show(figures[figure]) for _, figure, show in columns)
+            rows.append((f"{tally.strategy}: {name}" if by_strategy else name, tally.budget, *cells))
+        shown.append(table(title, "file", "#budget", *(f"#{one[0]}" for one in columns), rows=rows, wide="file"))
+
+    # What the figures mean, and what was left out.
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
     told_calls = "No model was called; where none is named, summaries are extracted from the text."
     if total.model_calls:
@@ -268,12 +253,12 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
         titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
         keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        rows = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
+        compacted = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
         title = "Where the client compacted its own context"
-        shown.append(table(title, "file", *titles, rows=rows, wide="file"))
+        shown.append(table(title, "file", *titles, rows=compacted, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
-    repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
-    shown += [*_told_counts("Repairs", repairs), *_told_counts(_SKIPPED, total.skipped)]
+    shown += _told_counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
+    shown += _told_counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
     if len(told) < len(tallies):
@@ -295,26 +280,26 @@ def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     said = [f"{count:,} {kind}" for kind, count in ranked[:6]]
     if others := ranked[6:]:
-        said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
+        said.append(f"and {sum(count for _, count in others):,} of {output.counted(len(others), 'other kind')}")
     return [dim(f"{title}: {', '.join(said)}.")] if said else []
 
 
-def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
+def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
     from summarizing_context.evaluation.replay import add_up, add_up_by_variant
     from summarizing_context.summarizers.providers import make_model
 
     model, address = str(settings.model), make_model(settings, read_only=True).address
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_variant(rows), add_up(rows)
-    cells: list[tuple[object, ...] | None] = []
-    for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
-        cells.append(None)
+    sums, total = add_up_by_variant(forecasts), add_up(forecasts)
+    rows: list[tuple[object, ...] | None] = []
+    for group in (forecasts if len(forecasts) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
+        rows.append(None)
         for row in group:
             tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-            cells.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
+            rows.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=cells[1:], wide="file")
+    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=rows, wide="file")
     words = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
@@ -326,7 +311,7 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
         "views wait for their summaries, as a replay without --live does",
     ]
     document = {
-        "rows": [row.figures(price) for row in rows],
+        "rows": [row.figures(price) for row in forecasts],
         "totals": [row.figures(price) for row in sums],
         "total": total.figures(price),
         "model": settings.model,
@@ -381,8 +366,8 @@ def import_transcripts(
             copy += 1
             session_id = f"{wanted}:{copy}"
 
-    announced = f"Importing {counted(len(files), 'file')}."
-    with stop_asked() as asked, progress("files", len(files), announced) as update:
+    announced = f"Importing {output.counted(len(files), 'file')}."
+    with output.stop_asked() as asked, output.progress("files", len(files), announced) as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
@@ -396,7 +381,7 @@ def import_transcripts(
                 break
             done += 1
             new = sum(row["added"] for row in rows)
-            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}", done)
+            update(f"{output.counted(len(rows), 'session')}, {output.counted(new, 'new message')}")
     if unreadable and not rows:
         raise unreadable[0]
     if not (rows or asked):
@@ -413,5 +398,5 @@ def import_transcripts(
     status, remarks = Status.BAD_INPUT if unreadable else Status.OK, told_lines(skipped_lines, unreadable)
     if asked:
         status = Status.INTERRUPTED
-        remarks.append(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
+        remarks.append(f"Stopped after {done} of {output.counted(len(files), 'file')}; the same command goes on.")
     return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)

@@ -21,8 +21,7 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import CHANGE, LOOK, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status, confirm, error_line
-from summarizing_context.cli.tables import dim, number, plain, shell_line, table
+from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, shell_line, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.evaluation.laws import canonical
@@ -120,50 +119,54 @@ def view(
         raise InputError("--full prints the messages alone; ask for --explain in another call")
     settings = at.settings()
 
-    async def look() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
             messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
             parts, costs = view_parts(messages, await context.get_messages()), await make_costs(settings)
-            rows = [
-                {"position": at, "part": part, "role": message["role"],
-                 "tokens": costs.of(message, canonical(message)),
-                 "words": plain(" ".join(message_text_parts(message)), 400)}
-                for at, (part, message) in enumerate(zip(parts, messages, strict=True))
-            ]  # fmt: skip
-            nodes = [
-                {"rank": node.rank, "start": node.start, "stop": node.stop, "form": node.form, "made_by": node.made_by,
-                 "tokens": costs.count(node.text), "text": node.text, "drops": list(node.drops)}
-                for node in context.explain()
-            ]  # fmt: skip
-            return messages, rows, nodes
+            nodes = context.explain()
 
-    messages, rows, nodes = anyio.run(look)
-    tokens = sum(row["tokens"] for row in rows)
-    document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": rows}
-    if full:
-        text = json.dumps(messages, indent=2, ensure_ascii=False)
-        if inert(text) != text:  # what could drive a terminal is written as escapes
-            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        return Result({**document, "messages": messages}, [text])
-    styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
-    cells: list[tuple[object, ...]] = []
-    for row in rows:
-        part = Text(row["part"], style=styles.get(row["part"], ""))
-        cells.append((row["position"], part, row["role"], row["tokens"], dim(row["words"], 160)))
-    title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
-    tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
-    if explain:
-        document["header"], cells = nodes, []
-        for node in nodes:
+        # Each message of the view, and what is known of it.
+        rows = []
+        for position, (part, message) in enumerate(zip(parts, messages, strict=True)):
+            tokens, words = costs.of(message, canonical(message)), " ".join(message_text_parts(message))
+            row = {"position": position, "part": part, "role": message["role"], "tokens": tokens}
+            rows.append({**row, "words": plain(words, 400)})
+        tokens = sum(row["tokens"] for row in rows)
+        document: dict[str, Any] = {"session": at.session, "tokens": tokens}
+        document |= {"budget": settings.max_tokens, "messages": rows}
+        if full:
+            text = json.dumps(messages, indent=2, ensure_ascii=False)
+            if inert(text) != text:  # what could drive a terminal is written as escapes
+                text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+            return Result({**document, "messages": messages}, [text])
+        styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
+        cells: list[tuple[object, ...]] = []
+        for row in rows:
+            mark = Text(row["part"], style=styles.get(row["part"], ""))
+            cells.append((row["position"], mark, row["role"], row["tokens"], dim(row["words"], 160)))
+        title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
+        tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
+        if not explain:
+            return Result(document, tables)
+
+        # What each node of its header stands for.
+        names = ("rank", "start", "stop", "form", "made_by", "text", "drops")
+        document["header"] = [
+            {**{name: getattr(node, name) for name in names}, "tokens": costs.count(node.text)} for node in nodes
+        ]
+        cells = []
+        for node in document["header"]:
             said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags
             rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
-            words = dim("" if said is None else said[1], 160)
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], words))
+            line = dim("" if said is None else said[1], 160)
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], line))
         columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
         if not nodes:
             tables[-1].caption = "nothing is covered: the whole log is in the view"
-    return Result(document, tables)
+        return Result(document, tables)
+
+    return anyio.run(look)
 
 
 @command(commands, LOOK)
@@ -381,5 +384,5 @@ def import_sessions(
     title = f"Imported into {plain(shown_store(store))}"
     shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
     told = [dict(zip(("session", "messages", "new"), row, strict=True)) for row in rows]
-    remarks = [error_line("; ".join(refused))] if refused else []
+    remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

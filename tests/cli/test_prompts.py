@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cli.commands import Runner, fill_store, says, write_transcript
+from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.summarizers.prompts import latest, load, names
 
@@ -54,14 +54,11 @@ def test_a_check_that_finds_something_fails(run: Runner, tmp_path: Path):
     assert ran.document["complaints"][0]["name"] == "segment/v9"
 
 
-def test_a_request_is_rendered_for_a_transcript_and_for_a_stored_session(run: Runner, tmp_path: Path):
+def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
     messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
     file = write_transcript(tmp_path / "run.jsonl", messages)
-    store = fill_store(tmp_path / "run.db", "s1", messages)
-    first = run("prompts", "render", "segment", file, "--json", "-").document
-    second = run("prompts", "render", "segment", "--session", "s1", "--store", store, "--json", "-").document
-    assert first == second
-    assert [part["fixed"] for part in first["parts"]] == [True, True, False, True]
+    rendered = run("prompts", "render", "segment", file, "--json", "-").document
+    assert [part["fixed"] for part in rendered["parts"]] == [True, True, False, True]
     assert "more; --full prints them" not in run("prompts", "render", "segment", file, "--full").out
 
 

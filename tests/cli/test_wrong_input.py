@@ -50,10 +50,9 @@ mcp --store {store} --http example.org:80                     | not an IP addres
 mcp --store {store} --http 127.0.0.1:x                        | not a port
 prompts show segmen                                           | did you mean segment/v
 prompts diff segment                                          | with --prompts
-prompts render segment                                        | name what to render for
+prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
 prompts render focus {log}                                    | --topic
-prompts render segment --session s1                           | --store
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | is not a folder that holds a prompt
 eval run                                                      | give one of
