@@ -137,10 +137,11 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     from summarizing_context.evaluation.probes import dataset_numbers
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
-    replayed = None
-    if by_model := settings.summarizer in PROVIDERS:
+    recorded, replayed = None, None
+    if settings.summarizer in PROVIDERS:
         if run.cassette is None:
             raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
+        recorded = _recording(run, mode, run.cassette) if mode != "replay" else None
         replayed = partial(Cassette, run.cassette, redact=run.redact)
     elif mode != "replay":
         raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
@@ -155,15 +156,13 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
-    with (
-        _recording(run, mode, run.cassette) if by_model and mode != "replay" else nullcontext() as cassette,
-        output.progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
-    ):
+    announced = f"Measuring {len(logs)} sessions."
+    with recorded or nullcontext() as cassette, output.progress("sessions", len(logs), announced) as update:
         for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, open_cassette=replayed):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
-    if cassette is not None and mode == "forecast":
-        return _forecast(cassette, [settings])
+    if cassette is not None and (forecast := _forecast(cassette, [settings])):
+        return forecast
     told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
     page, document = report.write_run(name, outcomes, told, run.out)
     title = f"Values needed later that views hold: {plain(name)}"
@@ -175,8 +174,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
         shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
-    if cassette is not None:
-        shown += map(_recorded, _spent(cassette, [settings]))
     return Result(document, shown, remarks=told_lines(skipped))
 
 
@@ -240,10 +237,8 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
         models = [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]
         with _recording(run, mode, run.cassette or Path(suite.cassette)) as cassette:
             anyio.run(record_answers, recording, cassette, models, arms)
-        if mode == "forecast":
-            return _forecast(cassette, models)
-        for row in _spent(cassette, models):
-            tell(_recorded(row))
+        if forecast := _forecast(cassette, models):
+            return forecast
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
     with output.progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
@@ -294,11 +289,10 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], m
 
 
 @contextmanager
-def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
+def _recording(run: Record, mode: Mode, file: Path, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
     """Open the cassette of a run."""
     from summarizing_context.evaluation.cassettes import Cassette
 
-    assert file is not None  # it was asked for
     with Cassette(file, mode, max_calls=run.max_calls, secrets=secrets, redact=run.redact) as cassette:
         if mode == "record":
             where = f"Recording into {plain(file)}."
@@ -306,68 +300,62 @@ def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str
         yield cassette
 
 
-def _spent(cassette: Cassette, models: Sequence[Settings]) -> list[dict[str, Any]]:
-    """Return what a cassette was asked for: a row for each model, with the servers that were asked and its price."""
+def _forecast(cassette: Cassette, models: Sequence[Settings], proposals: int = 0) -> Result | None:
+    """Return calls, tokens and price of what is not recorded yet, by model; or tell what was recorded.
+
+    Of one model, `proposals` are prompts that it will write, each of which is tried as well.
+    """
     from summarizing_context.summarizers.providers import make_model
 
-    rows: dict[str, dict[str, Any]] = {}
+    is_dry, prices = cassette.mode == "forecast", load_prices(models[0].prices)
+    addresses: dict[str, list[str]] = {}  # servers that are asked
     for settings in models:
-        name, address = f"{settings.summarizer}/{settings.model}", make_model(settings, read_only=True).address
-        if name in rows:
-            if address not in rows[name]["address"].split(" and "):
-                rows[name]["address"] += f" and {address}"
-            continue
-        spent, price = cassette.spent[name], load_prices(settings.prices).price_of(settings.model)
-        tokens = spent.input_tokens, spent.output_tokens, spent.cached_tokens
-        rows[name] = {
-            "model": settings.model,
+        address = make_model(settings, read_only=True).address
+        addresses.setdefault(f"{settings.summarizer}/{settings.model}", []).append(address)
+    rows: list[dict[str, Any]] = []
+    words: list[str] = []
+    for name, asked in addresses.items():
+        model, address, spent = name.partition("/")[2], " and ".join(dict.fromkeys(asked)), cassette.spent[name]
+        price, tokens = prices.price_of(model), (spent.input_tokens, spent.output_tokens)
+        cost = None if price is None else round(price.cost(*tokens, spent.cached_tokens), 6)
+        row: dict[str, Any] = {
+            "model": model,
             "address": address,
             "calls": spent.calls,
             "by_kind": dict(sorted(spent.by_kind.items())),
-            "input_tokens": spent.input_tokens,
-            "output_tokens": spent.output_tokens,
+            "input_tokens": tokens[0],
+            "output_tokens": tokens[1],
             "recorded": spent.replayed,
-            "estimated_cost": None if price is None else round(price.cost(*tokens), 6),
+            "estimated_cost": cost,
         }
-    return list(rows.values())
-
-
-def _recorded(row: dict[str, Any]) -> str:
-    tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
-    words = f"Recorded with {row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
-    return plain(f"{words}, {dollars(row['estimated_cost'])}.")
-
-
-def _forecast(cassette: Cassette, models: Sequence[Settings], proposals: int = 0) -> Result:
-    """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
-    will write, each of which is tried as well."""
-    rows, prices = _spent(cassette, models), load_prices(models[0].prices)
-    costs = [row["estimated_cost"] for row in rows]
-    total = None if None in costs else round(sum(costs), 6)
-    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+        rows.append(row)
+        if not is_dry:
+            sums = f"{tokens[0]:,} input and {tokens[1]:,} output tokens, {dollars(cost)}."
+            tell(plain(f"Recorded with {model} at {address}: {spent.calls:,} calls, {sums}"))
+            continue
+        costs = "no price is known for this model"
+        if price is not None:
+            costs = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
+        words.append(f"{model} would be asked at {address}: {kinds}; {costs}.")
+        if proposals:  # one reads and writes about 2,000 tokens
+            calls = spent.calls + proposals * (spent.calls + 1)
+            most = None if price is None else round(price.cost(*(one + proposals * (one + 2_000) for one in tokens)), 6)
+            row |= {"proposals": proposals, "estimated_cost_at_most": most}
+            tried = f"{proposals:,} proposals, each tried on all sessions"
+            words.append(f"{tried}: at most {calls:,} calls, {dollars(most)}.")
+    if not is_dry:
+        return None
+    each = [row["estimated_cost"] for row in rows]
+    total = None if None in each else round(sum(each), 6)
     figures = ("calls", "input_tokens", "output_tokens", "recorded")
     cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
     if len(rows) > 1:
         cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
     columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
-    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells)]
-    for row in rows:
-        price = prices.price_of(row["model"])
-        words = "no price is known for this model"
-        if price is not None:
-            words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
-        shown.append(dim(f"{row['model']} would be asked at {row['address']}: {kinds}; {words}."))
-        if proposals:  # one reads and writes about 2,000 tokens
-            calls = row["calls"] + proposals * (row["calls"] + 1)
-            tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
-            most = None if price is None else round(price.cost(*tokens), 6)
-            document |= {"proposals": proposals, "estimated_cost_at_most": most}
-            shown.append(
-                f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls, {dollars(most)}."
-            )
-    shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
-    return Result(document, shown)
+    words.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
+    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells), *map(dim, words)]
+    return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
 
 
 # Models question one log
@@ -456,10 +444,8 @@ def ask(
         recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
         tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
         anyio.run(record_answers, recording, cassette, models, chosen, questions)
-    if own.dry_run:
-        return _forecast(cassette, models)
-    for row in _spent(cassette, models):
-        tell(_recorded(row))
+    if forecast := _forecast(cassette, models):
+        return forecast
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
     return _run_recorded(given, loaded, "replay", os.cpu_count() or 1)
@@ -522,8 +508,8 @@ def tune(
         trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = tune.Gepa(proposals, seed) if gepa and not own.dry_run else None
         outcome = tune.tune(trial, start, variants, writer)
-    if mode == "forecast":
-        return _forecast(tape, [settings], proposals if gepa else 0)
+    if mode != "replay" and (forecast := _forecast(tape, [settings], proposals if gepa else 0)):
+        return forecast
     page, document = report.write_tuning(outcome, out)
     winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
     written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []

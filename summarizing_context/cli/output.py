@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -131,26 +130,6 @@ def confirm(question: str, yes: bool, done: str) -> None:
             raise InputError(f"nothing was {done}")
     except typer.Abort as error:
         raise InputError(f"nothing was {done}: there was no answer; give --yes to do it without asking") from error
-
-
-@contextmanager
-def stop_asked() -> Iterator[list[int]]:
-    """Yield a list that gets an element when the user presses Ctrl-C. A second Ctrl-C interrupts at once.
-
-    An interrupt in the middle of a look could be lost: a session that is being closed finishes that first.
-    """
-    asked: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-
-    def ask(number: int, _: object) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def explain_failure(error: BaseException) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -156,18 +155,15 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
 
 
 def _find(name: str, folder: Path | None) -> Prompt:
-    """Return a prompt of the user's folder, else a shipped one; an error names the nearest if there is none."""
-    everything: list[str] = []
+    """Return a prompt of the user's folder, else a shipped one."""
+    known: list[str] = []
     for root in [_root(folder), None] if folder is not None else [None]:
         known = names(root)
         if name in known:
             return load(name, root=root)
         if any(one.startswith(f"{name}/") for one in known):
             return latest(name, root=root)
-        everything += known
-    near = get_close_matches(name, everything, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(everything)}"
-    raise InputError(f"there is no prompt {plain(name, 40)!r}; {hint}")
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; there are {', '.join(known)}")
 
 
 def _root(folder: Path | None) -> Any:

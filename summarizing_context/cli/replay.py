@@ -11,8 +11,9 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace as changed
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -172,33 +173,23 @@ def replay(
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
-    stopped = False
     at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
-        try:
-            for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
-                if isinstance(found, TranscriptError):
-                    unreadable.append(found)
-                else:
-                    rows += found
-                update(f"{sum(row.messages for row in rows):,} messages")
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            stopped = True
-    if not stopped and unreadable and not rows:
+        for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                rows += found
+            update(f"{sum(row.messages for row in rows):,} messages")
+    if unreadable and not rows:
         raise unreadable[0]
-    if not stopped and not unreadable and not any(row.messages for row in rows):
+    if not unreadable and not any(row.messages for row in rows):
         raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
     result = _forecast(rows, settings) if own.dry_run else _judged(rows)
     document: Any = result.document
     document["unreadable"] = [str(error) for error in unreadable]
-    if stopped:
-        read = len({row.file for row in rows}) + len(unreadable)
-        told = f"Stopped after {read} of {output.counted(len(files), 'file')}; the figures are theirs."
-        return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
-    return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
+    return replace(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
@@ -350,42 +341,37 @@ def import_transcripts(
     unreadable: list[TranscriptError] = []
     skipped: Counter[str] = Counter()
     skipped_lines: list[str] = []
-    done = 0
 
-    async def import_log(log: transcripts.Transcript) -> dict[str, Any]:
+    async def import_log(log: transcripts.Transcript) -> None:
         wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-        messages, session_id, copy = list(log.messages), wanted, 1
-        while True:
-            async with open_context(changed(settings, session_id=session_id)) as context:
+        messages = list(log.messages)
+        for copy in count(1):
+            session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+            async with open_context(replace(settings, session_id=session_id)) as context:
                 held = await context.get_messages()
-                if messages[: len(held)] == held:
-                    for message in messages[len(held) :]:
-                        await context.add_message(message)
-                    named = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                    return {**named, "messages": len(context), "added": len(context) - len(held)}
-            copy += 1
-            session_id = f"{wanted}:{copy}"
+                if messages[: len(held)] != held:
+                    continue
+                for message in messages[len(held) :]:
+                    await context.add_message(message)
+                row = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
+                return
 
-    announced = f"Importing {output.counted(len(files), 'file')}."
-    with output.stop_asked() as asked, output.progress("files", len(files), announced) as update:
+    with output.progress("files", len(files), f"Importing {output.counted(len(files), 'file')}.") as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
-                    if not asked:
-                        rows.append(anyio.run(import_log, log))
-                        skipped.update(log.skipped)
-                        skipped_lines += log.unreadable
+                    anyio.run(import_log, log)
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            if asked:
-                break
-            done += 1
             new = sum(row["added"] for row in rows)
             update(f"{output.counted(len(rows), 'session')}, {output.counted(new, 'new message')}")
-    if unreadable and not rows:
-        raise unreadable[0]
-    if not (rows or asked):
-        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+    if not rows:
+        raise (
+            unreadable[0] if unreadable else TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+        )
     document = {
         "sessions": rows,
         "unreadable": [str(problem) for problem in unreadable],
@@ -395,8 +381,5 @@ def import_transcripts(
     cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
     title = f"Imported into {plain(shown_store(settings.store))}"
     made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
-    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, told_lines(skipped_lines, unreadable)
-    if asked:
-        status = Status.INTERRUPTED
-        remarks.append(f"Stopped after {done} of {output.counted(len(files), 'file')}; the same command goes on.")
-    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)
+    status = Status.BAD_INPUT if unreadable else Status.OK
+    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, told_lines(skipped_lines, unreadable))

@@ -1,8 +1,4 @@
-"""Commands on the sessions of a store: `sessions`, `search`, `view`, and the package's own on one session.
-
-The latter (`status`, `pin`, `recall`, ...) have names, arguments and texts of `/context` commands: `commands.COMMANDS`
-makes both.
-"""
+"""Commands on the sessions of a store: `sessions`, `search`, `view`, and those of `/context` on one session."""
 
 from __future__ import annotations
 
@@ -204,8 +200,8 @@ def search(
     hits = best_hits(terms, with_store(store, find), limit)
     rows = []
     for hit in hits:
-        last = hit.stop - 1
-        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}" if hit.start <= last else "–"
+        where = "–" if hit.start >= hit.stop else str(hit.start)
+        where += f"–{hit.stop - 1}" if hit.stop - hit.start > 1 else ""
         rows.append((hit.session_id or "–", where, hit.kind, dim(hit.snippet)))
     columns = ("session", "#messages", "kind", "words")
     shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
@@ -213,31 +209,34 @@ def search(
     return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
 
 
+async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
+    """Run a `/context` command on a stored session."""
+    from summarizing_context.assembly import open_context
+
+    writes = COMMANDS[name].writes
+    async with open_context(settings, read_only=not writes) as context:
+        if not writes:
+            await context.get_messages_for_request(token_budget=settings.max_tokens)
+        first = result = await context.handle_command(line)
+        while name in ("summarize", "compress") and context.statistics().summaries_pending:
+            await context.wait_idle()  # until the summarizer has made what the view shows
+            again = await context.handle_command(line)
+            if not again.data.get("activated"):
+                break
+            result = again
+        if result is first:
+            return result
+        report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
+        before = first.data["tokens_before"]
+        report = report._replace(tokens_before=before, freed=before - report.tokens_after)
+        return activated(report, context.statistics())
+
+
 def _add_session_command(name: str, spec: Command) -> None:
-    """Add one of the package's commands, which runs on a stored session."""
-
-    async def perform(settings: Settings, line: str) -> CommandResult:
-        from summarizing_context.assembly import open_context
-
-        async with open_context(settings, read_only=not spec.writes) as context:
-            if not spec.writes:
-                await context.get_messages_for_request(token_budget=settings.max_tokens)
-            first = result = await context.handle_command(line)
-            while name in ("summarize", "compress") and context.statistics().summaries_pending:
-                await context.wait_idle()  # until the summarizer has made what the view shows
-                again = await context.handle_command(line)
-                if not again.data.get("activated"):
-                    break
-                result = again
-            if result is first:
-                return result
-            report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
-            before = first.data["tokens_before"]
-            report = report._replace(tokens_before=before, freed=before - report.tokens_after)
-            return activated(report, context.statistics())
+    """Add one of the `/context` commands, with its name, arguments and text."""
 
     def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
-        result = anyio.run(perform, at.settings(), f"{name} {' '.join(words or ())}")
+        result = anyio.run(_perform, at.settings(), name, f"{name} {' '.join(words or ())}")
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
@@ -326,8 +325,9 @@ def export_sessions(
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
     known = find_sessions(store)
-    asked = list(known) if sessions == ["all"] else sessions
-    chosen = [known.get(name) or find_session(store, name) for name in asked]
+    chosen = list(known.values())
+    if sessions != ["all"]:
+        chosen = [known.get(name) or find_session(store, name) for name in sessions]
     kinds = ("messages", "summaries", "checkpoints", "memories")
     told: list[dict[str, Any]] = []
 
@@ -345,8 +345,8 @@ def export_sessions(
     except BaseException:
         out.unlink(missing_ok=True)
         raise
-    rows = [[one[name] for name in ("session", *kinds[:3])] for one in told]
-    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds[:3]), rows=rows, wide="session")
+    rows = ([one[name] for name in ("session", *kinds)] for one in told)
+    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds), rows=rows, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
     shown.caption = f"Damaged and left out: {'; '.join(damaged)}" if damaged else None
     return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
@@ -362,14 +362,15 @@ def import_sessions(
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
-    rows: list[tuple[str, int, int]] = []
+    told: list[dict[str, Any]] = []
     refused: list[str] = []
 
     async def read(opened: SessionStore) -> None:
         with file.open(encoding="utf-8") as lines:
             for at, line in enumerate(lines, 1):
                 try:
-                    rows.append(await import_session(opened, json.loads(line)))
+                    done = await import_session(opened, json.loads(line))
+                    told.append(dict(zip(("session", "messages", "new"), done, strict=True)))
                 except (OtherContentError, SessionInUseError) as error:
                     refused.append(str(error))
                 except (ValueError, KeyError, TypeError, MessageError) as error:
@@ -382,7 +383,6 @@ def import_sessions(
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
     with_store(store, read, read_only=False)
     title = f"Imported into {plain(shown_store(store))}"
-    shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
-    told = [dict(zip(("session", "messages", "new"), row, strict=True)) for row in rows]
+    shown = table(title, "session", "#messages", "#new", rows=(one.values() for one in told), wide="session")
     remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

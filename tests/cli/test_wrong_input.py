@@ -48,7 +48,7 @@ fork s1 c1 --store {store}                                    |
 compress s1 2 --store {store}                                 |
 mcp --store {store} --http example.org:80                     | not an IP address
 mcp --store {store} --http 127.0.0.1:x                        | not a port
-prompts show segmen                                           | did you mean segment/v
+prompts show segmen                                           | there are
 prompts diff segment                                          | with --prompts
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
