@@ -81,7 +81,6 @@ def run(given: Run, jobs: options.Jobs = None) -> Result:
 
     Examples:
         eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
-        eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
         eval run --dataset locomo locomo10.json
         eval run real    # recorded answers of a model, in a checkout
         eval run eval-ask    # what `eval ask` recorded, again without a key
@@ -101,7 +100,6 @@ def record(given: Record) -> Result:
 
     Examples:
         eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price
-        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
         eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout
     """
     return _measure(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
@@ -169,9 +167,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
     if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
-    held, missing = document["within_one_recall"]
-    if missing:
-        shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     return Result(document, shown, remarks=told_lines(skipped))
@@ -394,7 +389,6 @@ def ask(
 
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
-        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
         eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
     """
     from summarizing_context.evaluation.real.arms import ARMS

@@ -128,8 +128,7 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-_ALONGSIDE = "Number of sessions or files to run in parallel. Default: one per core."
-Jobs = Annotated[int | None, option("N", _ALONGSIDE, min=1)]
+Jobs = Annotated[int | None, option("N", "Sessions or files to run in parallel. Default: one per core.", min=1)]
 _JSON = "Write the result as JSON to this file; [bold]-[/bold] is standard output."
 _JsonPath = Annotated[str | None, option("PATH", _JSON, "--json", parser=read_place)]
 MaxCalls = Annotated[int | None, option("N", "Maximum number of calls; the same command resumes.", min=0)]
@@ -138,10 +137,10 @@ PromptsPath = Annotated[Path | None, path_option("FOLDER", _PROMPTS)]
 ReportFolder = Annotated[Path, path_option("FOLDER", "Folder of the reports, and of what is recorded.")]
 _STORE = "The SQLite file of the sessions, or postgresql://user@host/database."
 StorePath = Annotated[str, option("STORE", _STORE, envvar="SUMMARIZING_CONTEXT_STORE", parser=read_place)]
-_MODEL = f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."
-SummarizerModel = Annotated[str | None, option("M", _MODEL)]
-_FORMAT = "Format of the transcripts, such as codex or messages. Default: detected."
-TranscriptFormat = Annotated[str, option("NAME", _FORMAT)]
+SummarizerModel = Annotated[
+    str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
+]
+TranscriptFormat = Annotated[str, option("NAME", "Format, such as codex or messages. Default: detected.")]
 _TRANSCRIPTS = "Transcripts of any known format, folders of them, or - for standard input."
 TranscriptPaths = Annotated[list[Path], argument("PATH", _TRANSCRIPTS, parser=read_path)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

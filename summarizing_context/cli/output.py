@@ -58,11 +58,7 @@ class Result:
         """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
         text = "" if json_path is None else json.dumps(self.document, indent=2) + "\n"
         if json_path == "-":
-            try:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            except BrokenPipeError:
-                _close_stdout()
+            print(text, end="", flush=True)
         else:
             if json_path is not None:
                 write_private(Path(json_path), text)

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import PromptsPath, argument, command, flag, option
+from summarizing_context.cli.options import PromptsPath, argument, command, option
 from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.settings.values import Settings
@@ -34,7 +34,7 @@ family = options.family(commands, "prompts", options.MEASURE, _ABOUT)
 @command(family, name="list")
 def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    root, counter = _root(prompts), _counter()
+    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     found = [_described(load(name, root=root), counter) for name in names(root)]
     rows = [
         (one["purpose"], str(one["version"]), one["fixed_tokens"], one["hash"][:12], dim(one["about"])) for one in found
@@ -47,7 +47,7 @@ def list_prompts(prompts: PromptsPath = None) -> Result:
 @command(family)
 def show(name: _Name, prompts: PromptsPath = None) -> Result:
     """Show one prompt: what it is for, what it costs, and its whole text."""
-    prompt, counter = _find(name, prompts), _counter()
+    prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
     about, focuses = _described(prompt, counter), list(prompt.focuses)
     heading = Text(f"{about['name']}: {plain(about['about'])}", style="bold")
     costs = dim(f"{about['fixed_tokens']} tokens by {counter.name}, hash {about['hash']}")
@@ -68,7 +68,7 @@ def diff(
     if second is None and prompts is None:
         raise InputError("name another prompt to compare it with, or the folder of yours with --prompts")
     old = _find(first, prompts) if second is not None else _find(first.partition("/")[0], None)
-    new, counter = _find(first if second is None else second, prompts), _counter()
+    new, counter = _find(first if second is None else second, prompts), anyio.run(choose_counter, "auto")
     changes, before, after = compare_prompts(old, new), _described(old, counter), _described(new, counter)
     tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
     heading = Text(f"{before['name']} → {after['name']}   {tokens}", style="bold")
@@ -85,21 +85,17 @@ def render(
     format: options.TranscriptFormat = "auto",
     number: Annotated[int, option("N", "Number of the segment or rollup, from 1.")] = 1,
     rank: Annotated[int, option("R", "Rank in the tree, for rollups.", min=1)] = 1,
-    topic: Annotated[str, option("WORDS", "Topic, for focus prompts.")] = "",
-    full: Annotated[bool, flag("--full", "Print the whole record, not only its beginning and end.")] = False,
     prompts: PromptsPath = None,
 ) -> Result:
     """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
-    from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
+    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, jobs_for, render_request
 
     prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
-    if prompt.name not in RENDERED:
-        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
-    if prompt.name == "focus" and not topic.strip():
-        raise InputError("a focus prompt is about a topic; name one with --topic")
+    if prompt.name not in SUMMARIES:
+        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
     files = find_transcripts([transcript])
     if len(files) > 1:
         raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
@@ -107,7 +103,7 @@ def render(
 
     async def render() -> dict[str, Any]:
         settings = Settings.load(store=":memory:", summarizer="extractive")
-        jobs = await jobs_for(list(found.messages), settings, purpose=prompt.name, topic=topic, rank=rank)
+        jobs = await jobs_for(list(found.messages), settings, purpose=prompt.name, rank=rank)
         return render_request(prompt, jobs, number, counter.count)
 
     rendered = anyio.run(render)
@@ -120,9 +116,6 @@ def render(
         f"the answer may have {rendered['max_tokens']:,}"
     )
     system, user = ("".join(part["text"] for part in parts if part["slot"] == slot) for slot in ("system", "user"))
-    lines = user.split("\n")
-    if not full and len(lines) > 17:  # eight at either end
-        user = "\n".join([*lines[:8], f"… {len(lines) - 16:,} lines more; --full prints them", *lines[-8:]])
     shown: list[RenderableType] = [made, Text("── system", style="bold"), system, Text("── user", style="bold"), user]
     return Result({**rendered, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable))
 
@@ -132,7 +125,7 @@ def check(prompts: PromptsPath = None) -> Result:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
     from summarizing_context.evaluation.prompt_inspection import check_prompts
 
-    root, counter = _root(prompts), _counter()
+    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     complaints, checked = check_prompts(root, counter.count), names(root)
     lines = [f"{plain(complaint['name'])}: {plain(complaint['words'])}" for complaint in complaints]
     lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
@@ -167,14 +160,9 @@ def _find(name: str, folder: Path | None) -> Prompt:
 
 
 def _root(folder: Path | None) -> Any:
-
+    """Return the user's folder of prompts, or that of the shipped ones. Raise `InputError`."""
     if folder is None:
         return prompts_root()
     if not (folder.is_dir() and names(folder)):
         raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
     return folder
-
-
-def _counter() -> TokenCounter:
-
-    return anyio.run(choose_counter, "auto")

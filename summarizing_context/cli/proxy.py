@@ -96,8 +96,6 @@ def serve(
         proxy --store proxy.db --shadow    # changes nothing, tells what it would save
         proxy run --store proxy.db -- claude    # a free port for one command
         proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back
-        proxy watch
-        proxy status
     """
     if context.invoked_subcommand is not None:
         return

@@ -58,7 +58,6 @@ def demo(
     is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
 
     Examples:
-        demo
         demo --budget 8k    # the same session in half the room
         demo --keep demo.db    # to look into it afterwards
     """
@@ -147,13 +146,11 @@ def replay(
     from each message. A file that cannot be read is named, and the others are replayed.
 
     Examples:
-        replay session.jsonl --budget 16k
         replay ~/.claude/projects    # of your own client
         replay logs/ --budget 8000,16000,64000 --json figures.json
         replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
         replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
         replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
-        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
     """
     from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
 
@@ -328,7 +325,6 @@ def import_transcripts(
 
     Examples:
         import ~/.claude/projects --store logs.db
-        import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.retention import read_checked

@@ -48,7 +48,6 @@ def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
 
     Examples:
         check --config agent.toml
-        check --summarizer anthropic --model claude-haiku-4-5
         check --model my-model --base-url http://127.0.0.1:8000/v1 --json -
     """
     settings = own.load(base_url=base_url)
@@ -85,9 +84,7 @@ def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
 
     # The store is opened for reading; of a file that is not there yet, look whether it could be made.
     path, about, problem = Path(settings.store), "is made at first use", None
-    if str(settings.store) == ":memory:":
-        about = "nothing is kept when the process ends"
-    elif is_address(settings.store) or path.exists():
+    if is_address(settings.store) or path.exists():
         try:
             about = f"opened, {len(find_sessions(settings.store))} sessions"
         except SummarizingContextError as error:
@@ -162,7 +159,6 @@ def inspect(
     The store is only read, and the page follows its writers. Only an undo that you confirm writes.
 
     Examples:
-        inspect --store run.db
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
     import webbrowser

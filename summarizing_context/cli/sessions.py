@@ -103,7 +103,6 @@ def view(
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
 
     Examples:
-        view s1 --store run.db
         view s1 --store run.db --budget 16k --explain    # what each summary stands for
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
@@ -179,7 +178,6 @@ def search(
     are those that [bold]view[/bold] and the log count by, from 0.
 
     Examples:
-        search billing tables --store run.db
         search src/parser.py --store run.db --session s1 --limit 3
     """
     from summarizing_context.retrieval.memory import matches_by_words
@@ -267,7 +265,6 @@ for _name, _spec in COMMANDS.items():
 _ABOUT = """List, export, import or delete the sessions of a store, or purge unused data.
 
 Examples:
-    sessions list --store run.db
     sessions export all --store run.db --out run.jsonl
     sessions import run.jsonl --store postgresql://agents@db.example.org/agents
     sessions delete old-run --store run.db

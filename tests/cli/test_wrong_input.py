@@ -52,7 +52,7 @@ prompts show segmen                                           | there are
 prompts diff segment                                          | with --prompts
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
-prompts render focus {log}                                    | --topic
+prompts render focus {log}                                    | is not sent with parts of a session
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | is not a folder that holds a prompt
 eval run                                                      | give one of
