@@ -220,13 +220,10 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
         provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
         if run.reader_model is None:
             raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-        own, url = Settings.from_env(), run.base_url
-        if url is None and own.base_url is not None and own.summarizer in PROVIDERS and own.summarizer != provider:
-            raise InputError(
-                f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {provider} is asked; "
-                "name its server with --base-url"
-            )
-        url = url or own.base_url
+        own = Settings.from_env()
+        if run.base_url is None and own.base_url is not None and own.summarizer not in ("extractive", provider):
+            raise InputError(f"SUMMARIZING_CONTEXT_BASE_URL is not {provider}'s; name its server with --base-url")
+        url = run.base_url or own.base_url
         key = None if url is None else own.api_key  # a key is its server's
         reader = Settings(summarizer=provider, model=run.reader_model, base_url=url, api_key=key)
         models = [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]

@@ -1,4 +1,4 @@
-"""`summarizing-context prompts`: list, show, compare, render and check prompts."""
+"""`summarizing-context prompts`: list, show, render and check prompts."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from summarizing_context.summarizers.prompts import Prompt, latest, load, names,
 from summarizing_context.transcripts import find_transcripts, read_session
 
 _Name = Annotated[str, argument("NAME", "segment/v2, or segment for the newest version.")]
-_ABOUT = """Show, compare and check prompts.
+_ABOUT = """Show and check prompts.
 
 Examples:
     prompts list
-    prompts diff segment --prompts my-prompts/    # your newest version against the shipped one
     prompts render segment run.jsonl    # the request for a real segment, part by part
     prompts check --prompts my-prompts/
 """
@@ -54,28 +53,6 @@ def show(name: _Name, prompts: PromptsPath = None) -> Result:
     ranks = (dim(f"rank {rank}: {focus}") for rank, focus in enumerate(focuses, start=1))
     whole = {"placeholders": sorted(prompt.placeholders), "focuses": focuses, "text": prompt.text}
     return Result({**about, "token_counter": counter.name, **whole}, [heading, costs, *ranks, "", prompt.text])
-
-
-@command(family)
-def diff(
-    first: _Name,
-    second: Annotated[str | None, argument("[OTHER]", "What to compare it with.")] = None,
-    prompts: PromptsPath = None,
-) -> Result:
-    """Compare two prompts; of one name alone, the shipped version with the one in your folder."""
-    from summarizing_context.evaluation.prompt_inspection import compare_prompts
-
-    if second is None and prompts is None:
-        raise InputError("name another prompt to compare it with, or the folder of yours with --prompts")
-    old = _find(first, prompts) if second is not None else _find(first.partition("/")[0], None)
-    new, counter = _find(first if second is None else second, prompts), anyio.run(choose_counter, "auto")
-    changes, before, after = compare_prompts(old, new), _described(old, counter), _described(new, counter)
-    tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
-    heading = Text(f"{before['name']} → {after['name']}   {tokens}", style="bold")
-    styles = {"-": "red", "+": "green", " ": "", "…": "dim"}
-    lines = [Text(f"{sign} {text}", style=styles[sign]) for sign, text in changes]
-    document = {"first": before, "second": after, "changes": changes, "token_counter": counter.name}
-    return Result(document, [heading, *(lines or [Text("They say the same.")])])
 
 
 @command(family)

@@ -1,4 +1,4 @@
-"""`prompts`: list, show, diff, render, check."""
+"""`prompts`: list, show, render, check."""
 
 from __future__ import annotations
 
@@ -28,15 +28,6 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
 def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert latest("focus").text.splitlines()[-1] in run("prompts", "show", "focus").out
     assert run("prompts", "show", "rollup/v2", "--json", "-").document["focuses"] == list(load("rollup/v2").focuses)
-
-
-def test_a_name_alone_compares_the_shipped_prompt_with_that_of_a_users_folder(run: Runner, tmp_path: Path):
-    folder = own_folder(tmp_path / "mine")
-    ran = run("prompts", "diff", "segment", "--prompts", folder, "--json", "-")
-    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v2", "segment/v9")
-    assert ["-", "## Intent"] in ran.document["changes"]
-    assert "They say the same" in run("prompts", "diff", "segment", "segment/v2").out
-    assert "--prompts" in run("prompts", "diff", "segment").err
 
 
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):

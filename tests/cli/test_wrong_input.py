@@ -49,7 +49,6 @@ compress s1 2 --store {store}                                 |
 mcp --store {store} --http example.org:80                     | not an IP address
 mcp --store {store} --http 127.0.0.1:x                        | not a port
 prompts show segmen                                           | there are
-prompts diff segment                                          | with --prompts
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
 prompts render focus {log}                                    | is not sent with parts of a session
