@@ -49,7 +49,7 @@ Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(options.LogOptions):
+class Run(options.OwnSettings):
     """Options of `eval run` and `eval record`."""
 
     suite: Annotated[str | None, argument("[SUITE]", _SUITE, parser=options.read_place)] = None
@@ -57,6 +57,7 @@ class Run(options.LogOptions):
     dataset: Annotated[tuple[str, str] | None, option("NAME PATH", _DATASET, parser=options.read_place)] = None
     budget: options.CaseBudget = "8k"
     arms: Arms = None
+    format: options.TranscriptFormat = "auto"
     out: options.ReportFolder = Path("eval-report")
     cassette: Annotated[Path | None, path_option("FILE", _CASSETTE)] = None
     redact: Redact = None

@@ -72,7 +72,8 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
             add(one.name, one.default, kind)
             continue
         inner = get_type_hints(kind, include_extras=True)
-        groups[one.name] = [name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())]
+        names = (name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
+        groups[one.name] = list(dict.fromkeys(names))
         for name in groups[one.name]:
             add(name, getattr(kind, name, Parameter.empty), inner[name])
     if hints["return"] is Result:
@@ -140,7 +141,7 @@ StorePath = Annotated[str, option("STORE", _STORE, envvar="SUMMARIZING_CONTEXT_S
 SummarizerModel = Annotated[
     str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
 ]
-TranscriptFormat = Annotated[str, option("NAME", "Format, such as codex or messages. Default: detected.")]
+TranscriptFormat = Annotated[str, option("NAME", "Format, such as codex or messages; auto detects it.")]
 _TRANSCRIPTS = "Transcripts of any known format, folders of them, or - for standard input."
 TranscriptPaths = Annotated[list[Path], argument("PATH", _TRANSCRIPTS, parser=read_path)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
@@ -154,6 +155,7 @@ class OwnSettings:
     config: ConfigPath = None
     summarizer: Annotated[str | None, option("NAME", f"Summarizer: extractive, {NAMED}.")] = None
     model: SummarizerModel = None
+    prompts: PromptsPath = None
 
     def load(self, **given: Any) -> Settings:
         """Return them by the command line, the environment and the file; a value of None is left open.
@@ -163,9 +165,8 @@ class OwnSettings:
         """
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
-        prompts: Path | None = given.get("prompts")
-        if prompts is not None and not prompts.is_dir():
-            raise InputError(f"--prompts: {plain(prompts)} is not a folder; name one with segment/v1.md in it")
+        if self.prompts is not None and not self.prompts.is_dir():
+            raise InputError(f"--prompts: {plain(self.prompts)} is not a folder; name one with segment/v1.md in it")
         settings = Settings.load(self.config, **given)
         if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
@@ -174,23 +175,16 @@ class OwnSettings:
         if settings.summarizer not in PROVIDERS:
             if self.model is not None:
                 raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
-            if prompts is not None:
+            if self.prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions(OwnSettings):
-    """Options of a command whose model summarizes transcripts."""
-
-    prompts: PromptsPath = None
-    format: TranscriptFormat = "auto"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions(LogOptions):
+class ModelOptions(OwnSettings):
     """Options of a command that may send transcripts to a model."""
 
+    format: TranscriptFormat = "auto"
     base_url: BaseUrl = None
     dry_run: Annotated[bool, flag("--dry-run", _DRY_RUN)] = False
 

@@ -68,7 +68,7 @@ class ProxyOptions:
         from summarizing_context.contrib.proxy.server import ProxySettings
 
         lends = self.summarizer == "client"
-        named = {} if lends else {"summarizer": self.summarizer, "model": self.model}
+        named: dict[str, Any] = {} if lends else {"summarizer": self.summarizer, "model": self.model}
         settings = options.OwnSettings(config=self.config, **named).load(store=store)
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)

@@ -264,12 +264,10 @@ Next, with the same PATH:
 
 
 def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
-    """Return a line of counts by their kind, the most frequent first; none for no counts."""
+    """Return a line of the most frequent counts by their kind; none for no counts."""
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    said = [f"{count:,} {kind}" for kind, count in ranked[:6]]
-    if others := ranked[6:]:
-        said.append(f"and {sum(count for _, count in others):,} of {output.counted(len(others), 'other kind')}")
-    return [dim(f"{title}: {', '.join(said)}.")] if said else []
+    said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
+    return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
 def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
