@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
-
 from summarizing_context import Settings
-from summarizing_context.cli.app import build_app
+from summarizing_context.cli import build_command
 from summarizing_context.settings.values import declared
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +70,7 @@ def _cell(text: str) -> str:
 
 def command_line() -> str:
     """The page of commands, from the app itself."""
-    app = typer.main.get_command(build_app())
+    app = build_command()
     head = (Path(__file__).parent / "cli_head.md").read_text(encoding="utf-8").rstrip()
     return "\n".join([head, *(line for path, command in _commands(app, ()) for line in _section(path, command))]) + "\n"
 

@@ -35,7 +35,7 @@ import summarizing_context
 from evals.performance.scenario import steps
 from evals.performance.scripted import ScriptedModel
 from summarizing_context import Settings, open_context
-from summarizing_context.cli.tables import table
+from summarizing_context.cli.output import table
 from summarizing_context.concurrency import WorkerThread
 
 WAYS = ("add_message", "view that adds two messages", "view with an activation")

@@ -1,10 +1,5 @@
 """`summarizing-context eval` and `tune`: what views of a session still hold, measured offline; a model takes part on
-request only.
-
-`eval run` measures your own transcripts by hindsight, a data set by its questions, or replays recorded answers of a
-model. `eval record` asks a model for what is not recorded, `eval ask` has models question one log of yours. `tune`
-finds which of several prompts makes views hold more.
-"""
+request only."""
 
 from __future__ import annotations
 
@@ -23,10 +18,9 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import MEASURE, argument, command, flag, option, path_option, read_path
-from summarizing_context.cli.output import InputError, Result, Status, progress, tell
-from summarizing_context.cli.tables import dim, dollars, plain, table, told_lines
+from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, plain, table, tell, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -49,15 +43,13 @@ _DATASET = "A data set: locomo or longmemeval, and its file."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
 _MARKS = "Model that marks the answers. Default: the reader's model."
-_MOST_INPUT = "Maximum number of input tokens; the same command resumes."
 
 Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
-ReaderModel = Annotated[str | None, option("M", "Model that answers from views.")]
 Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(options.LogOptions):
+class Run(options.OwnSettings):
     """Options of `eval run` and `eval record`."""
 
     suite: Annotated[str | None, argument("[SUITE]", _SUITE, parser=options.read_place)] = None
@@ -65,6 +57,7 @@ class Run(options.LogOptions):
     dataset: Annotated[tuple[str, str] | None, option("NAME PATH", _DATASET, parser=options.read_place)] = None
     budget: options.CaseBudget = "8k"
     arms: Arms = None
+    format: options.TranscriptFormat = "auto"
     out: options.ReportFolder = Path("eval-report")
     cassette: Annotated[Path | None, path_option("FILE", _CASSETTE)] = None
     redact: Redact = None
@@ -75,10 +68,9 @@ class Record(Run, options.ModelOptions):
     """Options of `eval record`."""
 
     reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
-    reader_model: ReaderModel = None
+    reader_model: Annotated[str | None, option("M", "Model that answers from views.")] = None
     judge_model: Annotated[str | None, option("M", _MARKS)] = None
     max_calls: options.MaxCalls = None
-    max_input_tokens: Annotated[int | None, option("N", _MOST_INPUT, min=0)] = None
 
 
 @command(family)
@@ -90,13 +82,9 @@ def run(given: Run, jobs: options.Jobs = None) -> Result:
 
     Examples:
         eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
-        eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
         eval run --dataset locomo locomo10.json
         eval run real    # recorded answers of a model, in a checkout
         eval run eval-ask    # what `eval ask` recorded, again without a key
-
-    Exit status:
-        0 done · 1 a bound is missed · 2 bad input, or a reply that is not recorded · 4 environment
     """
     return _measure(Record(**vars(given)), "replay", jobs or os.cpu_count() or 1)
 
@@ -108,14 +96,12 @@ def record(given: Record) -> Result:
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
     called again. Several recorders may share a file.
 
+    Keys are read from the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it:
+    keys and tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
+
     Examples:
         eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price
-        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
         eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout
-
-    Keys:
-        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and
-        tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
     """
     return _measure(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
 
@@ -150,10 +136,11 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     from summarizing_context.evaluation.probes import dataset_numbers
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
-    replayed = None
-    if by_model := settings.summarizer in PROVIDERS:
+    recorded, replayed = None, None
+    if settings.summarizer in PROVIDERS:
         if run.cassette is None:
             raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
+        recorded = _recording(run, mode, run.cassette) if mode != "replay" else None
         replayed = partial(Cassette, run.cassette, redact=run.redact)
     elif mode != "replay":
         raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
@@ -168,28 +155,21 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
-    with (
-        _recording(run, mode, run.cassette) if by_model and mode != "replay" else nullcontext() as cassette,
-        progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
-    ):
+    announced = f"Measuring {len(logs)} sessions."
+    with recorded or nullcontext() as cassette, output.progress("sessions", len(logs), announced) as update:
         for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, open_cassette=replayed):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
-    if cassette is not None and mode == "forecast":
-        return _forecast(_spent(cassette, [settings], settings.prices), settings.prices)
+    if cassette is not None and (forecast := _forecast(cassette, [settings])):
+        return forecast
     told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
     page, document = report.write_run(name, outcomes, told, run.out)
     title = f"Values needed later that views hold: {plain(name)}"
     shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
     if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
-    held, missing = document["within_one_recall"]
-    if missing:
-        shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
-    if cassette is not None:
-        shown += map(_recorded, _spent(cassette, [settings], settings.prices))
     return Result(document, shown, remarks=told_lines(skipped))
 
 
@@ -237,16 +217,23 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     takes_all = suite.bounds or not read or mode != "replay"
     arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if takes_all or arm in read)
     if mode != "replay":
-        models, file = _suite_models(run), run.cassette or Path(suite.cassette)
-        with _recording(run, mode, file) as cassette:
+        # Who summarizes, asks, reads and judges.
+        provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
+        if run.reader_model is None:
+            raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
+        own = Settings.from_env()
+        if run.base_url is None and own.base_url is not None and own.summarizer not in ("extractive", provider):
+            raise InputError(f"SUMMARIZING_CONTEXT_BASE_URL is not {provider}'s; name its server with --base-url")
+        url = run.base_url or own.base_url
+        key = None if url is None else own.api_key  # a key is its server's
+        reader = Settings(summarizer=provider, model=run.reader_model, base_url=url, api_key=key)
+        models = [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]
+        with _recording(run, mode, run.cassette or Path(suite.cassette)) as cassette:
             anyio.run(record_answers, recording, cassette, models, arms)
-        spent = _spent(cassette, models, None)
-        if mode == "forecast":
-            return _forecast(spent, None)
-        for row in spent:
-            tell(_recorded(row))
+        if forecast := _forecast(cassette, models):
+            return forecast
     announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
-    with progress("cases", len(recording.cases), announced) as update:
+    with output.progress("cases", len(recording.cases), announced) as update:
         outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
     gates = check_bounds(outcome.arms, [bound for bound in suite.bounds if bound.arm in arms])
     page, document = report.write_reports(outcome, suite.claim, gates, run.out)
@@ -266,23 +253,6 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     shown.append(f"All answers side by side: {page}")
     status = Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
     return Result(document, shown, status)
-
-
-def _suite_models(run: Record) -> list[Settings]:
-    """Return who summarizes, asks, reads and judges for a suite. Raise `InputError`."""
-    provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
-    if run.reader_model is None:
-        raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-    own = Settings.from_env()
-    if run.base_url is None and own.base_url is not None and own.summarizer in PROVIDERS and own.summarizer != provider:
-        raise InputError(
-            f"SUMMARIZING_CONTEXT_BASE_URL names a server of {own.summarizer}, and {provider} is asked; "
-            "name its server with --base-url"
-        )
-    place = run.base_url or own.base_url
-    key = None if place is None else own.api_key  # a key is its server's
-    reader = Settings(summarizer=provider, model=run.reader_model, base_url=place, api_key=key)
-    return [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]
 
 
 def _known(provider: str, option: str) -> str:
@@ -312,90 +282,80 @@ def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], m
 
 
 @contextmanager
-def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
+def _recording(run: Record, mode: Mode, file: Path, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
     """Open the cassette of a run."""
     from summarizing_context.evaluation.cassettes import Cassette
 
-    assert file is not None  # it was asked for
-    most = run.max_input_tokens
-    with Cassette(
-        file, mode, max_calls=run.max_calls, max_input_tokens=most, secrets=secrets, redact=run.redact
-    ) as cassette:
+    with Cassette(file, mode, max_calls=run.max_calls, secrets=secrets, redact=run.redact) as cassette:
         if mode == "record":
             where = f"Recording into {plain(file)}."
             tell(f"{where} --dry-run tells what it takes; after a stop the same command goes on.")
         yield cassette
 
 
-def _spent(cassette: Cassette, models: Iterable[Settings], prices: str | Path | None) -> list[dict[str, Any]]:
-    """Return what a cassette was asked for: a row for each model, with the servers that were asked and its price."""
+def _forecast(cassette: Cassette, models: Sequence[Settings], proposals: int = 0) -> Result | None:
+    """Return calls, tokens and price of what is not recorded yet, by model; or tell what was recorded.
+
+    Of one model, `proposals` are prompts that it will write, each of which is tried as well.
+    """
     from summarizing_context.summarizers.providers import make_model
 
-    rows: dict[str, dict[str, Any]] = {}
+    is_dry, prices = cassette.mode == "forecast", load_prices(models[0].prices)
+    addresses: dict[str, list[str]] = {}  # servers that are asked
     for settings in models:
-        name, address = f"{settings.summarizer}/{settings.model}", make_model(settings, read_only=True).address
-        if (known := rows.get(name)) is not None:
-            if address not in known["address"].split(" and "):
-                known["address"] += f" and {address}"
-            continue
-        spent, price = cassette.spent[name], load_prices(prices).price_of(settings.model)
-        tokens = spent.input_tokens, spent.output_tokens, spent.cached_tokens
-        rows[name] = {
-            "model": settings.model,
+        address = make_model(settings, read_only=True).address
+        addresses.setdefault(f"{settings.summarizer}/{settings.model}", []).append(address)
+    rows: list[dict[str, Any]] = []
+    words: list[str] = []
+    for name, asked in addresses.items():
+        model, address, spent = name.partition("/")[2], " and ".join(dict.fromkeys(asked)), cassette.spent[name]
+        price, tokens = prices.price_of(model), (spent.input_tokens, spent.output_tokens)
+        cost = None if price is None else round(price.cost(*tokens, spent.cached_tokens), 6)
+        row: dict[str, Any] = {
+            "model": model,
             "address": address,
             "calls": spent.calls,
             "by_kind": dict(sorted(spent.by_kind.items())),
-            "input_tokens": spent.input_tokens,
-            "output_tokens": spent.output_tokens,
+            "input_tokens": tokens[0],
+            "output_tokens": tokens[1],
             "recorded": spent.replayed,
-            "estimated_cost": None if price is None else round(price.cost(*tokens), 6),
+            "estimated_cost": cost,
         }
-    return list(rows.values())
-
-
-def _recorded(row: dict[str, Any]) -> str:
-    tokens = f"{row['input_tokens']:,} input and {row['output_tokens']:,} output tokens"
-    words = f"Recorded with {row['model']} at {row['address']}: {row['calls']:,} calls, {tokens}"
-    return plain(f"{words}, {dollars(row['estimated_cost'])}.")
-
-
-def _forecast(rows: Sequence[dict[str, Any]], prices: str | Path | None, proposals: int = 0) -> Result:
-    """Show calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that it
-    will write, each of which is tried as well."""
-    costs = [row["estimated_cost"] for row in rows]
-    total = None if None in costs else round(sum(costs), 6)
-    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+        rows.append(row)
+        if not is_dry:
+            sums = f"{tokens[0]:,} input and {tokens[1]:,} output tokens, {dollars(cost)}."
+            tell(plain(f"Recorded with {model} at {address}: {spent.calls:,} calls, {sums}"))
+            continue
+        costs = "no price is known for this model"
+        if price is not None:
+            costs = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
+        words.append(f"{model} would be asked at {address}: {kinds}; {costs}.")
+        if proposals:  # one reads and writes about 2,000 tokens
+            calls = spent.calls + proposals * (spent.calls + 1)
+            most = None if price is None else round(price.cost(*(one + proposals * (one + 2_000) for one in tokens)), 6)
+            row |= {"proposals": proposals, "estimated_cost_at_most": most}
+            tried = f"{proposals:,} proposals, each tried on all sessions"
+            words.append(f"{tried}: at most {calls:,} calls, {dollars(most)}.")
+    if not is_dry:
+        return None
+    each = [row["estimated_cost"] for row in rows]
+    total = None if None in each else round(sum(each), 6)
     figures = ("calls", "input_tokens", "output_tokens", "recorded")
     cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
     if len(rows) > 1:
         cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
     columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
-    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells)]
-    for row in rows:
-        price = load_prices(prices).price_of(row["model"])
-        words = "no price is known for this model"
-        if price is not None:
-            words = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
-        shown.append(dim(f"{row['model']} would be asked at {row['address']}: {kinds}; {words}."))
-        if proposals:  # one reads and writes about 2,000 tokens
-            calls = row["calls"] + proposals * (row["calls"] + 1)
-            tokens = [one + proposals * (one + 2_000) for one in (row["input_tokens"], row["output_tokens"])]
-            most = None if price is None else round(price.cost(*tokens), 6)
-            document |= {"proposals": proposals, "estimated_cost_at_most": most}
-            shown.append(
-                f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls, {dollars(most)}."
-            )
-    shown.append(dim("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."))
-    return Result(document, shown)
+    words.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
+    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells), *map(dim, words)]
+    return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
 
 
 # Models question one log
 
-_WHOSE = "Provider of the"
 _QUESTION = "Model that writes questions. Default: the summarizer's model."
+_READER = "Model that answers from views, of the judge's provider. Default: the judge's model."
 _MARKER = "Model that marks the answers. It must differ from the writer's."
-_MARKER_URL = "Base URL for the judge, and a reader of its provider."
 
 
 @command(family)
@@ -403,15 +363,13 @@ def ask(
     log: Annotated[Path, argument("LOG", "A transcript of any known format, with one session.", parser=read_path)],
     *,
     judge_model: Annotated[str, option("M", _MARKER)],
-    reader_model: ReaderModel = None,
+    reader_model: Annotated[str | None, option("M", _READER)] = None,
     question_model: Annotated[str | None, option("M", _QUESTION)] = None,
     budget: options.CaseBudget = "8k",
     share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
     questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
-    question_provider: Annotated[str | None, option("NAME", f"{_WHOSE} question model. Default: the same.")] = None,
-    reader_provider: Annotated[str | None, option("NAME", f"{_WHOSE} reader model. Default: the judge's.")] = None,
-    judge_provider: Annotated[str | None, option("NAME", f"{_WHOSE} judge model. Default: the same.")] = None,
-    judge_base_url: Annotated[str | None, option("URL", _MARKER_URL)] = None,
+    judge_provider: Annotated[str | None, option("NAME", "Provider of the judge. Default: the summarizer's.")] = None,
+    judge_base_url: Annotated[str | None, option("URL", "Base URL for the judge and the reader.")] = None,
     arms: Arms = "ours,extractive,compact,tail",
     redact: Redact = None,
     max_calls: options.MaxCalls = None,
@@ -424,14 +382,12 @@ def ask(
     get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
     a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
 
+    Keys are read from the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or
+    as a whole; keys and tokens are taken out by their shape, others by --redact.
+
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
-        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
         eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
-
-    Keys:
-        From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a
-        whole; keys and tokens are taken out by their shape, others by --redact.
     """
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import record_answers
@@ -445,8 +401,29 @@ def ask(
     for line in told_lines(found.unreadable):
         tell(line)
     settings, tokens = own.load(), options.read_tokens(budget)
-    named = ((question_model, question_provider), (reader_model, reader_provider), (judge_model, judge_provider))
-    models = _ask_models(settings, *named, judge_base_url)
+
+    # Who summarizes, asks, reads and judges. One reply holds all questions, so a call may take long.
+    if settings.summarizer not in PROVIDERS or settings.model is None:
+        raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
+    provider, url = _known(judge_provider or settings.summarizer, "--judge-provider"), judge_base_url
+    copied = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
+    summarizes = Settings(**copied, call_timeout=300.0)
+    writer = replace(summarizes, model=question_model or settings.model)
+    if url is None and provider == settings.summarizer:
+        url = settings.base_url
+    elif url is None and settings.base_url is not None:
+        raise InputError(
+            f"--judge-provider: a base URL is named, and it is not {provider}'s, which would get the log too; name the "
+            "server of its models with --judge-base-url"
+        )
+    is_same = (provider, url) == (settings.summarizer, settings.base_url)
+    key = settings.api_key if is_same else None  # a key is its server's
+    judge = replace(summarizes, summarizer=provider, model=judge_model, base_url=url, api_key=key)
+    reader = replace(judge, model=reader_model or judge_model)
+    if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
+        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
+    models = [summarizes, writer, reader, judge]
+
     given = Record(redact=redact, max_calls=max_calls, arms=arms, out=out)
     if not own.dry_run:
         make_private_folder(out)
@@ -459,55 +436,11 @@ def ask(
         recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
         tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
         anyio.run(record_answers, recording, cassette, models, chosen, questions)
-    rows = _spent(cassette, models, settings.prices)
-    if own.dry_run:
-        return _forecast(rows, settings.prices)
-    for row in rows:
-        tell(_recorded(row))
+    if forecast := _forecast(cassette, models):
+        return forecast
     loaded = recorded_folder(out)
     assert loaded is not None  # its case was just asked
     return _run_recorded(given, loaded, "replay", os.cpu_count() or 1)
-
-
-_Named = tuple[str | None, str | None]  # a model, and its provider
-
-
-def _ask_models(
-    own: Settings, question: _Named, reader: _Named, judge: _Named, judge_base_url: str | None
-) -> list[Settings]:
-    """Return who summarizes, asks, reads and judges. Raise `InputError`."""
-    if own.summarizer not in PROVIDERS or own.model is None:
-        raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
-    # One reply holds all questions, so a call may take long.
-    summarizes = Settings(
-        summarizer=own.summarizer, model=own.model, base_url=own.base_url, api_key=own.api_key, call_timeout=300.0
-    )
-
-    def model_of(named: _Named, option: str, usual: Settings, *known: Settings) -> Settings:
-        provider = _known(named[1] or usual.summarizer, option)
-        if named[0] is None and provider != usual.summarizer:
-            raise InputError(f"{option}: name its model too, with {option.replace('provider', 'model')}")
-        place = next((one for one in known if one.summarizer == provider), None)
-        if place is None and (own.base_url or judge_base_url):
-            raise InputError(
-                f"{option}: a base URL is named, and it is not {provider}'s, which would get the log too; name the "
-                "server of its models with --judge-base-url, or take a provider whose server is named"
-            )
-        if place is None:
-            place = Settings(summarizer=provider, model=usual.model, call_timeout=300.0)
-        return replace(place, model=named[0] or usual.model)
-
-    # A host that is named for a provider gets all of its calls, and no other provider is asked beside it unnamed.
-    named = summarizes
-    if judge_base_url is not None:
-        named = replace(summarizes, summarizer=judge[1] or own.summarizer, base_url=judge_base_url)
-        named = named if named == summarizes else replace(named, api_key=None)  # a key is its server's
-    marks = model_of(judge, "--judge-provider", summarizes, named)
-    answers = model_of(reader, "--reader-provider", marks, marks, summarizes)
-    writer = model_of(question, "--question-provider", summarizes, summarizes, marks)
-    if (writer.summarizer, writer.model) == (marks.summarizer, marks.model):
-        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    return [summarizes, writer, answers, marks]
 
 
 # Which prompts are better
@@ -562,13 +495,13 @@ def tune(
     with (
         TemporaryDirectory() as folder,
         _recording(Record(max_calls=max_calls), mode, cassette) as tape,
-        progress("variants", None if gepa else len(variants) + 1) as update,
+        output.progress("variants", None if gepa else len(variants) + 1) as update,
     ):
         trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
         writer = tune.Gepa(proposals, seed) if gepa and not own.dry_run else None
         outcome = tune.tune(trial, start, variants, writer)
-    if mode == "forecast":
-        return _forecast(_spent(tape, [settings], settings.prices), settings.prices, proposals if gepa else 0)
+    if mode != "replay" and (forecast := _forecast(tape, [settings], proposals if gepa else 0)):
+        return forecast
     page, document = report.write_tuning(outcome, out)
     winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
     written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []

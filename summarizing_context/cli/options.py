@@ -6,9 +6,8 @@ A command may take a dataclass of options beside single ones, each field an opti
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
-from summarizing_context.cli.output import InputError, Result
-from summarizing_context.cli.tables import PROGRAM, plain
+from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.settings.values import Settings
 
@@ -47,42 +45,39 @@ def family(to: typer.Typer, name: str, panel: str, about: str) -> typer.Typer:
 
 
 def help_of(text: str) -> dict[str, Any]:
-    """Return a docstring as typer takes it: each paragraph on one line, and its sections, such as examples, at the end.
+    """Return a docstring as typer takes it: each paragraph on one line, and the examples at the end.
 
     A remark behind an example, four spaces and `#`, is set above it, where nothing wraps.
     """
-    about, *sections = re.split(r"\n\n(Begin here|Examples|Exit status|Keys):\n", cleandoc(text))
-    shown = []
-    for title, body in zip(sections[::2], sections[1::2], strict=True):
-        shown.append(f"[bold]{title}[/bold]")
-        lines = [line.strip() for line in body.splitlines()]
-        if title in ("Exit status", "Keys"):
-            shown.append(("\n" if title == "Exit status" else " ").join(lines))
-            continue
-        for line in lines:
-            command, _, remark = line.partition("    # ")
-            shown.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
-    paragraphs = (" ".join(part.split()) for part in about.split("\n\n"))
-    return {"help": "\n\n".join(paragraphs), "epilog": "\n\n".join(shown)}
+    about, _, examples = cleandoc(text).partition("\n\nExamples:\n")
+    shown = ["[bold]Examples[/bold]"] if examples else []
+    for line in examples.splitlines():
+        command, _, remark = line.strip().partition("    # ")
+        shown.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
+    return {"help": "\n\n".join(" ".join(part.split()) for part in about.split("\n\n")), "epilog": "\n\n".join(shown)}
 
 
 def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | None]:
     """Return a command as typer takes it: each field of a dataclass is an option, and the result is an exit status."""
-    hints = get_type_hints(command, include_extras=True)
+    hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []
+
+    def add(name: str, default: Any, annotation: Any) -> None:
+        options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+
     for one in signature(command).parameters.values():
-        kind: Any = hints[one.name]
-        if not (isinstance(kind, type) and is_dataclass(kind)):
-            options.append(one.replace(kind=Parameter.KEYWORD_ONLY, annotation=kind))
+        kind = hints[one.name]
+        if not hasattr(kind, "__dataclass_fields__"):
+            add(one.name, one.default, kind)
             continue
         inner = get_type_hints(kind, include_extras=True)
-        groups[one.name] = [name for base in kind.__mro__ for name in vars(base).get("__annotations__", ())]
+        names = (name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
+        groups[one.name] = list(dict.fromkeys(names))
         for name in groups[one.name]:
-            default = getattr(kind, name, Parameter.empty)
-            options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[name]))
+            add(name, getattr(kind, name, Parameter.empty), inner[name])
     if hints["return"] is Result:
-        options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=_JsonPath))
+        add("json_path", None, _JsonPath)
 
     def run(json_path: str | None = None, **values: Any) -> int | None:
         for name, names in groups.items():
@@ -134,8 +129,7 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-_ALONGSIDE = "Number of sessions or files to run in parallel. Default: one per core."
-Jobs = Annotated[int | None, option("N", _ALONGSIDE, min=1)]
+Jobs = Annotated[int | None, option("N", "Sessions or files to run in parallel. Default: one per core.", min=1)]
 _JSON = "Write the result as JSON to this file; [bold]-[/bold] is standard output."
 _JsonPath = Annotated[str | None, option("PATH", _JSON, "--json", parser=read_place)]
 MaxCalls = Annotated[int | None, option("N", "Maximum number of calls; the same command resumes.", min=0)]
@@ -144,13 +138,14 @@ PromptsPath = Annotated[Path | None, path_option("FOLDER", _PROMPTS)]
 ReportFolder = Annotated[Path, path_option("FOLDER", "Folder of the reports, and of what is recorded.")]
 _STORE = "The SQLite file of the sessions, or postgresql://user@host/database."
 StorePath = Annotated[str, option("STORE", _STORE, envvar="SUMMARIZING_CONTEXT_STORE", parser=read_place)]
-_MODEL = f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."
-SummarizerModel = Annotated[str | None, option("M", _MODEL)]
-_FORMAT = "Format of the transcripts, such as codex or messages. Default: detected."
-TranscriptFormat = Annotated[str, option("NAME", _FORMAT)]
+SummarizerModel = Annotated[
+    str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
+]
+TranscriptFormat = Annotated[str, option("NAME", "Format, such as codex or messages; auto detects it.")]
 _TRANSCRIPTS = "Transcripts of any known format, folders of them, or - for standard input."
 TranscriptPaths = Annotated[list[Path], argument("PATH", _TRANSCRIPTS, parser=read_path)]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
+_DRY_RUN = "Report calls, tokens and price of what is not recorded yet. Nothing is sent."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +155,7 @@ class OwnSettings:
     config: ConfigPath = None
     summarizer: Annotated[str | None, option("NAME", f"Summarizer: extractive, {NAMED}.")] = None
     model: SummarizerModel = None
+    prompts: PromptsPath = None
 
     def load(self, **given: Any) -> Settings:
         """Return them by the command line, the environment and the file; a value of None is left open.
@@ -169,9 +165,8 @@ class OwnSettings:
         """
         named = {name: getattr(self, name, None) for name in ("summarizer", "model", "prompts", "base_url")}
         given = {name: value for name, value in {**named, **given}.items() if value is not None}
-        prompts: Path | None = given.get("prompts")
-        if prompts is not None and not prompts.is_dir():
-            raise InputError(f"--prompts: {plain(prompts)} is not a folder; name one with segment/v1.md in it")
+        if self.prompts is not None and not self.prompts.is_dir():
+            raise InputError(f"--prompts: {plain(self.prompts)} is not a folder; name one with segment/v1.md in it")
         settings = Settings.load(self.config, **given)
         if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
@@ -180,26 +175,16 @@ class OwnSettings:
         if settings.summarizer not in PROVIDERS:
             if self.model is not None:
                 raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
-            if prompts is not None:
+            if self.prompts is not None:
                 raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogOptions(OwnSettings):
-    """Options of a command whose model summarizes transcripts."""
-
-    prompts: PromptsPath = None
-    format: TranscriptFormat = "auto"
-
-
-_DRY_RUN = "Report calls, tokens and price of what is not recorded yet. Nothing is sent."
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelOptions(LogOptions):
+class ModelOptions(OwnSettings):
     """Options of a command that may send transcripts to a model."""
 
+    format: TranscriptFormat = "auto"
     base_url: BaseUrl = None
     dry_run: Annotated[bool, flag("--dry-run", _DRY_RUN)] = False
 
@@ -213,7 +198,7 @@ def read_tokens(text: str) -> int:
     return int(digits) * factor
 
 
-def read_address(text: str, option: str = "--http") -> tuple[str, int]:
+def read_address(text: str, option: str = "--listen") -> tuple[str, int]:
     """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
     host, _, port = text.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

@@ -1,4 +1,4 @@
-"""The output of all commands: results for people or as JSON, progress, errors on one line, exit statuses.
+"""The output of all commands: results for people or as JSON, tables, progress, errors on one line, exit statuses.
 
 Messages may hold control characters. The console makes them inert.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import signal
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,14 +16,18 @@ from enum import IntEnum
 from pathlib import Path
 
 import typer
+from rich import box
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from summarizing_context import errors
-from summarizing_context.cli.tables import plain
 from summarizing_context.messages.text import inert
+from summarizing_context.settings.addresses import shown_store
 from summarizing_context.stores.private_files import write_private
+
+PROGRAM = "summarizing-context"
 
 
 class Status(IntEnum):
@@ -48,17 +52,13 @@ class Result:
     document: object
     shown: Iterable[RenderableType]
     status: int = Status.OK
-    remarks: Sequence[str | Text] = ()
+    remarks: Sequence[str] = ()
 
     def deliver(self, json_path: str | None) -> int:
         """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
         text = "" if json_path is None else json.dumps(self.document, indent=2) + "\n"
         if json_path == "-":
-            try:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-            except BrokenPipeError:
-                _close_stdout()
+            print(text, end="", flush=True)
         else:
             if json_path is not None:
                 write_private(Path(json_path), text)
@@ -102,10 +102,10 @@ def _close_stdout() -> None:
 
 
 @contextmanager
-def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[..., None]]:
+def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[[str], None]]:
     """Show a bar on a terminal, which leaves no trace; else print what is `announced`.
 
-    Yields `update(words, completed)`, which moves the bar by one unless it is told where it is.
+    Yields `update(words)`, which moves the bar by one unit.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -116,11 +116,7 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
     words_column = TextColumn("{task.fields[words]}", markup=False)
     with Progress(*columns, words_column, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, words="")
-
-        def update(words: str, completed: int | None = None) -> None:
-            bar.update(task, advance=1 if completed is None else None, completed=completed, words=words)
-
-        yield update
+        yield lambda words: bar.update(task, advance=1, words=words)
 
 
 def confirm(question: str, yes: bool, done: str) -> None:
@@ -130,31 +126,6 @@ def confirm(question: str, yes: bool, done: str) -> None:
             raise InputError(f"nothing was {done}")
     except typer.Abort as error:
         raise InputError(f"nothing was {done}: there was no answer; give --yes to do it without asking") from error
-
-
-@contextmanager
-def stop_asked() -> Iterator[list[int]]:
-    """Yield a list that gets an element when the user presses Ctrl-C. A second Ctrl-C interrupts at once.
-
-    An interrupt in the middle of a look could be lost: a session that is being closed finishes that first.
-    """
-    asked: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-
-    def ask(number: int, _: object) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, before)
-
-    signal.signal(signal.SIGINT, ask)
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def error_line(words: str) -> Text:
-    """Return the line that tells a failure."""
-    return Text.assemble(("error: ", "bold red"), plain(words))
 
 
 def explain_failure(error: BaseException) -> int:
@@ -180,5 +151,95 @@ def explain_failure(error: BaseException) -> int:
         status = Status.ENVIRONMENT
     elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
         status = Status.BAD_INPUT  # what was given is wrong, or not there
-    tell(error_line(words))
+    tell(Text.assemble(("error: ", "bold red"), plain(words)))
     return status
+
+
+# Tables, figures and texts as people read them
+
+
+def table(
+    title: str, *columns: str, rows: Iterable[Iterable[object] | None] = (), wide: str = "", fold: bool = False
+) -> Table:
+    """Return a table. Columns that begin with `#` hold figures; the `wide` one takes what room the others leave.
+
+    Long cells are cut; `fold` breaks those of the wide column, or of all if none is wide. A row of None draws a line.
+    """
+    made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
+    made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
+    for name in columns:
+        folds = fold and wide in ("", name)
+        made.add_column(
+            name.removeprefix("#"),
+            justify="right" if name.startswith("#") else "left",
+            no_wrap=not folds,
+            overflow="fold" if folds else "ellipsis",
+            ratio=1 if name == wide else None,
+        )
+    for row in rows:
+        if row is None:
+            made.add_section()
+            continue
+        made.add_row(*(
+            value if isinstance(value, Text)
+            else number(value) if value is None or isinstance(value, int | float)
+            else plain(value)
+            for value in row
+        ))  # fmt: skip
+    return made
+
+
+def facts(title: str, rows: Iterable[tuple[str, object, str]]) -> Table:
+    """Return a table of single figures: name, value, remark."""
+    made = table(title, "", "#", " ", rows=((name, value, dim(remark)) for name, value, remark in rows))
+    made.show_header = False
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    return made
+
+
+def plain(text: object, width: int = 0) -> str:
+    """Return a text on one line, inert, cut to `width` characters if given."""
+    line = inert(" ".join(str(text).split()))
+    return line if not width or len(line) <= width else line[: width - 1] + "…"
+
+
+def dim(text: object, width: int = 0) -> Text:
+    """Return a remark, which stands back."""
+    return Text(plain(text, width), style="dim")
+
+
+def verdict(value: int) -> Text:
+    """Return a figure that should be 0."""
+    return Text(f"{value:,}", style="green" if value == 0 else "bold red")
+
+
+def number(value: float | None) -> str:
+    """Return a figure as people read it."""
+    if value is None:
+        return "–"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def dollars(value: float | None) -> str:
+    """Return US dollars; small sums keep the places that tell something."""
+    if value is None:
+        return "–"
+    return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
+
+
+def counted(count: int, name: str) -> str:
+    """Return a number of things that have this name."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
+def shell_line(command: str, *arguments: object, store: str | Path) -> str:
+    """Return one of our commands as it is typed into a shell."""
+    return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
+
+
+def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptError] = ()) -> list[str]:
+    """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
+    told = [f"skipped: {plain(line)}" for line in skipped[:5]]
+    if len(skipped) > 5:
+        told.append(f"skipped: {len(skipped) - 5} more lines that cannot be read")
+    return told + [f"not read: {plain(error)}" for error in unreadable]

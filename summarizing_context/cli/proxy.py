@@ -21,10 +21,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 import anyio
 import typer
 
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
-from summarizing_context.cli.output import InputError, Result, Status, confirm, screen, stop_asked, tell
-from summarizing_context.cli.tables import dollars, number, plain, table
+from summarizing_context.cli.output import InputError, Result, Status, dollars, number, plain, table, tell
 from summarizing_context.contrib.proxy import installation
 from summarizing_context.contrib.proxy.installation import Command, Edit, config_file, read_codex
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -38,17 +37,16 @@ family = typer.Typer(invoke_without_command=True, rich_markup_mode="rich")
 commands.add_typer(family, name="proxy", rich_help_panel=SERVE)
 
 _LISTEN = "127.0.0.1:8377"
-_STARTS_WITHIN = 20.0  # seconds, for the service
 _TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
 _TOKEN = "Token that clients must send. Default: one of yours, kept in a private file."
 _NO_TOKEN = "Ask for no token: every user of this machine may use the proxy."
-_STORE = "Store of the sessions: a SQLite file or a database address."
+_ABOUT_STORE = "Store of the sessions: a SQLite file or a database address."
+_Store = option("FILE", _ABOUT_STORE, parser=options.read_place, envvar="SUMMARIZING_CONTEXT_STORE")
 
 Address = Annotated[str, option("HOST:PORT", "Address to listen on. A port alone is on the loopback.")]
 Token = Annotated[str | None, option("T", _TOKEN, envvar=_TOKEN_VARIABLE)]
 _DryRun = Annotated[bool, flag("--dry-run", "Show what would be written; write nothing.")]
 _SUMMARIZER = f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
-_SHADOW = "Send requests unchanged, and report what views would save."
 _SHADOW_PAYS = "With --shadow: also make (and pay for) summaries by the model."
 
 
@@ -61,7 +59,7 @@ class ProxyOptions:
     budget: Annotated[str | None, option("N", "Tokens of a request. Default: from the model's window.")] = None
     summarizer: Annotated[str | None, option("NAME", _SUMMARIZER)] = None
     model: options.SummarizerModel = None
-    shadow: Annotated[bool, flag("--shadow", _SHADOW)] = False
+    shadow: Annotated[bool, flag("--shadow", "Send requests unchanged, and report what views would save.")] = False
     shadow_pays: Annotated[bool, flag("--shadow-pays", _SHADOW_PAYS)] = False
     config: options.ConfigPath = None
 
@@ -70,7 +68,7 @@ class ProxyOptions:
         from summarizing_context.contrib.proxy.server import ProxySettings
 
         lends = self.summarizer == "client"
-        named = {} if lends else {"summarizer": self.summarizer, "model": self.model}
+        named: dict[str, Any] = {} if lends else {"summarizer": self.summarizer, "model": self.model}
         settings = options.OwnSettings(config=self.config, **named).load(store=store)
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
@@ -83,9 +81,7 @@ class ProxyOptions:
 def serve(
     context: typer.Context,
     given: ProxyOptions,
-    store: Annotated[
-        str | None, option("FILE", _STORE, parser=options.read_place, envvar="SUMMARIZING_CONTEXT_STORE")
-    ] = None,
+    store: Annotated[str | None, _Store] = None,
     listen: Address = _LISTEN,
     token: Token = None,
     no_token: Annotated[bool, flag("--no-token", _NO_TOKEN)] = False,
@@ -100,8 +96,6 @@ def serve(
         proxy --store proxy.db --shadow    # changes nothing, tells what it would save
         proxy run --store proxy.db -- claude    # a free port for one command
         proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back
-        proxy watch
-        proxy status
     """
     if context.invoked_subcommand is not None:
         return
@@ -143,9 +137,9 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
         figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
         rows.append((plain(each["session"], 80), plain(each["model"], 24), *figures, cached, dollars(each["cost"])))
     names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
+    made = table(title, "session", *names, rows=rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
-    notices = map(plain, told.get("notices", ()))
-    return Result(told, [table(title, "session", *names, rows=rows, wide="session"), *notices, *inspector])
+    return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
 
 
 @command(family)
@@ -157,8 +151,8 @@ def watch(
 ) -> None:
     """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
     seen = 0
-    with stop_asked() as asked:
-        while not asked:
+    try:
+        while True:
             told = _asked(listen, token, after=str(seen))
             for each in told["records"]:
                 kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
@@ -176,6 +170,8 @@ def watch(
             if once:
                 break
             time.sleep(0.5)
+    except KeyboardInterrupt:
+        pass
 
 
 def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
@@ -211,7 +207,7 @@ def enable(
     The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
     """
     proxy = given.settings(store)
-    host, port = read_address(listen, "--listen")
+    host, port = read_address(listen)
     if not ip_address(host).is_loopback or port == 0:
         raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
     if not no_service and not proxy.lends and proxy.settings.summarizer in PROVIDERS:
@@ -233,9 +229,9 @@ def enable(
     # How the proxy is started: with the same options, and paths that hold from any folder.
     named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
     named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
-    named["config"] = None if given.config is None else str(given.config.absolute())
+    named["config"] = given.config and str(given.config.absolute())
     words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
-    words += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
+    words += [f"--{name.replace('_', '-')}" for name in ("shadow", "shadow_pays") if getattr(given, name)]
     start = [sys.executable, "-m", "summarizing_context", "proxy", *words, "--listen", f"{host}:{port}"]
 
     # What is to be written: the token, the lines of the shell and of Codex, the service.
@@ -263,7 +259,16 @@ def enable(
     if failed is None:
         for edit in changes:
             edit.apply()
-        failed = _called(calls) or (None if service is None else _silent(f"{host}:{port}", token))
+        failed = _called(calls)
+        ends = time.monotonic() + 20.0
+        while failed is None and service is not None:
+            try:
+                _asked(f"{host}:{port}", token)
+                break
+            except InputError as error:  # another program, which refuses the token, will not change
+                if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:
+                    failed = f"the service manager started it, but {error}"
+            time.sleep(0.2)
         if failed is not None and service is not None:
             _called(service.stop)
             for edit in reversed(changes):
@@ -282,19 +287,6 @@ def enable(
     if no_service:
         tell(f"WARNING: no client works until you start the proxy: {shlex.join(start)}")
     return Status.OK
-
-
-def _silent(listen: str, token: str) -> str | None:
-    """Wait until the proxy answers; return why it does not, or None."""
-    ends = time.monotonic() + _STARTS_WITHIN
-    while True:
-        try:
-            _asked(listen, token)
-            return None
-        except InputError as error:
-            if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:  # another program will not change
-                return f"the service manager started it, but {error}"
-        time.sleep(0.2)
 
 
 @command(family)
@@ -335,9 +327,9 @@ def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: 
         note = " (which others can no longer read)" if edit.is_private and edit.before is not None else ""
         lines += [f"{word} in {edit.path}{note}:", edit.shown.rstrip("\n"), ""]
     for line in (*lines, *(f"Run: {' '.join(call.words)}" for call in calls)):
-        screen().print(line, soft_wrap=True)
+        output.screen().print(line, soft_wrap=True)
     if not dry_run:
-        confirm("Go on?", yes or not edits, "changed")
+        output.confirm("Go on?", yes or not edits, "changed")
     return not dry_run
 
 
@@ -346,11 +338,11 @@ def _called(calls: Sequence[Command]) -> str | None:
     for call in calls:
         try:
             done = subprocess.run(call.words, capture_output=True, text=True, timeout=30, check=False)
-            said, failed = done.stderr.strip(), done.returncode != 0
+            failed = done.stderr.strip() or "no words" if done.returncode else None
         except (OSError, subprocess.TimeoutExpired) as error:
-            said, failed = type(error).__name__, True
-        if failed and not call.may_fail:
-            return f"{' '.join(call.words)} failed ({said[:200]})"
+            failed = type(error).__name__
+        if failed is not None and not call.may_fail:
+            return f"{' '.join(call.words)} failed ({failed[:200]})"
     return None
 
 

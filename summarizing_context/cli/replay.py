@@ -10,9 +10,10 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace as changed
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,21 +24,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context import transcripts
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
-from summarizing_context.cli.output import InputError, Result, Status, progress, stop_asked
-from summarizing_context.cli.tables import (
-    counted,
-    dim,
-    dollars,
-    facts,
-    number,
-    plain,
-    shell_line,
-    table,
-    told_lines,
-    verdict,
-)
+from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, number, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
@@ -69,7 +58,6 @@ def demo(
     is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
 
     Examples:
-        demo
         demo --budget 8k    # the same session in half the room
         demo --keep demo.db    # to look into it afterwards
     """
@@ -79,10 +67,10 @@ def demo(
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {most:,} tokens a view."
-    with progress("messages", len(messages), announced) as update:
+    with output.progress("messages", len(messages), announced) as update:
 
         def watch(at: int, view_tokens: int, ready: int) -> None:
-            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries", at)
+            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries")
 
         report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
     return Result(report.document, _demo_tables(report, keep, budget), _status(report.tally))
@@ -99,14 +87,14 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
     slowest = max(tally.view_ms, default=0.0)
     broken = sum(told[law] for law in tally.broken_laws())
-    yield facts("What happened", [
+    yield output.facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
         ("mean view", round(told["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("broken laws", verdict(broken), "calls keep their results, the order holds, the newest message is shown"),
-        ("views refused", verdict(tally.refused_views), "no room for the system rows"),
-        ("waited for a model", verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
+        ("broken laws", output.verdict(broken), "calls keep results, the order holds, the newest message is shown"),
+        ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
+        ("waited for a model", output.verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
         ("summaries made", told["summaries"], "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
@@ -123,7 +111,7 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
     price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
-    yield facts("What it saved", [
+    yield output.facts("What it saved", [
         ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
         ("saved", f"{1 - sent / max(whole, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
@@ -134,8 +122,8 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield "What to type next"
     if not keep:
         yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
-    yield f"  {shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
-    yield f"  {shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
+    yield f"  {output.shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
+    yield f"  {output.shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
     yield "  summarizing-context replay YOUR_LOG.jsonl"
 
 
@@ -158,25 +146,17 @@ def replay(
     from each message. A file that cannot be read is named, and the others are replayed.
 
     Examples:
-        replay session.jsonl --budget 16k
         replay ~/.claude/projects    # of your own client
         replay logs/ --budget 8000,16000,64000 --json figures.json
         replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
         replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
         replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
-        replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
-
-    Exit status:
-        0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
-        4 store or environment · 130 Ctrl-C
     """
     from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
 
-    def listed(given: Sequence[str] | None) -> list[str]:
-        return [one.strip() for text in given or () for one in text.split(",")]
-
-    variants = [own.load(store=store, strategy=name) for name in listed(strategy) or (None,)]
-    budgets = tuple(dict.fromkeys(map(read_tokens, listed(budget) or ["32k"])))
+    names = [name.strip() for text in strategy or () for name in text.split(",")]
+    variants = [own.load(store=store, strategy=name) for name in names or (None,)]
+    budgets = tuple(dict.fromkeys(read_tokens(one) for text in budget or ["32k"] for one in text.split(",")))
     settings = variants[0]
     plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
     if own.dry_run and len(plan.strategies) > 1:
@@ -190,33 +170,23 @@ def replay(
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows: list[Any] = []  # forecasts, or tallies
     unreadable: list[TranscriptError] = []
-    stopped = False
-    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
-        try:
-            for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
-                if isinstance(found, TranscriptError):
-                    unreadable.append(found)
-                else:
-                    rows += found
-                update(f"{sum(row.messages for row in rows):,} messages")
-        except KeyboardInterrupt:
-            if not rows:
-                raise
-            stopped = True
-    if not stopped and unreadable and not rows:
+    at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
+        for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                rows += found
+            update(f"{sum(row.messages for row in rows):,} messages")
+    if unreadable and not rows:
         raise unreadable[0]
-    if not stopped and not unreadable and not any(row.messages for row in rows):
+    if not unreadable and not any(row.messages for row in rows):
         raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
     result = _forecast(rows, settings) if own.dry_run else _judged(rows)
     document: Any = result.document
     document["unreadable"] = [str(error) for error in unreadable]
-    if stopped:
-        read = len({row.file for row in rows}) + len(unreadable)
-        told = f"Stopped after {read} of {counted(len(files), 'file')}; the figures are theirs."
-        return changed(result, status=Status.INTERRUPTED, remarks=(*result.remarks, told))
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
-    return changed(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
+    return replace(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
@@ -230,33 +200,36 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "total": total.figures(),
         "timings": list(TIMINGS),
     }
-    by_strategy = len({tally.strategy for tally in tallies}) > 1
     is_few = len(tallies) <= _MOST_ROWS
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
-    shown: list[RenderableType] = []
+    by_strategy = len({tally.strategy for tally in tallies}) > 1
 
-    def add_table(title: str, tallies: Sequence[Tally], columns: Mapping[str, tuple[str, Any]]) -> None:
-        rows: list[tuple[object, ...] | None] = []
-        for group in (tallies, sums):
-            rows.append(None)
-            for tally in group:
-                name = f"{tally.strategy}: {Path(tally.file).name}" if by_strategy else Path(tally.file).name
-                figures = tally.figures()
-                rows.append((name, tally.budget, *(show(figures[figure]) for figure, show in columns.values())))
-        shown.append(table(title, "file", "#budget", *(f"#{name}" for name in columns), rows=rows[1:], wide="file"))
-
+    # The tables: for each column its heading, the figure, and how it is shown.
+    laws: list[tuple[str, str, Callable[[Any], Any]]] = []
+    if total.refused_views:
+        laws.append(("refused", "refused_views", number))
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws = {heading: (figure, verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)}
-    refused = {"refused": ("refused_views", number)} if total.refused_views else {}
-    add_table("Laws: 0 is right", told, {**refused, **laws})
-    views = {
-        "mean": ("mean_view_tokens", round),
-        "activ.": ("activations", number),
-        "reused": ("prefix_hit", "{:.1%}".format),
-        "uncached": ("uncached_tokens", number),
-        "ms p99": ("view_p99_ms", "{:.1f}".format),
-    }
-    add_table("Views", tallies if is_few else [], views)
+    laws += [(heading, figure, output.verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)]
+    views: list[tuple[str, str, Callable[[Any], Any]]] = [
+        ("mean", "mean_view_tokens", round),
+        ("activ.", "activations", number),
+        ("reused", "prefix_hit", "{:.1%}".format),
+        ("uncached", "uncached_tokens", number),
+        ("ms p99", "view_p99_ms", "{:.1f}".format),
+    ]
+    shown: list[RenderableType] = []
+    for title, some, columns in (("Laws: 0 is right", told, laws), ("Views", tallies if is_few else [], views)):
+        rows: list[tuple[object, ...] | None] = []
+        for tally in (*some, None, *sums):
+            if tally is None:
+                rows.append(None)
+                continue
+            name, figures = Path(tally.file).name, tally.figures()
+            cells = (show(figures[figure]) for _, figure, show in columns)
+            rows.append((f"{tally.strategy}: {name}" if by_strategy else name, tally.budget, *cells))
+        shown.append(table(title, "file", "#budget", *(f"#{one[0]}" for one in columns), rows=rows, wide="file"))
+
+    # What the figures mean, and what was left out.
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
     told_calls = "No model was called; where none is named, summaries are extracted from the text."
     if total.model_calls:
@@ -268,12 +241,12 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
         titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
         keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        rows = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
+        compacted = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
         title = "Where the client compacted its own context"
-        shown.append(table(title, "file", *titles, rows=rows, wide="file"))
+        shown.append(table(title, "file", *titles, rows=compacted, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
-    repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
-    shown += [*_told_counts("Repairs", repairs), *_told_counts(_SKIPPED, total.skipped)]
+    shown += _told_counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
+    shown += _told_counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
     if len(told) < len(tallies):
@@ -291,30 +264,28 @@ Next, with the same PATH:
 
 
 def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
-    """Return a line of counts by their kind, the most frequent first; none for no counts."""
+    """Return a line of the most frequent counts by their kind; none for no counts."""
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    said = [f"{count:,} {kind}" for kind, count in ranked[:6]]
-    if others := ranked[6:]:
-        said.append(f"and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}")
-    return [dim(f"{title}: {', '.join(said)}.")] if said else []
+    said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
+    return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
-def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
+def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
     """Show calls, tokens and price of a replay, per file and in total."""
     from summarizing_context.evaluation.replay import add_up, add_up_by_variant
     from summarizing_context.summarizers.providers import make_model
 
     model, address = str(settings.model), make_model(settings, read_only=True).address
     price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_variant(rows), add_up(rows)
-    cells: list[tuple[object, ...] | None] = []
-    for group in (rows if len(rows) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
-        cells.append(None)
+    sums, total = add_up_by_variant(forecasts), add_up(forecasts)
+    rows: list[tuple[object, ...] | None] = []
+    for group in (forecasts if len(forecasts) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
+        rows.append(None)
         for row in group:
             tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-            cells.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
+            rows.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
     titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=cells[1:], wide="file")
+    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=rows, wide="file")
     words = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
@@ -326,7 +297,7 @@ def _forecast(rows: Sequence[Forecast], settings: Settings) -> Result:
         "views wait for their summaries, as a replay without --live does",
     ]
     document = {
-        "rows": [row.figures(price) for row in rows],
+        "rows": [row.figures(price) for row in forecasts],
         "totals": [row.figures(price) for row in sums],
         "total": total.figures(price),
         "model": settings.model,
@@ -352,7 +323,6 @@ def import_transcripts(
 
     Examples:
         import ~/.claude/projects --store logs.db
-        import ~/.codex/sessions --store logs.db
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.retention import read_checked
@@ -365,42 +335,37 @@ def import_transcripts(
     unreadable: list[TranscriptError] = []
     skipped: Counter[str] = Counter()
     skipped_lines: list[str] = []
-    done = 0
 
-    async def import_log(log: transcripts.Transcript) -> dict[str, Any]:
+    async def import_log(log: transcripts.Transcript) -> None:
         wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
-        messages, session_id, copy = list(log.messages), wanted, 1
-        while True:
-            async with open_context(changed(settings, session_id=session_id)) as context:
+        messages = list(log.messages)
+        for copy in count(1):
+            session_id = wanted if copy == 1 else f"{wanted}:{copy}"
+            async with open_context(replace(settings, session_id=session_id)) as context:
                 held = await context.get_messages()
-                if messages[: len(held)] == held:
-                    for message in messages[len(held) :]:
-                        await context.add_message(message)
-                    named = {"session_id": session_id, "file": str(log.path), "format": log.format}
-                    return {**named, "messages": len(context), "added": len(context) - len(held)}
-            copy += 1
-            session_id = f"{wanted}:{copy}"
+                if messages[: len(held)] != held:
+                    continue
+                for message in messages[len(held) :]:
+                    await context.add_message(message)
+                row = {"session_id": session_id, "file": str(log.path), "format": log.format}
+                rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
+                return
 
-    announced = f"Importing {counted(len(files), 'file')}."
-    with stop_asked() as asked, progress("files", len(files), announced) as update:
+    with output.progress("files", len(files), f"Importing {output.counted(len(files), 'file')}.") as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
-                    if not asked:
-                        rows.append(anyio.run(import_log, log))
-                        skipped.update(log.skipped)
-                        skipped_lines += log.unreadable
+                    anyio.run(import_log, log)
+                    skipped.update(log.skipped)
+                    skipped_lines += log.unreadable
             except TranscriptError as error:
                 unreadable.append(error)
-            if asked:
-                break
-            done += 1
             new = sum(row["added"] for row in rows)
-            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}", done)
-    if unreadable and not rows:
-        raise unreadable[0]
-    if not (rows or asked):
-        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+            update(f"{output.counted(len(rows), 'session')}, {output.counted(new, 'new message')}")
+    if not rows:
+        raise (
+            unreadable[0] if unreadable else TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
+        )
     document = {
         "sessions": rows,
         "unreadable": [str(problem) for problem in unreadable],
@@ -410,8 +375,5 @@ def import_transcripts(
     cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
     title = f"Imported into {plain(shown_store(settings.store))}"
     made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
-    status, remarks = Status.BAD_INPUT if unreadable else Status.OK, told_lines(skipped_lines, unreadable)
-    if asked:
-        status = Status.INTERRUPTED
-        remarks.append(f"Stopped after {done} of {counted(len(files), 'file')}; the same command goes on.")
-    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)
+    status = Status.BAD_INPUT if unreadable else Status.OK
+    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, told_lines(skipped_lines, unreadable))

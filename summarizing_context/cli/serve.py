@@ -1,4 +1,4 @@
-"""`summarizing-context mcp`, `inspect` and `worker`: programs that serve until they are told to end.
+"""Commands for who operates it: `check`, and `mcp`, `inspect` and `worker`, which serve until they are told to end.
 
 Agents get the past of a store's sessions as tools, browsers a live page, and hosts the summaries that they ask for.
 """
@@ -6,20 +6,25 @@ Agents get the past of a store's sessions as tools, browsers a live page, and ho
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import time
 from functools import partial
 from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import anyio
 import typer
+from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import LOOK, SERVE, command, flag, option, read_address
-from summarizing_context.cli.output import InputError, tell
+from summarizing_context.cli.options import LOOK, SERVE, TRY, command, flag, option, read_address
+from summarizing_context.cli.output import InputError, Result, Status, facts, plain, tell
 from summarizing_context.cli.sessions import find_sessions
-from summarizing_context.cli.tables import plain
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
@@ -32,6 +37,72 @@ _TOKEN = "Token that clients over HTTP must send. Default: one of yours, kept in
 _NO_TOKEN = "Ask for no token: all who reach the server can read the sessions."
 _FREE = "port 0 picks a free port."
 _KEPT = "The store keeps it for all workers; -1 removes it."
+
+
+@command(commands, TRY)
+def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
+    """Check that the summarizer answers and the store opens, with one call of a few tokens.
+
+    The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
+    extractive no model is called. Nothing is written to the store.
+
+    Examples:
+        check --config agent.toml
+        check --model my-model --base-url http://127.0.0.1:8000/v1 --json -
+    """
+    settings = own.load(base_url=base_url)
+    names = ("host", "model", "problem", "status", "seconds", "input_tokens", "output_tokens")
+    asked: dict[str, Any] = {"name": settings.summarizer, **dict.fromkeys(names)}
+
+    async def ask() -> None:
+        from summarizing_context.summarizers.providers import make_model
+        from summarizing_context.summarizers.resilience import call_within, status_code
+
+        asked["model"] = settings.model
+        try:
+            model = make_model(settings, read_only=False)
+        except SettingsError as error:  # such as no key
+            asked["problem"] = str(error)
+            return
+        asked["host"], began = model.host, time.monotonic()
+        try:
+            call = model.complete("This checks a connection.", "Answer with the word ok.", 8)
+            reply = await call_within(settings.call_timeout, call)
+            asked.update(input_tokens=reply.input_tokens, output_tokens=reply.output_tokens)
+            if not reply.text.strip():
+                asked["problem"] = "the reply is empty; check that the model answers with text"
+        except SummarizerError as error:
+            status = status_code(error.__cause__)
+            asked.update(problem=str(error) if status is None else f"{error} (HTTP {status})", status=status)
+        finally:
+            await model.close()
+        asked["seconds"] = round(time.monotonic() - began, 3)
+
+    if settings.summarizer in PROVIDERS:
+        anyio.run(ask)
+
+    # The store is opened for reading; of a file that is not there yet, look whether it could be made.
+    path, about, problem = Path(settings.store), "is made at first use", None
+    if is_address(settings.store) or path.exists():
+        try:
+            about = f"opened, {len(find_sessions(settings.store))} sessions"
+        except SummarizingContextError as error:
+            about, problem = "opened", str(error)
+    elif not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
+        problem = f"its folder {path.parent} is missing, or may not be written"
+    opened = {"name": shown_store(settings.store), "about": about, "problem": problem}
+
+    is_well = asked["problem"] is None and problem is None
+    called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
+    answered = "ready" if asked["seconds"] is None else f"answered in {asked['seconds']:.1f} s"
+    marks = [Text("failed", "bold red") if one["problem"] else Text("ok", "green") for one in (asked, opened)]
+    rows = [
+        ("summarizer", settings.summarizer, called),
+        ("", marks[0], asked["problem"] or answered),
+        ("store", marks[1], f"{opened['name']}: {problem or about}"),
+    ]
+    document = {"ok": is_well, "summarizer": asked, "store": opened}
+    return Result(document, [facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
 
 
 @command(commands, SERVE)
@@ -52,7 +123,7 @@ def mcp(
         mcp --store run.db    # as a client starts it: over standard input and output
         mcp --store run.db --session s1 --http 8379    # tells its address
     """
-    address = None if http is None else read_address(http)
+    address = None if http is None else read_address(http, "--http")
     settings = Settings.load(config, store=store)
     find_sessions(store)  # what is wrong with it is told at once
 
@@ -80,7 +151,6 @@ def inspect(
     store: options.StorePath,
     listen: Annotated[str, option("HOST:PORT", f"Loopback address to listen on; {_FREE}")] = "127.0.0.1:8378",
     browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
-    model: Annotated[str | None, option("M", "Model whose prices apply. Default: the setting `model`.")] = None,
     config: options.ConfigPath = None,
 ) -> None:
     """Show the sessions of a store in a browser: what was summarized, what left the view, what it cost.
@@ -88,14 +158,12 @@ def inspect(
     The store is only read, and the page follows its writers. Only an undo that you confirm writes.
 
     Examples:
-        inspect --store run.db
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
     import webbrowser
 
-    address = read_address(listen, "--listen")
-    given: dict[str, Any] = {} if model is None else {"model": model}
-    settings = Settings.load(config, store=store, **given)
+    address = read_address(listen)
+    settings = Settings.load(config, store=store)
     find_sessions(store)  # what is wrong with it is told at once
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
@@ -136,7 +204,7 @@ def worker(
     check_scheme(store)
     if not is_address(store):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(store, 60)!r} is no address; write postgresql://user@host/database")
-    address = read_address(listen, "--listen")
+    address = read_address(listen)
     settings = own.load(store=store, concurrency=concurrency)
 
     from summarizing_context.assembly import open_store

@@ -1,8 +1,4 @@
-"""Commands on the sessions of a store: `sessions`, `search`, `view`, and the package's own on one session.
-
-The latter (`status`, `pin`, `recall`, ...) have names, arguments and texts of `/context` commands: `commands.COMMANDS`
-makes both.
-"""
+"""Commands on the sessions of a store: `sessions`, `search`, `view`, and those of `/context` on one session."""
 
 from __future__ import annotations
 
@@ -21,8 +17,7 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import CHANGE, LOOK, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status, confirm, error_line
-from summarizing_context.cli.tables import dim, number, plain, shell_line, table
+from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, shell_line, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.evaluation.laws import canonical
@@ -108,7 +103,6 @@ def view(
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
 
     Examples:
-        view s1 --store run.db
         view s1 --store run.db --budget 16k --explain    # what each summary stands for
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
@@ -120,50 +114,54 @@ def view(
         raise InputError("--full prints the messages alone; ask for --explain in another call")
     settings = at.settings()
 
-    async def look() -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]]]:
+    async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
             messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
             parts, costs = view_parts(messages, await context.get_messages()), await make_costs(settings)
-            rows = [
-                {"position": at, "part": part, "role": message["role"],
-                 "tokens": costs.of(message, canonical(message)),
-                 "words": plain(" ".join(message_text_parts(message)), 400)}
-                for at, (part, message) in enumerate(zip(parts, messages, strict=True))
-            ]  # fmt: skip
-            nodes = [
-                {"rank": node.rank, "start": node.start, "stop": node.stop, "form": node.form, "made_by": node.made_by,
-                 "tokens": costs.count(node.text), "text": node.text, "drops": list(node.drops)}
-                for node in context.explain()
-            ]  # fmt: skip
-            return messages, rows, nodes
+            nodes = context.explain()
 
-    messages, rows, nodes = anyio.run(look)
-    tokens = sum(row["tokens"] for row in rows)
-    document = {"session": at.session, "tokens": tokens, "budget": settings.max_tokens, "messages": rows}
-    if full:
-        text = json.dumps(messages, indent=2, ensure_ascii=False)
-        if inert(text) != text:  # what could drive a terminal is written as escapes
-            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-        return Result({**document, "messages": messages}, [text])
-    styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
-    cells: list[tuple[object, ...]] = []
-    for row in rows:
-        part = Text(row["part"], style=styles.get(row["part"], ""))
-        cells.append((row["position"], part, row["role"], row["tokens"], dim(row["words"], 160)))
-    title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
-    tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
-    if explain:
-        document["header"], cells = nodes, []
-        for node in nodes:
+        # Each message of the view, and what is known of it.
+        rows = []
+        for position, (part, message) in enumerate(zip(parts, messages, strict=True)):
+            tokens, words = costs.of(message, canonical(message)), " ".join(message_text_parts(message))
+            row = {"position": position, "part": part, "role": message["role"], "tokens": tokens}
+            rows.append({**row, "words": plain(words, 400)})
+        tokens = sum(row["tokens"] for row in rows)
+        document: dict[str, Any] = {"session": at.session, "tokens": tokens}
+        document |= {"budget": settings.max_tokens, "messages": rows}
+        if full:
+            text = json.dumps(messages, indent=2, ensure_ascii=False)
+            if inert(text) != text:  # what could drive a terminal is written as escapes
+                text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+            return Result({**document, "messages": messages}, [text])
+        styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
+        cells: list[tuple[object, ...]] = []
+        for row in rows:
+            mark = Text(row["part"], style=styles.get(row["part"], ""))
+            cells.append((row["position"], mark, row["role"], row["tokens"], dim(row["words"], 160)))
+        title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
+        tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
+        if not explain:
+            return Result(document, tables)
+
+        # What each node of its header stands for.
+        names = ("rank", "start", "stop", "form", "made_by", "text", "drops")
+        document["header"] = [
+            {**{name: getattr(node, name) for name in names}, "tokens": costs.count(node.text)} for node in nodes
+        ]
+        cells = []
+        for node in document["header"]:
             said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags
             rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
-            words = dim("" if said is None else said[1], 160)
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], words))
+            line = dim("" if said is None else said[1], 160)
+            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], line))
         columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
         if not nodes:
             tables[-1].caption = "nothing is covered: the whole log is in the view"
-    return Result(document, tables)
+        return Result(document, tables)
+
+    return anyio.run(look)
 
 
 @command(commands, LOOK)
@@ -180,7 +178,6 @@ def search(
     are those that [bold]view[/bold] and the log count by, from 0.
 
     Examples:
-        search billing tables --store run.db
         search src/parser.py --store run.db --session s1 --limit 3
     """
     from summarizing_context.retrieval.search import best_hits, best_matches, fused, matches_by_words
@@ -200,8 +197,8 @@ def search(
     hits = best_hits(terms, with_store(store, find), limit)
     rows = []
     for hit in hits:
-        last = hit.stop - 1
-        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}" if hit.start <= last else "–"
+        where = "–" if hit.start >= hit.stop else str(hit.start)
+        where += f"–{hit.stop - 1}" if hit.stop - hit.start > 1 else ""
         rows.append((hit.session_id or "–", where, hit.kind, dim(hit.snippet)))
     columns = ("session", "#messages", "kind", "words")
     shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
@@ -209,31 +206,34 @@ def search(
     return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
 
 
+async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
+    """Run a `/context` command on a stored session."""
+    from summarizing_context.assembly import open_context
+
+    writes = COMMANDS[name].writes
+    async with open_context(settings, read_only=not writes) as context:
+        if not writes:
+            await context.get_messages_for_request(token_budget=settings.max_tokens)
+        first = result = await context.handle_command(line)
+        while name in ("summarize", "compress") and context.statistics().summaries_pending:
+            await context.wait_idle()  # until the summarizer has made what the view shows
+            again = await context.handle_command(line)
+            if not again.data.get("activated"):
+                break
+            result = again
+        if result is first:
+            return result
+        report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
+        before = first.data["tokens_before"]
+        report = report._replace(tokens_before=before, freed=before - report.tokens_after)
+        return activated(report, context.statistics())
+
+
 def _add_session_command(name: str, spec: Command) -> None:
-    """Add one of the package's commands, which runs on a stored session."""
-
-    async def perform(settings: Settings, line: str) -> CommandResult:
-        from summarizing_context.assembly import open_context
-
-        async with open_context(settings, read_only=not spec.writes) as context:
-            if not spec.writes:
-                await context.get_messages_for_request(token_budget=settings.max_tokens)
-            first = result = await context.handle_command(line)
-            while name in ("summarize", "compress") and context.statistics().summaries_pending:
-                await context.wait_idle()  # until the summarizer has made what the view shows
-                again = await context.handle_command(line)
-                if not again.data.get("activated"):
-                    break
-                result = again
-            if result is first:
-                return result
-            report = ActivationReport(**{field: result.data[field] for field in ActivationReport._fields})
-            before = first.data["tokens_before"]
-            report = report._replace(tokens_before=before, freed=before - report.tokens_after)
-            return activated(report, context.statistics())
+    """Add one of the `/context` commands, with its name, arguments and text."""
 
     def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
-        result = anyio.run(perform, at.settings(), f"{name} {' '.join(words or ())}")
+        result = anyio.run(_perform, at.settings(), name, f"{name} {' '.join(words or ())}")
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
@@ -264,7 +264,6 @@ for _name, _spec in COMMANDS.items():
 _ABOUT = """List, export, import or delete the sessions of a store, or purge unused data.
 
 Examples:
-    sessions list --store run.db
     sessions export all --store run.db --out run.jsonl
     sessions import run.jsonl --store postgresql://agents@db.example.org/agents
     sessions delete old-run --store run.db
@@ -322,8 +321,9 @@ def export_sessions(
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
     known = find_sessions(store)
-    asked = list(known) if sessions == ["all"] else sessions
-    chosen = [known.get(name) or find_session(store, name) for name in asked]
+    chosen = list(known.values())
+    if sessions != ["all"]:
+        chosen = [known.get(name) or find_session(store, name) for name in sessions]
     kinds = ("messages", "summaries", "checkpoints", "memories")
     told: list[dict[str, Any]] = []
 
@@ -341,8 +341,8 @@ def export_sessions(
     except BaseException:
         out.unlink(missing_ok=True)
         raise
-    rows = [[one[name] for name in ("session", *kinds[:3])] for one in told]
-    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds[:3]), rows=rows, wide="session")
+    rows = ([one[name] for name in ("session", *kinds)] for one in told)
+    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds), rows=rows, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
     shown.caption = f"Damaged and left out: {'; '.join(damaged)}" if damaged else None
     return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
@@ -358,14 +358,15 @@ def import_sessions(
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
-    rows: list[tuple[str, int, int]] = []
+    told: list[dict[str, Any]] = []
     refused: list[str] = []
 
     async def read(opened: SessionStore) -> None:
         with file.open(encoding="utf-8") as lines:
             for at, line in enumerate(lines, 1):
                 try:
-                    rows.append(await import_session(opened, json.loads(line)))
+                    done = await import_session(opened, json.loads(line))
+                    told.append(dict(zip(("session", "messages", "new"), done, strict=True)))
                 except (OtherContentError, SessionInUseError) as error:
                     refused.append(str(error))
                 except (ValueError, KeyError, TypeError, MessageError) as error:
@@ -378,7 +379,6 @@ def import_sessions(
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
     with_store(store, read, read_only=False)
     title = f"Imported into {plain(shown_store(store))}"
-    shown = table(title, "session", "#messages", "#new", rows=rows, wide="session")
-    told = [dict(zip(("session", "messages", "new"), row, strict=True)) for row in rows]
-    remarks = [error_line("; ".join(refused))] if refused else []
+    shown = table(title, "session", "#messages", "#new", rows=(one.values() for one in told), wide="session")
+    remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

@@ -1,10 +1,9 @@
-"""Checks of prompts, comparison of two prompts, and the requests that a prompt is sent with."""
+"""Checks of prompts, and the requests that a prompt is sent with."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import unified_diff
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
@@ -24,21 +23,6 @@ RENDERED = ("segment", "rollup", "focus")
 
 _CAP = 400  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
-
-
-def compare_prompts(first: Prompt, second: Prompt) -> list[tuple[str, str]]:
-    """Return the second prompt against the first, each line behind its sign: a space, `-`, `+`, or `…` for lines that
-    are left out; nothing where they say the same."""
-
-    def lines(prompt: Prompt) -> list[str]:
-        focuses = [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
-        return [f"purpose: {prompt.purpose}", *focuses, *prompt.text.splitlines()]
-
-    return [
-        ("…", "") if line.startswith("@@") else (line[0], line[1:])
-        for line in list(unified_diff(lines(first), lines(second), n=2, lineterm=""))[2:]
-        if not line.startswith(("@@ -1,", "@@ -1 "))
-    ]
 
 
 def fixed_text(prompt: Prompt) -> str:

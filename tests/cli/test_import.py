@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
 from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.transcripts import read
 
 CODEX = Path(__file__).parents[1] / "data" / "clients" / "codex"
 SHORT = [says("user", "hello"), says("assistant", "hi")]
@@ -72,25 +70,6 @@ def test_a_file_without_a_message_is_refused(run: Runner, tmp_path):
         ran = run(*command)
         said = "".join(ran.err.split("\n"))
         assert (ran.status, ran.out, f"{path}:1: holds no message" in said) == (2, "", True), command
-
-
-def test_ctrl_c_in_an_import_shows_what_is_in_the_store_and_a_second_run_goes_on(run: Runner, tmp_path, monkeypatch):
-    for name in "abc":
-        write_transcript(tmp_path / f"{name}.jsonl", SHORT)
-
-    def stopped(path, *, format):
-        if path.name == "b.jsonl":
-            signal.raise_signal(signal.SIGINT)
-        return read(path, format=format)
-
-    monkeypatch.setattr("summarizing_context.evaluation.retention.read", stopped)
-    store = tmp_path / "logs.db"
-    ran = run("import", tmp_path, "--store", store, "--json", "-")
-    assert (ran.status, [row["session_id"] for row in ran.document["sessions"]]) == (130, ["a"])
-    assert "Stopped after 1 of 3 files; the same command goes on." in ran.err
-    monkeypatch.undo()
-    again = run("import", *sorted(tmp_path.glob("*.jsonl")), "--store", store, "--json", "-")
-    assert [(row["session_id"], row["added"]) for row in again.document["sessions"]] == [("a", 0), ("b", 2), ("c", 2)]
 
 
 def test_an_import_shows_on_a_terminal_how_far_it_is(run: Runner, tmp_path, monkeypatch):

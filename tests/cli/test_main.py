@@ -9,10 +9,9 @@ from importlib.metadata import version
 from typing import Any
 
 import pytest
-import typer
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.cli.app import build_app
+from summarizing_context.cli import build_command
 from summarizing_context.errors import (
     BudgetError,
     MessageError,
@@ -32,7 +31,7 @@ EMPTY = re.compile(r"error: Invalid value for '.*: it is empty; name a file or a
 def all_commands() -> dict[tuple[str, ...], Any]:
     """Every command and family by its words. A family may do something by itself, as `proxy` does."""
     found: dict[tuple[str, ...], Any] = {}
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(build_app()))]
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), build_command())]
     while waiting:
         words, found[words] = waiting.pop()
         waiting += [((*words, name), one) for name, one in getattr(found[words], "commands", {}).items()]

@@ -1,10 +1,10 @@
-"""`prompts`: list, show, diff, render, check."""
+"""`prompts`: list, show, render, check."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from cli.commands import Runner, fill_store, says, write_transcript
+from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.summarizers.prompts import latest, load, names
 
@@ -30,15 +30,6 @@ def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert run("prompts", "show", "rollup/v3", "--json", "-").document["focuses"] == list(load("rollup/v3").focuses)
 
 
-def test_a_name_alone_compares_the_shipped_prompt_with_that_of_a_users_folder(run: Runner, tmp_path: Path):
-    folder = own_folder(tmp_path / "mine")
-    ran = run("prompts", "diff", "segment", "--prompts", folder, "--json", "-")
-    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v2", "segment/v9")
-    assert ["-", "## Intent"] in ran.document["changes"]
-    assert "They say the same" in run("prompts", "diff", "segment", "segment/v2").out
-    assert "--prompts" in run("prompts", "diff", "segment").err
-
-
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
     folder = own_folder(tmp_path / "mine")
     ran = run("prompts", "show", "segment", "--prompts", folder)
@@ -54,15 +45,11 @@ def test_a_check_that_finds_something_fails(run: Runner, tmp_path: Path):
     assert ran.document["complaints"][0]["name"] == "segment/v9"
 
 
-def test_a_request_is_rendered_for_a_transcript_and_for_a_stored_session(run: Runner, tmp_path: Path):
+def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
     messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
     file = write_transcript(tmp_path / "run.jsonl", messages)
-    store = fill_store(tmp_path / "run.db", "s1", messages)
-    first = run("prompts", "render", "segment", file, "--json", "-").document
-    second = run("prompts", "render", "segment", "--session", "s1", "--store", store, "--json", "-").document
-    assert first == second
-    assert [part["fixed"] for part in first["parts"]] == [True, True, False, True]
-    assert "more; --full prints them" not in run("prompts", "render", "segment", file, "--full").out
+    rendered = run("prompts", "render", "segment", file, "--json", "-").document
+    assert [part["fixed"] for part in rendered["parts"]] == [True, True, False, True]
 
 
 def test_a_broken_file_in_a_users_folder_is_bad_input(run: Runner, tmp_path: Path):

@@ -48,12 +48,10 @@ fork s1 c1 --store {store}                                    |
 compress s1 2 --store {store}                                 |
 mcp --store {store} --http example.org:80                     | not an IP address
 mcp --store {store} --http 127.0.0.1:x                        | not a port
-prompts show segmen                                           | did you mean segment/v
-prompts diff segment                                          | with --prompts
-prompts render segment                                        | name what to render for
+prompts show segmen                                           | there are
+prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
-prompts render focus {log}                                    | --topic
-prompts render segment --session s1                           | --store
+prompts render focus {log}                                    | is not sent with parts of a session
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | is not a folder that holds a prompt
 eval run                                                      | give one of

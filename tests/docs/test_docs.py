@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 
 import summarizing_context
 from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
-from summarizing_context.cli.app import build_app
+from summarizing_context.cli import build_command
 from tests.docs import documents
 from tests.docs.checkout import ROOT
 from tests.docs.documents import IN_A_SESSION, NEEDS, Block
@@ -97,7 +96,7 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
 
 @cache
 def program() -> Any:
-    return typer.main.get_command(build_app())
+    return build_command()
 
 
 @pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))

@@ -13,11 +13,10 @@ from typing import Any
 import anyio
 import psycopg
 import pytest
-import typer.main
 import yaml
 
 from summarizing_context.assembly import open_store
-from summarizing_context.cli.app import build_app
+from summarizing_context.cli import build_command
 from summarizing_context.contrib.postgres.connection import read_address
 from tests import postgres_server
 from tests.contract.store_builders import log_of
@@ -33,8 +32,7 @@ def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
     services = compose["services"]
     program, name, *arguments = shlex.split(services["worker"]["command"])
     assert (program, name) == ("summarizing-context", "worker")
-    group = typer.main.get_group(build_app())
-    command = group.commands[name]
+    command = build_command().commands[name]
     parsed = command.make_context(name, arguments).params
     assert (
         read_address(parsed["store"]).url == f"postgresql://{services['db']['environment']['POSTGRES_USER']}@db/agents"

@@ -119,7 +119,6 @@ BOTH = ("--model", WRITER, "--judge-model", JUDGE)
         (("--judge-model", JUDGE), "--model: name the model that summarizes"),
         (("--judge-model", JUDGE, "--summarizer", "extractive"), "--model: name the model that summarizes"),
         ((*BOTH, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
-        ((*BOTH, "--reader-provider", "anthropic"), "--reader-model"),
     ],
 )
 def test_wrong_arguments_are_explained_on_one_line(

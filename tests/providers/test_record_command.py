@@ -42,7 +42,7 @@ def test_a_recorded_run_is_replayed_to_the_byte(
         assert main([*run("record"), *url, "--max-calls", "2"]) == 4
         assert "max_calls" in capsys.readouterr().err
         assert main([*run("record"), *url]) == 0
-        assert f"{len(server.requests) - 2:,} calls" in capsys.readouterr().out
+        assert f"{len(server.requests) - 2:,} calls" in capsys.readouterr().err
         asked = len(server.requests)
     monkeypatch.delenv(key)
     assert main(run("run")) == 0
