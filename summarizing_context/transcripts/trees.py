@@ -1,4 +1,4 @@
-"""Claude Code, Qwen Code and pi: trees of rows, which keep the branches that a user rewound.
+"""Claude Code and pi: trees of rows, which keep the branches that a user rewound.
 
 A session is the branch of the newest row. Claude Code writes a row for each block of a reply and forks the tree at
 parallel calls, so all blocks and results of the replies on the branch belong to it. What
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from summarizing_context.transcripts.base import Content, Draft, Message, Record, listed, record, text_of
 from summarizing_context.transcripts.parts import add_parts, said_by_tool
 
-_SPOKEN = ("user", "assistant", "tool_result")  # the last is Qwen's
+_SPOKEN = ("user", "assistant")
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
 
 
@@ -46,29 +46,6 @@ def read_stream_json(content: Content) -> Iterator[Draft]:
             _read_row(draft, record({**row, "isSidechain": True}, row.line) if agent else row, replies)
         seen |= {row_id} - {""}
     yield from drafts.values()
-
-
-def read_qwen_code(content: Content) -> Iterator[Draft]:
-    """Yield the session, then its sidechains."""
-    for draft, rows in _sessions(content):
-        for row in rows:
-            draft.line = row.line
-            parts, kind = row.at("message").each("parts"), row.text("type")
-            if row.get("subtype") == "chat_compression":
-                payload = row.at("systemPayload")
-                sizes = payload.at("info").count("originalTokenCount"), payload.at("info").count("newTokenCount")
-                summary = next((text_of(each.get("parts")) for each in payload.each("compressedHistory")), "")
-                draft.compact(None, *sizes, summary)
-            elif kind not in _SPOKEN or not parts:
-                draft.skip(kind, row.get("subtype"))
-            elif kind == "assistant":
-                add_parts(draft, kind, parts)
-            else:
-                is_own = row.get("provenance") in ("system", "goal_control", "goal_runtime")
-                is_agent = row.get("isSidechain") is True
-                marks = {"isSidechain": True} if is_agent else {"source": "hook"} if is_own else None
-                add_parts(draft, "user", parts, marks)
-        yield draft
 
 
 def read_pi(content: Content) -> Iterator[Draft]:
@@ -120,7 +97,7 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
             # early versions gave no name: the line where one begins names it
             above = next((agent for agent, rows in agents.items() if rows is parent), f"sidechain-{row.line}")
             home = agents.setdefault(row.text("agentId") or above, [])
-        elif _parent(row) or row.get("subtype") in (_BOUNDARY, "rewind"):
+        elif _parent(row) or row.get("subtype") == _BOUNDARY:
             home = next((tree for tree in trees if tree is parent), home)
         elif _is_spoken(home):
             home = []
@@ -170,9 +147,8 @@ def _active_branch(rows: Sequence[Record], leaf: int, draft: Draft) -> set[int]:
 
 
 def _active(rows: list[Record], draft: Draft) -> list[Record]:
-    """Return the rows of the branch of the newest one that was spoken, or that marks a rewind."""
-    ends = (at for at, row in enumerate(rows) if row["type"] in _SPOKEN or row.get("subtype") == "rewind")
-    leaf = max(ends, default=-1)
+    """Return the rows of the branch of the newest one that was spoken."""
+    leaf = max((at for at, row in enumerate(rows) if row["type"] in _SPOKEN), default=-1)
     way = _active_branch(rows, leaf, draft)
 
     # The rows after a compaction may follow those that it preserves, and so lead past it.

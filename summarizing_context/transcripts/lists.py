@@ -1,18 +1,52 @@
-"""Items of OpenAI's Responses API as chat messages: of requests and lists, one a line, and of rollouts of Codex."""
+"""Lists of messages and items in the shape of a provider, one a line or as one value; rollouts of Codex; Copilot."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
 TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
 _CALLS, _OUTPUTS = TYPES["calls"], TYPES["outputs"]
+
+
+def read_messages(content: Content) -> Iterator[Draft]:
+    """Yield one session with a message from each line."""
+    if content.is_document:
+        needed = "it needs a list of messages, or an object with one"
+        raise TranscriptError(f"{content.path}:1: no known format of a transcript; {needed}")
+    yield from read_list(content)
+
+
+def read_finetune(content: Content) -> Iterator[Draft]:
+    """Yield a session for each line."""
+    for number, row in enumerate(content.rows, start=1):
+        if not isinstance(row.get("messages"), list):
+            content.fault(row.line, "a line without a list `messages`; each needs one")
+        draft = Draft(f"{content.stem}:{row.line or number}", row.line)
+        yield _read_request(content, draft, row, [record(item, row.line) for item in listed(row.get("messages"))])
+
+
+def read_list(content: Content) -> Iterator[Draft]:
+    """Yield the messages as they are, after the system prompt that stands beside them; also one a line."""
+    yield _read_request(content, Draft(content.stem), record(content.value), content.records("messages"))
+
+
+def _read_request(content: Content, draft: Draft, request: Record, messages: Sequence[Record]) -> Draft:
+    """Add the messages of a request, without the keys that begin with `_`."""
+    if request.get("system"):
+        draft.add({"role": "system", "content": request["system"]})
+    needed = "message {} is not an object; each needs a role and a content"
+    for message in content.walk(draft, messages, Record, needed):
+        draft.add({key: item for key, item in message.items() if not key.startswith("_")})
+    draft.skipped.update(f"key:{key}" for key in request if key not in ("messages", "system"))
+    return draft
 
 
 def _add_item(draft: Draft, item: Record, prefix: str = "") -> None:
@@ -67,7 +101,7 @@ def is_item(item: Record) -> bool:
     return kind in _CALLS | _OUTPUTS | TYPES["others"] and "role" not in item
 
 
-def records(content: Content) -> list[Record]:
+def items_of(content: Content) -> list[Record]:
     """Return the items of a request and its response, or of a list."""
     said = record(content.value).get("input")
     prompt = [Record(type="message", role="user", content=said)] if isinstance(said, str) else []
@@ -79,7 +113,7 @@ def read_responses(content: Content) -> Iterator[Draft]:
     draft = Draft(content.stem)
     if instructions := record(content.value).text("instructions"):
         draft.say("system", instructions)
-    for item in content.walk(draft, records(content), Record, "item {} is not an object; each needs a type"):
+    for item in content.walk(draft, items_of(content), Record, "item {} is not an object; each needs a type"):
         _add_item(draft, item)
     yield draft
 
@@ -137,3 +171,42 @@ def _is_typed(message: dict[str, Any]) -> bool:
     is_tagged = tag.replace("_", "").isalpha() and text.endswith(f"</{tag}>")
     is_own = is_tagged or text.startswith("# AGENTS.md instructions")
     return message["role"] == "user" and "metadata" not in message and not is_own
+
+
+def read_copilot(content: Content) -> Iterator[Draft]:
+    """Yield the session of a file, and each of its child agents after it. What the user took back is no message."""
+    starts = [row.at("data").get("sessionId") for row in content.rows if row.get("type") == "session.start"]
+    main = Draft(str(next(iter(starts), "") or content.stem))
+    drafts = {"": main}
+    names = [row.text("id") for row in content.rows]
+    gone: set[str] = set()
+    for at, row in enumerate(content.rows):
+        if row.get("type") == "session.snapshot_rewind":
+            data = row.at("data")
+            first = data.text("upToEventId")  # older versions named only the first event
+            known = names[names.index(first) : at] if first in names[:at] else []
+            gone |= {name for name in listed(data.get("eventIds", known)) if isinstance(name, str) and name}
+    for row in content.rows:
+        agent, kind, data = str(row.get("agentId") or ""), row.text("type"), row.at("data")
+        draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
+        draft.line = row.line
+        if row.text("id") in gone:
+            draft.skip("rewound")
+        elif kind == "system.message":
+            draft.say(str(data.get("role") or "system"), data.text("content"))
+        elif kind == "user.message":
+            marks = {"isSidechain": True} if agent else {"source": "hook"} if data.get("source") else None
+            draft.say("user", data.text("content"), marks=marks)
+        elif kind == "assistant.message":
+            asked = data.each("toolRequests")
+            calls = [tool_call(call.get("toolCallId"), call.get("name"), call.get("arguments")) for call in asked]
+            draft.say("assistant", data.text("content"), calls)
+        elif kind == "tool.execution_complete":
+            said = data.at("result").get("content") or data.at("error").get("message")
+            draft.answer(data.get("toolCallId"), str(said or ""))
+        elif kind == "session.compaction_complete" and data.get("success"):
+            sizes = data.count("preCompactionTokens"), data.count("postCompactionTokens")
+            draft.compact(data.text("trigger") or None, *sizes, data.text("summaryContent"))
+        else:
+            draft.skip(kind)
+    yield from drafts.values()
