@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from summarizing_context.adapters.bound_thinking import bound_thinking, dropping
-from summarizing_context.adapters.open_sessions import Contexts, Window, beside_messages, digest_of, text_of
+from summarizing_context.adapters.open_sessions import Sessions, Window, beside_messages, digest_of, text_of
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MissingExtraError
+from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.messages.shapes import Message, canonical_json
 from summarizing_context.settings.values import Settings
 
@@ -42,7 +42,9 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        self._contexts = Contexts(settings, options, "store")
+        if "store" in options:
+            raise SettingsError("a store that is open serves one session; name its place in the settings")
+        self._sessions = Sessions(settings, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,11 +54,11 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def close(self, conversation_id: str | None = None) -> None:
         """Close the context of a conversation, or of all. A given context stays open. The next request reopens it."""
-        await self._contexts.close(conversation_id)
+        await self._sessions.close(conversation_id)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:
         """Return the open context of a conversation."""
-        async with self._contexts.use(conversation_id) as context:
+        async with self._sessions.use(conversation_id) as context:
             return context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
@@ -72,7 +74,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
         window = Window(str(model.system), model.model_name, *limits)
-        async with self._contexts.use(ctx.conversation_id) as context:
+        async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
         changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
@@ -86,7 +88,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
-        async with self._contexts.use(ctx.conversation_id) as context:
+        async with self._sessions.use(ctx.conversation_id) as context:
             fresh = max(0, usage.input_tokens - read - written)
             await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
