@@ -1,4 +1,4 @@
-"""LangChain and LangGraph: a middleware that sends each model call a view of its history. The graph's state stays whole.
+"""LangChain and LangGraph: a middleware that sends each model call a view of its history. Its state stays whole.
 
 A row of the log is a message of the host; its key is a digest of what it says, so that a history whose ids are new each
 time is still the same. Whatever a view shows as it was is the host's own object again.

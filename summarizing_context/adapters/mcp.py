@@ -5,13 +5,10 @@ Each call opens the store for reading and sees what was committed last, so the s
 
 from __future__ import annotations
 
-import hmac
-import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Any, get_args
 
 from summarizing_context.adapters.open_sessions import opened_store
@@ -24,10 +21,8 @@ from summarizing_context.retrieval.tools import given_arguments, tool_schema
 from summarizing_context.settings.values import Settings
 
 try:
-    import uvicorn
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
-    from mcp.server.transport_security import TransportSecuritySettings
     from mcp.shared.exceptions import MCPError
     from mcp.types import INVALID_PARAMS, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 except ImportError as error:
@@ -162,49 +157,3 @@ async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client over the standard input and output, until the input ends."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any that is free. Raises `OSError`."""
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-
-
-async def serve_http(server: Server[Any], listening: socket.socket, token: str | None = None) -> None:
-    """Serve any number of clients over streamable HTTP at `/mcp`, until the process is told to end.
-
-    With `token`, clients ask `/token/<token>/mcp`, or send it as a bearer. On every loopback address, requests that
-    come by another name, and those of web pages, are refused.
-    """
-    host, port = listening.getsockname()[:2]
-    security = None
-    if ip_address(host).is_loopback:
-        names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
-        security = TransportSecuritySettings(
-            allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:{port}" for name in names]
-        )
-    options: Any = {"stateless_http": True, "json_response": True, "host": host, "transport_security": security}
-    app: Any = server.streamable_http_app(**options)
-    app = app if token is None else _with_token(app, token)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listening])
-
-
-def _with_token(app: Any, token: str) -> Any:
-    """The application for those who know the token."""
-    folder, bearer = f"/token/{token}".encode(), f"Bearer {token}".encode()
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            path = scope["path"].encode("utf-8", "surrogatepass")
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if hmac.compare_digest(path[: len(folder)], folder):
-                rest = path[len(folder) :]
-                scope = {**scope, "path": rest.decode("utf-8", "surrogatepass"), "raw_path": rest}
-            elif not hmac.compare_digest(given, bearer):
-                said = b"the token is missing or wrong: ask the address that `summarizing-context mcp` printed"
-                headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": said})
-                return
-        await app(scope, receive, send)
-
-    return guarded

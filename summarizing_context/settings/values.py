@@ -39,7 +39,7 @@ ENV_PREFIX = "SUMMARIZING_CONTEXT_"
 
 TOML_TABLE = "summarizing_context"
 
-TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads from the environment; no settings
+TOKENS = ("PROXY_TOKEN",)  # of servers, which the command line reads from the environment; no settings
 
 PLACES = frozenset(  # of the machine: they change no summary
     ("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url")

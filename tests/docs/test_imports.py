@@ -37,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience/caller.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "contrib/inspector/app.py", "contrib/proxy/"),
+    "uvicorn": ("contrib/inspector/app.py", "contrib/proxy/"),
 }
 
 
