@@ -18,8 +18,13 @@ from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
 from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
-from summarizing_context.adapters.amplifier.options import choose_provider, read_options
-from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
+from summarizing_context.adapters.amplifier.plan import (
+    choose_provider,
+    may_be_missing,
+    open_session,
+    read_options,
+    take_transcript,
+)
 from summarizing_context.adapters.bound_thinking import bound_thinking
 from summarizing_context.adapters.open_sessions import as_json, session_id_from
 from summarizing_context.assembly import Options, recipe_of
