@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
+import json
 import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -64,31 +64,26 @@ def digest_of(data: bytes | bytearray) -> str:
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
-_DEEPEST = 100
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
-
-
-def as_json(value: Any, depth: int = 0) -> Any:
+def as_json(value: Any) -> Any:
     """Return the value with everything that JSON has no form for written down: of bytes a digest, models as mappings,
-    the rest as text. Raise `MessageError` for what is nested too deep."""
-    if isinstance(value, str):
-        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
-    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    if isinstance(value, bytes | bytearray):
-        return f"digest:{digest_of(value)}"
-    if depth > _DEEPEST:
-        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = value if isinstance(value, list | tuple) else sorted(value, key=repr)
-        return [as_json(item, depth + 1) for item in items]
-    dump = getattr(value, "model_dump", None)  # messages and blocks of a host
-    if callable(dump) and not isinstance(value, type):
-        return as_json(dump(), depth + 1)
-    shown = repr(value)
-    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+    the rest as text. Raise `MessageError` for what cannot be."""
+
+    def written(item: Any) -> Any:
+        if isinstance(item, bytes | bytearray):
+            return f"digest:{digest_of(item)}"
+        if isinstance(item, Mapping):
+            return dict(item)
+        if isinstance(item, set | frozenset):
+            return sorted(item, key=repr)
+        if callable(dump := getattr(item, "model_dump", None)) and not isinstance(item, type):
+            return dump()  # messages and blocks of a host
+        shown = repr(item)
+        return type(item).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+
+    try:  # by way of JSON text, in which a character that was given as two halves is one
+        return json.loads(json.dumps(value, default=written), parse_constant=lambda word: str(float(word)))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise MessageError(f"the message cannot be written as JSON ({error})") from error
 
 
 def session_id_from(host_id: str) -> str:

@@ -16,8 +16,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "claude-code": trees.read_claude_code,
     "codex": lists.read_codex,
     "gemini-cli": parts.read_gemini_cli,
-    "copilot": lists.read_copilot,
-    "stream-json": trees.read_stream_json,
     "pi": trees.read_pi,
     "opencode": parts.read_opencode_list,  # or a database
     "openai-finetune": lists.read_finetune,
@@ -70,7 +68,7 @@ def _most(flags: Iterable[bool]) -> bool:
 
 def _client_of(row: Record) -> str:
     """Return the format that alone has such a record; an empty name where several may."""
-    kind, data, message = row.text("type"), row.at("data"), row.at("message")
+    kind, message = row.text("type"), row.at("message")
     if "role" in row:
         return ""
     if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
@@ -83,10 +81,6 @@ def _client_of(row: Record) -> str:
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
-    if (kind == "session.start" and "copilotVersion" in data) or (kind == "assistant.message" and data):
-        return "copilot"
-    if row.text("session_id") and ("content" in message or (kind, row.get("subtype")) == ("system", "init")):
-        return "stream-json"
     is_pi = (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message)
     return "pi" if is_pi else ""
 

@@ -1,4 +1,4 @@
-"""Lists of messages and items in the shape of a provider, one a line or as one value; rollouts of Codex; Copilot."""
+"""Lists of messages and items in the shape of a provider, one a line or as one value; rollouts of Codex."""
 
 from __future__ import annotations
 
@@ -131,8 +131,6 @@ def read_codex(content: Content) -> Iterator[Draft]:
         if kind == "response_item":
             size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
             _add_item(draft, payload, "response_item")
-        elif kind not in TYPES["codex"] and is_item(row):  # early versions wrote items without an envelope
-            _add_item(draft, row)
         elif kind == "compacted":
             draft.reply = None
             tokens, summary = size, text_of(payload.get("message"))
@@ -171,42 +169,3 @@ def _is_typed(message: dict[str, Any]) -> bool:
     is_tagged = tag.replace("_", "").isalpha() and text.endswith(f"</{tag}>")
     is_own = is_tagged or text.startswith("# AGENTS.md instructions")
     return message["role"] == "user" and "metadata" not in message and not is_own
-
-
-def read_copilot(content: Content) -> Iterator[Draft]:
-    """Yield the session of a file, and each of its child agents after it. What the user took back is no message."""
-    starts = [row.at("data").get("sessionId") for row in content.rows if row.get("type") == "session.start"]
-    main = Draft(str(next(iter(starts), "") or content.stem))
-    drafts = {"": main}
-    names = [row.text("id") for row in content.rows]
-    gone: set[str] = set()
-    for at, row in enumerate(content.rows):
-        if row.get("type") == "session.snapshot_rewind":
-            data = row.at("data")
-            first = data.text("upToEventId")  # older versions named only the first event
-            known = names[names.index(first) : at] if first in names[:at] else []
-            gone |= {name for name in listed(data.get("eventIds", known)) if isinstance(name, str) and name}
-    for row in content.rows:
-        agent, kind, data = str(row.get("agentId") or ""), row.text("type"), row.at("data")
-        draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
-        draft.line = row.line
-        if row.text("id") in gone:
-            draft.skip("rewound")
-        elif kind == "system.message":
-            draft.say(str(data.get("role") or "system"), data.text("content"))
-        elif kind == "user.message":
-            marks = {"isSidechain": True} if agent else {"source": "hook"} if data.get("source") else None
-            draft.say("user", data.text("content"), marks=marks)
-        elif kind == "assistant.message":
-            asked = data.each("toolRequests")
-            calls = [tool_call(call.get("toolCallId"), call.get("name"), call.get("arguments")) for call in asked]
-            draft.say("assistant", data.text("content"), calls)
-        elif kind == "tool.execution_complete":
-            said = data.at("result").get("content") or data.at("error").get("message")
-            draft.answer(data.get("toolCallId"), str(said or ""))
-        elif kind == "session.compaction_complete" and data.get("success"):
-            sizes = data.count("preCompactionTokens"), data.count("postCompactionTokens")
-            draft.compact(data.text("trigger") or None, *sizes, data.text("summaryContent"))
-        else:
-            draft.skip(kind)
-    yield from drafts.values()

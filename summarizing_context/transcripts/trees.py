@@ -1,8 +1,7 @@
 """Claude Code and pi: trees of rows, which keep the branches that a user rewound.
 
 A session is the branch of the newest row. Claude Code writes a row for each block of a reply and forks the tree at
-parallel calls, so all blocks and results of the replies on the branch belong to it. What
-`claude -p --output-format stream-json` prints has such rows without a tree.
+parallel calls, so all blocks and results of the replies on the branch belong to it.
 """
 
 from __future__ import annotations
@@ -31,31 +30,13 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
         yield draft
 
 
-def read_stream_json(content: Content) -> Iterator[Draft]:
-    """Yield the session, then its child agents, which the id of their call names."""
-    drafts: dict[str, Draft] = {}
-    replies: dict[str, Message] = {}
-    seen: set[str] = set()
-    name = next((found for row in content.rows if (found := row.text("session_id"))), content.stem)
-    for row in content.rows:
-        agent, row_id = row.text("parent_tool_use_id"), row.text("uuid")
-        draft = drafts.setdefault(agent, Draft(f"{name}:{agent}" if agent else name))
-        if row_id in seen:
-            draft.skip(_COPY)
-        else:
-            _read_row(draft, record({**row, "isSidechain": True}, row.line) if agent else row, replies)
-        seen |= {row_id} - {""}
-    yield from drafts.values()
-
-
 def read_pi(content: Content) -> Iterator[Draft]:
-    """Yield the one session: the branch of the newest entry. Early versions wrote no tree."""
+    """Yield the one session: the branch of the newest entry."""
     ids = [row.text("id") for row in content.rows if row.get("type") == "session"]
     draft = Draft(next(iter(ids), "") or content.stem)
     rows = [row for row in content.rows if row.get("type") != "session"]
     tree = [Record(row, uuid=row.get("id"), parentUuid=row.get("parentId")) for row in rows]
-    is_tree = any("parentId" in row for row in rows)
-    way = _active_branch(tree, len(rows) - 1, draft) if is_tree else {*range(len(rows))}
+    way = _active_branch(tree, len(rows) - 1, draft)
     for at, row in enumerate(rows):
         draft.line = row.line
         kind, message = row.text("type"), row.at("message")
@@ -94,9 +75,7 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
             home = homes[row["uuid"]]
             row = record({"uuid": row["uuid"], "type": _COPY}, row.line)
         elif row.get("isSidechain") is True:
-            # early versions gave no name: the line where one begins names it
-            above = next((agent for agent, rows in agents.items() if rows is parent), f"sidechain-{row.line}")
-            home = agents.setdefault(row.text("agentId") or above, [])
+            home = agents.setdefault(row.text("agentId") or "sidechain", [])
         elif _parent(row) or row.get("subtype") == _BOUNDARY:
             home = next((tree for tree in trees if tree is parent), home)
         elif _is_spoken(home):

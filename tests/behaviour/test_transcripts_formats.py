@@ -43,11 +43,6 @@ CONTENTS = [
 ]
 LOGS = json.loads(
     """{
-    "stream-json": [{"type": "system", "subtype": "init", "session_id": "s"},
-        {"type": "assistant", "session_id": "s", "message": {"id": "m", "role": "assistant", "content": [
-            {"type": "tool_use", "id": "c1", "name": "run", "input": {"p": 1}}]}},
-        {"type": "user", "session_id": "s", "message": {"role": "user", "content": [
-            {"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]}}],
     "pi": [{"type": "session", "id": "s", "cwd": "/"},
         {"type": "message", "id": "1", "parentId": null, "message": {"role": "user", "content": "hi"}},
         {"type": "message", "id": "2", "parentId": "1", "message": {"role": "user", "content": "left"}},
