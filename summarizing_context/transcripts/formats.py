@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts import lists, parts, trees
+from summarizing_context.transcripts import claude_code, lists, parts
 from summarizing_context.transcripts.base import AUTO, STDIN, Content, Draft, Record, Transcript, load, opened, record
 from summarizing_context.transcripts.lists import RECORDS, TYPES
 
 FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
-    "claude-code": trees.read_claude_code,
+    "claude-code": claude_code.read_claude_code,
     "codex": lists.read_codex,
     "gemini-cli": parts.read_gemini_cli,
-    "pi": trees.read_pi,
     "opencode": parts.read_opencode_list,  # or a database
     "openai-finetune": lists.read_finetune,
     "openai-responses": lists.read_responses,
@@ -43,8 +42,6 @@ def _detect(content: Content) -> str:
     kinds = {block.text("type") for row in messages for block in row.each("content")}
     items = lists.items_of(content)
     contents = content.records("contents", "history")
-    if kinds & {"toolRequest", "toolResponse"}:
-        return "goose"
     if _most(isinstance(row.get("info"), dict) and isinstance(row.get("parts"), list) for row in messages):
         return "opencode"
     if not content.is_document and _most(
@@ -68,21 +65,19 @@ def _most(flags: Iterable[bool]) -> bool:
 
 def _client_of(row: Record) -> str:
     """Return the format that alone has such a record; an empty name where several may."""
-    kind, message = row.text("type"), row.at("message")
+    kind = row.text("type")
     if "role" in row:
         return ""
     if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
         return unread
-    if trees.is_in_tree(row):
-        return "claude-code"
-    if kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}:
+    is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
+    if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
     if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
-    is_pi = (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message)
-    return "pi" if is_pi else ""
+    return ""
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:

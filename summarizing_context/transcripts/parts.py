@@ -1,4 +1,4 @@
-"""Messages that are lists of parts: contents of Gemini, its CLI, pi and OpenCode."""
+"""Messages that are lists of parts: contents of Gemini, its CLI and OpenCode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
+from summarizing_context.transcripts.base import Content, Draft, Record, listed, record, text_of, tool_call
 
 OPENCODE_TABLES = frozenset({"session", "message", "part"})
 _ROLES = {"model": "assistant", "function": "user"}  # of Gemini
@@ -56,8 +56,6 @@ def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any]
             call_id = str(call.get("id") or f"call-{draft.made_calls}")
             draft.open_calls.append((call.get("name"), call_id))
             calls.append(tool_call(call_id, call.get("name"), call.get("args")))
-        elif kind == "toolCall":  # of pi
-            calls.append(tool_call(part.get("id"), part.get("name"), part.get("arguments")))
         elif kind == "tool":  # of OpenCode
             state, call_id = part.at("state"), part.text("callID", "id")
             calls.append(tool_call(call_id, part.get("tool"), state.get("input")))
@@ -77,14 +75,6 @@ def _block(part: Record) -> dict[str, Any] | None:
         return None
     url = part.text("url") or f"data:{kind};base64,{data}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def said_by_tool(value: object) -> Any:
-    """Return what a tool said: text, blocks of text and images, or JSON."""
-    if isinstance(value, str):
-        return value
-    blocks = [_block(record(block)) for block in listed(value)]
-    return plain(blocks) if blocks and None not in blocks else json.dumps(value)
 
 
 def read_gemini(content: Content) -> Iterator[Draft]:
@@ -214,8 +204,6 @@ def read_opencode(content: Content) -> Iterator[Draft]:
     if not path.exists():
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     tables = find_tables(path) or set()
-    if {"sessions", "messages"} <= tables:
-        raise TranscriptError(f"{path}:1: unknown format: a database of goose; name what `goose session export` wrote")
     if not tables >= OPENCODE_TABLES:
         needed = ", ".join(sorted(OPENCODE_TABLES))
         raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {needed}")

@@ -1,4 +1,4 @@
-"""Claude Code and pi: trees of rows, which keep the branches that a user rewound.
+"""Claude Code: trees of rows, which keep the branches that a user rewound.
 
 A session is the branch of the newest row. Claude Code writes a row for each block of a reply and forks the tree at
 parallel calls, so all blocks and results of the replies on the branch belong to it.
@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from summarizing_context.transcripts.base import Content, Draft, Message, Record, listed, record, text_of
-from summarizing_context.transcripts.parts import add_parts, said_by_tool
 
 _SPOKEN = ("user", "assistant")
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
@@ -28,33 +27,6 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
         for row in rows:
             _read_row(draft, row, replies)
         yield draft
-
-
-def read_pi(content: Content) -> Iterator[Draft]:
-    """Yield the one session: the branch of the newest entry."""
-    ids = [row.text("id") for row in content.rows if row.get("type") == "session"]
-    draft = Draft(next(iter(ids), "") or content.stem)
-    rows = [row for row in content.rows if row.get("type") != "session"]
-    tree = [Record(row, uuid=row.get("id"), parentUuid=row.get("parentId")) for row in rows]
-    way = _active_branch(tree, len(rows) - 1, draft)
-    for at, row in enumerate(rows):
-        draft.line = row.line
-        kind, message = row.text("type"), row.at("message")
-        role, said = message.text("role"), message.get("content")
-        if at not in way:
-            draft.skip("other branch" if role else kind)
-        elif kind == "compaction":
-            draft.compact(None, row.count("tokensBefore"), None, row.text("summary"))
-        elif role in ("user", "assistant"):
-            add_parts(draft, role, said)
-        elif role == "toolResult":
-            draft.answer(message.get("toolCallId"), said_by_tool(said))
-        elif role == "bashExecution" and not message.get("excludeFromContext"):
-            text = f"Ran `{message.get('command')}`\n```\n{message.get('output')}\n```"
-            draft.say("user", text, marks={"source": "hook"})
-        else:
-            draft.skip(kind, role)
-    yield draft
 
 
 def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
@@ -94,12 +66,13 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
             yield draft, _active(rows, draft)
 
 
-def _active_branch(rows: Sequence[Record], leaf: int, draft: Draft) -> set[int]:
-    """Return the positions of the rows on the way from that of `leaf` back to a row without a parent.
+def _active(rows: list[Record], draft: Draft) -> list[Record]:
+    """Return the rows of the branch of the newest one that was spoken."""
+    leaf = max((at for at, row in enumerate(rows) if row["type"] in _SPOKEN), default=-1)
 
-    A way that meets a copy goes on with the row before it in the file. So does one whose parent is lost, stands on the
-    way already, or is named by a boundary and stands behind it: a compaction may write what it preserves once more.
-    """
+    # The way from there back to a row without a parent. One that meets a copy goes on with the row before it in the
+    # file. So does one whose parent is lost, stands on the way already, or is named by a boundary and stands behind it:
+    # a compaction may write what it preserves once more.
     places: dict[str, list[int]] = defaultdict(list)
     for at, row in enumerate(rows):
         places[row.text("uuid")].append(at)
@@ -122,13 +95,6 @@ def _active_branch(rows: Sequence[Record], leaf: int, draft: Draft) -> set[int]:
         else:
             draft.skip("missing parent", count=bool(parent and not found and step))
             step -= 1
-    return way
-
-
-def _active(rows: list[Record], draft: Draft) -> list[Record]:
-    """Return the rows of the branch of the newest one that was spoken."""
-    leaf = max((at for at, row in enumerate(rows) if row["type"] in _SPOKEN), default=-1)
-    way = _active_branch(rows, leaf, draft)
 
     # The rows after a compaction may follow those that it preserves, and so lead past it.
     on_way = {rows[at]["uuid"] for at in way}
