@@ -167,8 +167,7 @@ class SummarizingMiddleware(AgentMiddleware):
     def close(self) -> None:
         """Close every session. Takes at most two seconds for each. Without it the process may end all the same: what
         was said is in the store, and summaries under way are made again."""
-        self._loop.end()
-        self._loop.join()
+        self._loop.end(waits=True)
 
     def __enter__(self) -> Self:
         return self
@@ -203,8 +202,8 @@ class _LoopThread(threading.Thread):
         self._loop.run_forever()
         self._loop.close()
 
-    def end(self) -> None:
-        """End the loop soon, from any thread, without waiting for it. May be called twice."""
+    def end(self, *, waits: bool = False) -> None:
+        """End the loop soon, from any thread. May be called twice."""
 
         async def stop(loop: asyncio.AbstractEventLoop) -> None:
             try:
@@ -216,11 +215,8 @@ class _LoopThread(threading.Thread):
             if self._loop is not None and not self._ended:
                 asyncio.run_coroutine_threadsafe(stop(self._loop), self._loop)
             self._ended = True
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the end of the loop, if it ever began."""
-        if self._loop is not None:
-            super().join(timeout)
+        if waits and self._loop is not None:
+            self.join()
 
 
 class _ChatModelSummarizer:

@@ -106,8 +106,16 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, host.ModelResponse):
+            said: list[Any] = []
+            calls: list[Message] = []
+            for part in message.parts:
+                if isinstance(part, host.ToolCallPart):
+                    function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+                    calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+                else:
+                    said.append(part.content if isinstance(part, host.TextPart) else part)
+            row: Message = {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            row = _response_row(message)
             yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
             continue
         for part in message.parts:
@@ -134,18 +142,6 @@ def _request_row(part: Any) -> Message:
     return {"role": "system", "content": to_json(part, fallback=repr).decode()}  # what changed from there on: it stays
 
 
-def _response_row(response: host.ModelResponse) -> Message:
-    said: list[Any] = []
-    calls: list[Message] = []
-    for part in response.parts:
-        if isinstance(part, host.ToolCallPart):
-            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
-        else:
-            said.append(part.content if isinstance(part, host.TextPart) else part)
-    return {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
-
-
 def _content(content: str | Sequence[Any]) -> str | list[Message]:
     if isinstance(content, str):
         return content
@@ -170,13 +166,13 @@ def _block(item: Any) -> Message:
     if isinstance(item, host.BinaryContent):
         source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
         return {"type": "image" if item.is_image else "file", "source": source}
-    if isinstance(item, host.NativeToolCallPart):
-        return {"type": "server_tool_use", "id": item.tool_call_id, "part": to_jsonable_python(item, fallback=repr)}
-    if isinstance(item, host.NativeToolReturnPart):
-        part = to_jsonable_python(item, fallback=repr)
-        return {"type": "server_tool_result", "tool_use_id": item.tool_call_id, "part": part}
     if kind := getattr(item, "part_kind", ""):
-        return {"type": kind, "part": to_jsonable_python(item, fallback=repr)}
+        bound = {"type": kind}
+        if isinstance(item, host.NativeToolCallPart):
+            bound = {"type": "server_tool_use", "id": item.tool_call_id}
+        elif isinstance(item, host.NativeToolReturnPart):
+            bound = {"type": "server_tool_result", "tool_use_id": item.tool_call_id}
+        return {**bound, "part": to_jsonable_python(item, fallback=repr)}
     kind = str(getattr(item, "kind", "file"))
     place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
     return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}

@@ -23,9 +23,38 @@ def is_in_tree(row: Record) -> bool:
 def read_claude_code(content: Content) -> Iterator[Draft]:
     """Yield the session, others after it where the user cleared the context or began anew, then its sidechains."""
     for draft, rows in _sessions(content):
-        replies: dict[str, Message] = {}
+        replies: dict[str, Message] = {}  # by their id, as each block has a row
         for row in rows:
-            _read_row(draft, row, replies)
+            draft.line = row.line
+            kind, message = row.text("type"), row.at("message")
+            if kind == "assistant":  # its request may be the first after a compaction, which need not record a size
+                counts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+                draft.observe(sum(message.at("usage").count(name) or 0 for name in counts))
+
+            if row.get("subtype") == _BOUNDARY:
+                data = row.at("compactMetadata")
+                draft.compact(data.text("trigger") or None, data.count("preTokens"), data.count("postTokens"))
+            elif row.get("isCompactSummary") is True:  # it follows its boundary; a log of an early version has none
+                if draft.compactions and draft.compactions[-1].summary:
+                    draft.compact()
+                draft.summarize(text_of(message.get("content")))
+            elif kind not in _SPOKEN or row.get("isApiErrorMessage") is True or "content" not in message:
+                draft.skip(*(["API error"] if row.get("isApiErrorMessage") else _kind(row)))
+            elif kind == "assistant" and (earlier := replies.get(message.text("id"))) is not None:
+                held = earlier["content"]
+                held = [*held] if isinstance(held, list) else [{"type": "text", "text": held}]
+                for block in listed(message["content"]):
+                    if block in held:  # a streamed row may repeat what an earlier one has
+                        draft.skip("repeated block")
+                    elif isinstance(block, dict):
+                        held.append(block)
+                earlier["content"] = held
+            else:
+                flags = {name: True for name in ("isMeta", "isSidechain", "isSynthetic") if row.get(name) is True}
+                marked = {"metadata": flags} if flags and kind == "user" else {}
+                draft.add({"role": message.text("role") or kind, "content": message["content"], **marked})
+                if kind == "assistant" and message.text("id"):
+                    replies[message.text("id")] = draft.messages[-1]
         yield draft
 
 
@@ -132,37 +161,3 @@ def _reply_id(row: Record) -> str:
 
 def _kind(row: Record) -> list[object]:
     return [row.get("type"), row.get("subtype") or row.at("attachment").get("type")]
-
-
-def _read_row(draft: Draft, row: Record, replies: dict[str, Message]) -> None:
-    """Add what a row says. `replies` holds those of the session by their id, as each block has a row."""
-    draft.line = row.line
-    kind, message, usage = row.text("type"), row.at("message"), row.at("message").at("usage")
-    if kind == "assistant":  # its request was the first after a compaction, whose boundary need not record a size
-        draft.observe(sum(usage.count(f"{name}input_tokens") or 0 for name in ("", "cache_read_", "cache_creation_")))
-
-    if row.get("subtype") == _BOUNDARY:
-        data = row.at("compactMetadata") or row.at("compact_metadata")
-        before, after = (data.count(f"{name}Tokens", f"{name}_tokens") for name in ("pre", "post"))
-        draft.compact(data.text("trigger") or None, before, after)
-    elif row.get("isCompactSummary") is True:  # it follows its boundary; a log of an early version has none
-        if draft.compactions and draft.compactions[-1].summary:
-            draft.compact()
-        draft.summarize(text_of(message.get("content")))
-    elif kind not in _SPOKEN or row.get("isApiErrorMessage") is True or "content" not in message:
-        draft.skip(*(["API error"] if row.get("isApiErrorMessage") else _kind(row)))
-    elif kind == "assistant" and (earlier := replies.get(message.text("id"))) is not None:
-        held = earlier["content"]
-        held = [*held] if isinstance(held, list) else [{"type": "text", "text": held}]
-        for block in listed(message["content"]):
-            if block in held:  # a streamed row may repeat what an earlier one has
-                draft.skip("repeated block")
-            elif isinstance(block, dict):
-                held.append(block)
-        earlier["content"] = held
-    else:
-        flags = {name: True for name in ("isMeta", "isSidechain", "isSynthetic") if row.get(name) is True}
-        marked = {"metadata": flags} if flags and kind == "user" else {}
-        draft.add({"role": message.text("role") or kind, "content": message["content"], **marked})
-        if kind == "assistant" and message.text("id"):
-            replies[message.text("id")] = draft.messages[-1]

@@ -148,20 +148,17 @@ class UsageMeter:
 
     def _ask(self) -> _Ask | None:
         """Return the newest view, if this is its flow of calls and it waits for an answer."""
-        ask = _asked.get()
-        is_it = ask is not None and ask is self._latest and not ask.is_answered and not in_summary.get()
-        return ask if is_it else None
+        ask = None if in_summary.get() else _asked.get()
+        return ask if ask is not None and ask is self._latest and not ask.is_answered else None
 
     async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
-        ask = self._ask()
-        if ask is not None and ask.request_id is None:
+        if (ask := self._ask()) is not None and ask.request_id is None:
             ask.request_id = data.get("request_id")
 
     async def _on_response(self, event: str, data: Mapping[str, Any]) -> None:
         ask, usage = self._ask(), data.get("usage")
-        if ask is None or not isinstance(usage, Mapping):
-            return
-        if ask.request_id is not None and data.get("request_id", ask.request_id) != ask.request_id:
+        is_other = ask is not None and ask.request_id not in (None, data.get("request_id", ask.request_id))
+        if ask is None or is_other or not isinstance(usage, Mapping):
             return
 
         def count(*names: str) -> int:
