@@ -5,8 +5,7 @@ Each call opens the store for reading and sees what was committed last, so the s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, get_args
@@ -107,23 +106,6 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
         marks = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
         tools[name] = Tool(name=name, description=about, input_schema=schema, annotations=marks)
 
-    @asynccontextmanager
-    async def opened(wanted: str | None) -> AsyncIterator[tuple[str, SummarizingContext]]:
-        """Open a session as it was committed last; without a name, the one that was changed last."""
-        async with opened_store(settings.store, read_only=True) as store:
-            known = await store.sessions()
-        info = next((one for one in known if wanted is None or one.session_id == wanted), None)
-        if info is None and wanted is None:
-            raise SettingsError("the store holds no session yet; ask again when one has messages")
-        if info is None and session is not None:
-            raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
-        if info is None:
-            named = ", ".join(one.session_id for one in known[:5])
-            raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
-        its = replace(settings, session_id=info.session_id, project=info.project)
-        async with open_context(its, read_only=True) as context:
-            yield info.session_id, context
-
     async def list_tools(_context: Any, _request: Any) -> ListToolsResult:
         return ListToolsResult(tools=list(tools.values()))
 
@@ -136,9 +118,23 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
             given = given_arguments(request.arguments or {}, allowed, f"{{{required!r}: '...'}}")
             if required not in given:
                 raise SettingsError(f"`{required}` is missing")
-            async with opened(given.get("session", session)) as (session_id, context):
+
+            # the session as it was committed last; without a name, the one that was changed last
+            wanted = given.get("session", session)
+            async with opened_store(settings.store, read_only=True) as store:
+                known = await store.sessions()
+            info = next((one for one in known if wanted is None or one.session_id == wanted), None)
+            if info is None and wanted is None:
+                raise SettingsError("the store holds no session yet; ask again when one has messages")
+            if info is None and session is not None:
+                raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
+            if info is None:
+                named = ", ".join(one.session_id for one in known[:5])
+                raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
+            own = replace(settings, session_id=info.session_id, project=info.project)
+            async with open_context(own, read_only=True) as context:
                 said = await _answer(request.name, context, given)
-                text = f"Session {session_id!r} of {len(context)} messages, numbered from 0:\n{said}"
+                text = f"Session {info.session_id!r} of {len(context)} messages, numbered from 0:\n{said}"
             failed = False
         except (SettingsError, NodeNotFoundError, StoreError) as error:
             text = f"{error}. Nothing was looked up."

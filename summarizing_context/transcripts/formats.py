@@ -166,8 +166,8 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Return whether a file of a folder is one: any JSONL, and others that a format knows, or that name roles of
-    messages. Also one that is damaged: reading it tells why."""
+    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that begins with roles of
+    messages, whole or not. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
@@ -176,17 +176,7 @@ def _is_transcript(file: Path) -> bool:
     try:
         if is_database:
             return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
-        content = load(file)
-    except TranscriptError:
-        return is_database or _is_spoken(file)  # other JSON may lie in a folder
-    is_listed = not content.is_document or isinstance(record(content.value).get("messages", content.value), list)
-    return _detect(content) not in ("", "messages") or (is_listed and _is_spoken(file))
-
-
-def _is_spoken(path: Path) -> bool:
-    """Return whether a file begins as one with messages does, be it whole or not."""
-    try:
-        with opened(path) as file:
-            return _SPOKEN.search(file.read1(100_000)) is not None
-    except (OSError, EOFError, zlib.error):
-        return False
+        with opened(file) as opening:
+            return _SPOKEN.search(opening.read1(100_000)) is not None
+    except (TranscriptError, OSError, EOFError, zlib.error):
+        return is_database

@@ -219,16 +219,13 @@ def read_opencode(content: Content) -> Iterator[Draft]:
         return read
 
     with _opened(path) as database:
-        columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
-        revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
-        query = f"SELECT id, parent_id, {revert} FROM session ORDER BY time_created, id"
+        # as bytes, which need not be UTF-8
+        query = "SELECT id, parent_id, CAST(revert AS BLOB) FROM session ORDER BY time_created, id"
         messages_of = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
         parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
         for name, parent, back in database.execute(query).fetchall():
-            session = Record({"parentID": parent} if parent else {})
-            session["revert"] = next(
-                iter(read_all([(name, back)] if back else [], "what was reverted in session")), None
-            )
+            reverted = read_all([(name, back)] if back else [], "what was reverted in session")
+            session = Record({"parentID": parent} if parent else {}, revert=next(iter(reverted), None))
             rows = [
                 Record(info=info, parts=read_all(database.execute(parts_of, (info["id"],)).fetchall(), "the record"))
                 for info in read_all(database.execute(messages_of, (name,)).fetchall(), "the record")

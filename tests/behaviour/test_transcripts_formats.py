@@ -197,8 +197,8 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         (tmp_path / name).write_bytes(data)
     for name in ("settings.json", "tsconfig.json"):
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
-    for name in ("package.json", "chat.probes.json"):
-        written(tmp_path / name, {"messages" if "probes" in name else "name": CHAT})
+    written(tmp_path / "package.json", {"name": "chat", "type": "module"})
+    written(tmp_path / "chat.probes.json", {"messages": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
     assert {path.name for path in found} == {*damaged, "good.jsonl"}

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
+from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows
 from summarizing_context.adapters.amplifier.plan import (
     choose_provider,
     may_be_missing,
@@ -179,7 +179,10 @@ class SummarizingContextManager:
     async def add_message(self, message: Message) -> None:
         """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
         context = await self.opened()
-        message = stamped(message, datetime.now(UTC).isoformat(timespec="milliseconds"))
+        metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
+        if isinstance(metadata, Mapping) and metadata.get("timestamp") is None:
+            moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+            message = {**message, "metadata": {**metadata, "timestamp": moment}}
         try:
             await context.add_message(as_logged(message))
         except MessageError:

@@ -92,14 +92,6 @@ def _as_arguments(value: Any) -> dict[str, Any]:
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
 
 
-def stamped(message: Any, moment: str) -> Any:
-    """The message with `metadata.timestamp`, unless it has one or is none that could be given one."""
-    metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
-    if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
-        return message
-    return {**message, "metadata": {**metadata, "timestamp": moment}}
-
-
 _GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
 
 
