@@ -27,7 +27,6 @@ except ImportError as error:
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
 _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
-_SIGN_THE_BEGINNING = ("anthropic", "bedrock")  # providers that refuse thinking once what stands before it has changed
 
 
 class SummarizingCapability(AbstractCapability[Any]):
@@ -156,7 +155,8 @@ def _block(item: Any) -> Message:
     if isinstance(item, str | host.TextContent | host.TextPart):
         return {"type": "text", "text": getattr(item, "content", item)}
     if isinstance(item, host.ThinkingPart):
-        if not str(item.provider_name or "").startswith(_SIGN_THE_BEGINNING):
+        # others do not refuse thinking once what stands before it has changed
+        if not str(item.provider_name or "").startswith(("anthropic", "bedrock")):
             return {"type": "reasoning", "text": item.content, "encrypted_content": item.signature or ""}
         if item.id == "redacted_thinking":
             return {"type": "redacted_thinking", "data": item.signature or ""}
@@ -181,9 +181,8 @@ def _block(item: Any) -> Message:
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[_NAME]: row for row in rows}
-    responses = [row.part for row in rows if row.origin is None]
-    calls = [part for response in responses for part in response.parts if isinstance(part, host.ToolCallPart)]
-    names = {call.tool_call_id: call.tool_name for call in calls}
+    given = [part for row in rows if row.origin is None for part in row.part.parts]
+    names = {part.tool_call_id: part.tool_name for part in given if isinstance(part, host.ToolCallPart)}
     prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
     files = {
         canonical_json(_block(item)): item

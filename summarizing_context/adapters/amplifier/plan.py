@@ -45,8 +45,6 @@ _SAME_AS = {
     **rules.KEY_ALIASES,
 }
 
-_ProviderName = Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")]
-
 logger = logging.getLogger(__name__)
 
 
@@ -58,7 +56,8 @@ class _Own:
     recall_tool: bool = False  # mount the tool `context_recall`
     memory_tools: bool = False  # mount the tools that remember, search and forget
     hooks: Literal["background", "await"] = "background"  # of a compaction
-    summary_provider: _ProviderName | None = None  # that makes the summaries; else the one of lowest priority
+    # that makes the summaries; else the one of lowest priority
+    summary_provider: Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")] | None = None
     ledger_rules: ToolTable = ()  # what tools of the host do
 
     # those in the mapping `persistence`
