@@ -117,9 +117,9 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
             yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
             continue
-        for part in message.parts:
-            row = _request_row(part)
-            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, part, message)
+        for asked in message.parts:
+            row = _request_row(asked)
+            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, asked, message)
 
 
 def _request_row(part: Any) -> Message:
