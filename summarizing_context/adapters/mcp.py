@@ -5,13 +5,9 @@ Each call opens the store for reading and sees what was committed last, so the s
 
 from __future__ import annotations
 
-import hmac
-import socket
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Any, get_args
 
 from summarizing_context.adapters.open_sessions import opened_store
@@ -24,10 +20,8 @@ from summarizing_context.retrieval.tools import given_arguments, tool_schema
 from summarizing_context.settings.values import Settings
 
 try:
-    import uvicorn
     from mcp.server.lowlevel import Server
     from mcp.server.stdio import stdio_server
-    from mcp.server.transport_security import TransportSecuritySettings
     from mcp.shared.exceptions import MCPError
     from mcp.types import INVALID_PARAMS, CallToolResult, ListToolsResult, TextContent, Tool, ToolAnnotations
 except ImportError as error:
@@ -112,23 +106,6 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
         marks = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
         tools[name] = Tool(name=name, description=about, input_schema=schema, annotations=marks)
 
-    @asynccontextmanager
-    async def opened(wanted: str | None) -> AsyncIterator[tuple[str, SummarizingContext]]:
-        """Open a session as it was committed last; without a name, the one that was changed last."""
-        async with opened_store(settings.store, read_only=True) as store:
-            known = await store.sessions()
-        info = next((one for one in known if wanted is None or one.session_id == wanted), None)
-        if info is None and wanted is None:
-            raise SettingsError("the store holds no session yet; ask again when one has messages")
-        if info is None and session is not None:
-            raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
-        if info is None:
-            named = ", ".join(one.session_id for one in known[:5])
-            raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
-        its = replace(settings, session_id=info.session_id, project=info.project)
-        async with open_context(its, read_only=True) as context:
-            yield info.session_id, context
-
     async def list_tools(_context: Any, _request: Any) -> ListToolsResult:
         return ListToolsResult(tools=list(tools.values()))
 
@@ -141,9 +118,23 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
             given = given_arguments(request.arguments or {}, allowed, f"{{{required!r}: '...'}}")
             if required not in given:
                 raise SettingsError(f"`{required}` is missing")
-            async with opened(given.get("session", session)) as (session_id, context):
+
+            # the session as it was committed last; without a name, the one that was changed last
+            wanted = given.get("session", session)
+            async with opened_store(settings.store, read_only=True) as store:
+                known = await store.sessions()
+            info = next((one for one in known if wanted is None or one.session_id == wanted), None)
+            if info is None and wanted is None:
+                raise SettingsError("the store holds no session yet; ask again when one has messages")
+            if info is None and session is not None:
+                raise SettingsError(f"session {briefly(wanted)} has no messages yet; ask again when it has")
+            if info is None:
+                named = ", ".join(one.session_id for one in known[:5])
+                raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
+            own = replace(settings, session_id=info.session_id, project=info.project)
+            async with open_context(own, read_only=True) as context:
                 said = await _answer(request.name, context, given)
-                text = f"Session {session_id!r} of {len(context)} messages, numbered from 0:\n{said}"
+                text = f"Session {info.session_id!r} of {len(context)} messages, numbered from 0:\n{said}"
             failed = False
         except (SettingsError, NodeNotFoundError, StoreError) as error:
             text = f"{error}. Nothing was looked up."
@@ -162,49 +153,3 @@ async def serve_stdio(server: Server[Any]) -> None:
     """Serve one client over the standard input and output, until the input ends."""
     async with stdio_server() as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
-
-
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket; port 0 takes any that is free. Raises `OSError`."""
-    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-
-
-async def serve_http(server: Server[Any], listening: socket.socket, token: str | None = None) -> None:
-    """Serve any number of clients over streamable HTTP at `/mcp`, until the process is told to end.
-
-    With `token`, clients ask `/token/<token>/mcp`, or send it as a bearer. On every loopback address, requests that
-    come by another name, and those of web pages, are refused.
-    """
-    host, port = listening.getsockname()[:2]
-    security = None
-    if ip_address(host).is_loopback:
-        names = {"127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host}
-        security = TransportSecuritySettings(
-            allowed_hosts=[f"{name}:*" for name in names], allowed_origins=[f"http://{name}:{port}" for name in names]
-        )
-    options: Any = {"stateless_http": True, "json_response": True, "host": host, "transport_security": security}
-    app: Any = server.streamable_http_app(**options)
-    app = app if token is None else _with_token(app, token)
-    await uvicorn.Server(uvicorn.Config(app, log_level="warning")).serve(sockets=[listening])
-
-
-def _with_token(app: Any, token: str) -> Any:
-    """The application for those who know the token."""
-    folder, bearer = f"/token/{token}".encode(), f"Bearer {token}".encode()
-
-    async def guarded(scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http":
-            path = scope["path"].encode("utf-8", "surrogatepass")
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            if hmac.compare_digest(path[: len(folder)], folder):
-                rest = path[len(folder) :]
-                scope = {**scope, "path": rest.decode("utf-8", "surrogatepass"), "raw_path": rest}
-            elif not hmac.compare_digest(given, bearer):
-                said = b"the token is missing or wrong: ask the address that `summarizing-context mcp` printed"
-                headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
-                await send({"type": "http.response.start", "status": 401, "headers": headers})
-                await send({"type": "http.response.body", "body": said})
-                return
-        await app(scope, receive, send)
-
-    return guarded

@@ -1,13 +1,10 @@
-"""What adapters share: their arguments, the sessions that a host keeps open at once, names and values for a store.
-
-Each session has one user at a time, and those unused for longest are closed.
-"""
+"""What adapters share: the sessions that a host keeps open at once, names and values for a store."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import math
+import json
 import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -67,31 +64,26 @@ def digest_of(data: bytes | bytearray) -> str:
     return hashlib.blake2b(data, digest_size=12).hexdigest()
 
 
-_DEEPEST = 100
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
-
-
-def as_json(value: Any, depth: int = 0) -> Any:
+def as_json(value: Any) -> Any:
     """Return the value with everything that JSON has no form for written down: of bytes a digest, models as mappings,
-    the rest as text. Raise `MessageError` for what is nested too deep."""
-    if isinstance(value, str):
-        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
-    if value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
-        return value
-    if isinstance(value, bytes | bytearray):
-        return f"digest:{digest_of(value)}"
-    if depth > _DEEPEST:
-        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
-    if isinstance(value, Mapping):
-        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        items = value if isinstance(value, list | tuple) else sorted(value, key=repr)
-        return [as_json(item, depth + 1) for item in items]
-    dump = getattr(value, "model_dump", None)  # messages and blocks of a host
-    if callable(dump) and not isinstance(value, type):
-        return as_json(dump(), depth + 1)
-    shown = repr(value)
-    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+    the rest as text. Raise `MessageError` for what cannot be."""
+
+    def written(item: Any) -> Any:
+        if isinstance(item, bytes | bytearray):
+            return f"digest:{digest_of(item)}"
+        if isinstance(item, Mapping):
+            return dict(item)
+        if isinstance(item, set | frozenset):
+            return sorted(item, key=repr)
+        if callable(dump := getattr(item, "model_dump", None)) and not isinstance(item, type):
+            return dump()  # messages and blocks of a host
+        shown = repr(item)
+        return type(item).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+
+    try:  # by way of JSON text, in which a character that was given as two halves is one
+        return json.loads(json.dumps(value, default=written), parse_constant=lambda word: str(float(word)))
+    except (RecursionError, TypeError, ValueError) as error:
+        raise MessageError(f"the message cannot be written as JSON ({error})") from error
 
 
 def session_id_from(host_id: str) -> str:
@@ -103,30 +95,49 @@ def session_id_from(host_id: str) -> str:
 
 
 class _Session:
-    def __init__(self) -> None:
+    def __init__(self, context: SummarizingContext | None = None) -> None:
         self.turn = asyncio.Lock()
         self.users = 0
-        self.context: SummarizingContext | None = None
+        self.context = context
 
 
 class Sessions:
-    """The open sessions, at most `most` beside those in use. All methods belong to one event loop."""
+    """The open sessions of a host, or the one open context that it was given. Each has one user at a time.
 
-    def __init__(self, settings: Settings, *, most: int, **options: Any) -> None:
-        """`options` are those of `open_context`."""
-        self._settings = settings
+    At most `most` stay open beside those in use; those unused for longest are closed. A given context stays open. All
+    methods belong to one event loop. `options` are those of `open_context`.
+    """
+
+    def __init__(
+        self, settings: Settings | SummarizingContext | None = None, *, most: int = sys.maxsize, **options: Any
+    ) -> None:
+        """Raise `SettingsError` for wrong arguments."""
+        if not isinstance(settings, Settings | SummarizingContext | None):
+            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
+        if unknown := sorted(options.keys() - Options.__dataclass_fields__.keys()):
+            raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context")
+        self._given = _Session(settings) if isinstance(settings, SummarizingContext) else None
+        if self._given is not None and options:
+            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
+        self._settings = settings if isinstance(settings, Settings) else Settings()
         self._options = Options(**options)
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
         self._closing: asyncio.Task[None] | None = None  # of sessions beyond `most`
 
     @asynccontextmanager
-    async def use(self, name: str, summarizer: Summarizer | None = None) -> AsyncIterator[SummarizingContext]:
-        """Lend the session to one user after the other, opened where it is not. Raise as `open_context` does.
+    async def use(
+        self, host_id: str | None = None, summarizer: Summarizer | None = None
+    ) -> AsyncIterator[SummarizingContext]:
+        """Lend the session of this name, or that of the settings, to one user after the other; opened where it is not.
+        Raise as `open_context` does.
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        session = self._sessions[name] = self._sessions.pop(name) if name in self._sessions else _Session()
+        name = session_id_from(str(host_id or self._settings.session_id))
+        session = self._given or self._sessions.pop(name, None) or _Session()
+        if self._given is None:
+            self._sessions[name] = session
         session.users += 1
         try:
             async with session.turn:
@@ -145,11 +156,11 @@ class Sessions:
         """Return the sessions that are open."""
         return {name: each.context for name, each in self._sessions.items() if each.context is not None}
 
-    async def close(self, *names: str) -> None:
-        """Close the sessions of these names, or all, at once."""
+    async def close(self, host_id: str | None = None) -> None:
+        """Close the session of this name, or all, at once. The next use opens it again."""
         if self._closing is not None:
             await self._closing
-        await self._close(names or list(self._sessions))
+        await self._close(list(self._sessions) if host_id is None else [session_id_from(host_id)])
 
     async def _close(self, names: Sequence[str]) -> None:
         async def end(name: str) -> None:
@@ -164,37 +175,3 @@ class Sessions:
 
         for error in filter(None, await asyncio.gather(*map(end, names), return_exceptions=True)):
             raise error
-
-
-class Contexts:
-    """The open context that an adapter was given, or one for each session of its host. Each has one user at a time."""
-
-    def __init__(
-        self, settings: Settings | SummarizingContext | None, options: Mapping[str, Any], *refused: str
-    ) -> None:
-        """Raise `SettingsError` for wrong arguments; options by the names of `refused` are wrong too."""
-        self._given = settings if isinstance(settings, SummarizingContext) else None
-        if self._given is not None and options:
-            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
-        if not isinstance(settings, Settings | SummarizingContext | None):
-            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
-        if unknown := sorted(options.keys() - (Options.__dataclass_fields__.keys() - set(refused))):
-            but = f" but {', '.join(refused)}" if refused else ""
-            raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context{but}")
-        self._settings = settings if isinstance(settings, Settings) else Settings()
-        self._sessions = Sessions(self._settings, most=sys.maxsize, **options)
-        self._turn = asyncio.Lock()  # of the given one
-
-    @asynccontextmanager
-    async def use(self, host_id: str | None = None) -> AsyncIterator[SummarizingContext]:
-        """Lend the context of a session of the host, without a name that of the settings; opened where it is not."""
-        if self._given is not None:
-            async with self._turn:
-                yield self._given
-        else:
-            async with self._sessions.use(session_id_from(str(host_id or self._settings.session_id))) as context:
-                yield context
-
-    async def close(self, host_id: str | None = None) -> None:
-        """Close the context of a session, or all. A given one stays open. The next use opens it again."""
-        await self._sessions.close(*([] if host_id is None else [session_id_from(host_id)]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, Self
 
-from summarizing_context.adapters.open_sessions import Contexts, beside_messages
+from summarizing_context.adapters.open_sessions import Sessions, beside_messages
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
@@ -36,7 +36,7 @@ class SummarizingFilter:
     """
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
-        self._contexts = Contexts(settings, options)
+        self._sessions = Sessions(settings, **options)
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
 
@@ -48,11 +48,11 @@ class SummarizingFilter:
 
     async def close(self) -> None:
         """Close the context that the first call has opened. A given one stays open."""
-        await self._contexts.close()
+        await self._sessions.close()
 
     async def context(self) -> SummarizingContext:
         """Return the open context of the conversation."""
-        async with self._contexts.use() as context:
+        async with self._sessions.use() as context:
             return context
 
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
@@ -74,7 +74,7 @@ class SummarizingFilter:
 
         names, agent = {row.message[NAME] for row in rows}, data.agent.name
         is_nested = any(_is_nested(row.message) for row in rows)
-        async with self._contexts.use() as context:
+        async with self._sessions.use() as context:
             known = self._known
             if known is None or not len(context):
                 messages = await context.get_messages()

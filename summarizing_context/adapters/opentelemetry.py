@@ -76,7 +76,7 @@ class OpenTelemetryEvents:
         self._stand_ins.add(data["stand_ins"])
         told = {name: data[name] for name in ("messages", "stand_ins")}
         told |= {"tokens.before": data["tokens_before"], "tokens.after": data["tokens_after"]}
-        told |= {"header.tokens": data["header_tokens"]}
+        told["header.tokens"] = data["header_tokens"]
         attributes = self._base | reason | {f"{_OURS}.{name}": value for name, value in told.items()}
         attributes["gen_ai.conversation.compacted"] = True
         began, now = _times(data["duration"])  # under the span of the request, which has waited for it

@@ -12,9 +12,9 @@ from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 from summarizing_context.adapters.bound_thinking import bound_thinking, dropping
-from summarizing_context.adapters.open_sessions import Contexts, Window, beside_messages, digest_of, text_of
+from summarizing_context.adapters.open_sessions import Sessions, Window, beside_messages, digest_of, text_of
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MissingExtraError
+from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.messages.shapes import Message, canonical_json
 from summarizing_context.settings.values import Settings
 
@@ -27,7 +27,6 @@ except ImportError as error:
 
 _NAME = "_part"  # the field of a row that names what it was made of; never sent and never counted
 _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
-_SIGN_THE_BEGINNING = ("anthropic", "bedrock")  # providers that refuse thinking once what stands before it has changed
 
 
 class SummarizingCapability(AbstractCapability[Any]):
@@ -42,7 +41,9 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        self._contexts = Contexts(settings, options, "store")
+        if "store" in options:
+            raise SettingsError("a store that is open serves one session; name its place in the settings")
+        self._sessions = Sessions(settings, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -52,11 +53,11 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def close(self, conversation_id: str | None = None) -> None:
         """Close the context of a conversation, or of all. A given context stays open. The next request reopens it."""
-        await self._contexts.close(conversation_id)
+        await self._sessions.close(conversation_id)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:
         """Return the open context of a conversation."""
-        async with self._contexts.use(conversation_id) as context:
+        async with self._sessions.use(conversation_id) as context:
             return context
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
@@ -72,7 +73,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
         window = Window(str(model.system), model.model_name, *limits)
-        async with self._contexts.use(ctx.conversation_id) as context:
+        async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
         changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
@@ -86,7 +87,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
-        async with self._contexts.use(ctx.conversation_id) as context:
+        async with self._sessions.use(ctx.conversation_id) as context:
             fresh = max(0, usage.input_tokens - read - written)
             await context.observe_usage(fresh, cache_read=read, cache_write=written)
         return response
@@ -104,13 +105,21 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, host.ModelResponse):
+            said: list[Any] = []
+            calls: list[Message] = []
+            for part in message.parts:
+                if isinstance(part, host.ToolCallPart):
+                    function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+                    calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+                else:
+                    said.append(part.content if isinstance(part, host.TextPart) else part)
+            row: Message = {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            row = _response_row(message)
             yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
             continue
-        for part in message.parts:
-            row = _request_row(part)
-            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, part, message)
+        for asked in message.parts:
+            row = _request_row(asked)
+            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, asked, message)
 
 
 def _request_row(part: Any) -> Message:
@@ -132,18 +141,6 @@ def _request_row(part: Any) -> Message:
     return {"role": "system", "content": to_json(part, fallback=repr).decode()}  # what changed from there on: it stays
 
 
-def _response_row(response: host.ModelResponse) -> Message:
-    said: list[Any] = []
-    calls: list[Message] = []
-    for part in response.parts:
-        if isinstance(part, host.ToolCallPart):
-            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
-        else:
-            said.append(part.content if isinstance(part, host.TextPart) else part)
-    return {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
-
-
 def _content(content: str | Sequence[Any]) -> str | list[Message]:
     if isinstance(content, str):
         return content
@@ -158,7 +155,8 @@ def _block(item: Any) -> Message:
     if isinstance(item, str | host.TextContent | host.TextPart):
         return {"type": "text", "text": getattr(item, "content", item)}
     if isinstance(item, host.ThinkingPart):
-        if not str(item.provider_name or "").startswith(_SIGN_THE_BEGINNING):
+        # others do not refuse thinking once what stands before it has changed
+        if not str(item.provider_name or "").startswith(("anthropic", "bedrock")):
             return {"type": "reasoning", "text": item.content, "encrypted_content": item.signature or ""}
         if item.id == "redacted_thinking":
             return {"type": "redacted_thinking", "data": item.signature or ""}
@@ -168,13 +166,13 @@ def _block(item: Any) -> Message:
     if isinstance(item, host.BinaryContent):
         source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
         return {"type": "image" if item.is_image else "file", "source": source}
-    if isinstance(item, host.NativeToolCallPart):
-        return {"type": "server_tool_use", "id": item.tool_call_id, "part": to_jsonable_python(item, fallback=repr)}
-    if isinstance(item, host.NativeToolReturnPart):
-        part = to_jsonable_python(item, fallback=repr)
-        return {"type": "server_tool_result", "tool_use_id": item.tool_call_id, "part": part}
     if kind := getattr(item, "part_kind", ""):
-        return {"type": kind, "part": to_jsonable_python(item, fallback=repr)}
+        bound = {"type": kind}
+        if isinstance(item, host.NativeToolCallPart):
+            bound = {"type": "server_tool_use", "id": item.tool_call_id}
+        elif isinstance(item, host.NativeToolReturnPart):
+            bound = {"type": "server_tool_result", "tool_use_id": item.tool_call_id}
+        return {**bound, "part": to_jsonable_python(item, fallback=repr)}
     kind = str(getattr(item, "kind", "file"))
     place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
     return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}
@@ -183,9 +181,8 @@ def _block(item: Any) -> Message:
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
     """Return the view in the host's shapes: neighbouring parts of requests make one request."""
     known = {row.message[_NAME]: row for row in rows}
-    responses = [row.part for row in rows if row.origin is None]
-    calls = [part for response in responses for part in response.parts if isinstance(part, host.ToolCallPart)]
-    names = {call.tool_call_id: call.tool_name for call in calls}
+    given = [part for row in rows if row.origin is None for part in row.part.parts]
+    names = {part.tool_call_id: part.tool_name for part in given if isinstance(part, host.ToolCallPart)}
     prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
     files = {
         canonical_json(_block(item)): item

@@ -126,8 +126,8 @@ def _pieces(items: Sequence[Item]) -> Iterator[tuple[Message, Sequence[Item]]]:
                 block = {"type": "text", "text": f"loaded: {', '.join(names)}"}
             elif kind in _PROGRAM:
                 block = {**item, "items": list(map(dict, own[:-1]))}
-            elif text := _cut_of(item):
-                block = {"type": "text", "text": text}
+            elif kind.removesuffix("_output") in _TEXTUAL and isinstance(item.get("output"), str):
+                block = {"type": "text", "text": item["output"]}  # the result of a call of text may be cut
         yield block, own
     yield from (({}, [thought]) for thought in thoughts)
 
@@ -137,12 +137,6 @@ def _holds(items: Sequence[Item]) -> bool:
     halves = [_half_of(item) for item in items if _kind(item).removesuffix("_output") not in _TEXTUAL]
     answered = {id for id, is_output in halves if id and is_output}
     return any(id in answered and not is_output for id, is_output in halves)
-
-
-def _cut_of(item: Item) -> str:
-    """Return what a view may cut of an item beside a call that is no text: the result of a call of text."""
-    output, kind = item.get("output"), _kind(item)
-    return output if isinstance(output, str) and kind.removesuffix("_output") in _TEXTUAL else ""
 
 
 def _kind(item: Item) -> str:
@@ -243,7 +237,8 @@ def _left_of(message: Message, row: Row) -> Iterator[Item]:
                 yield _bare(item)
             elif is_same or holds or kind in (*_LOADING, *_PROGRAM):
                 yield from own[:-1]
-                yield item if is_same or not (text and _cut_of(item)) else {**item, "output": text}
+                is_cut = text and not is_same and kind.removesuffix("_output") in _TEXTUAL and "output" in item
+                yield {**item, "output": text} if is_cut else item
             elif text:
                 yield {"role": "assistant", "content": text}
         elif (id := _half_of(item)[0]) in arguments:

@@ -9,8 +9,6 @@ import asyncio
 import os
 import signal
 import time
-from functools import partial
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -26,15 +24,12 @@ from summarizing_context.errors import SettingsError, SummarizerError, Summarizi
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.postgres.store import PostgresStore
 
 commands = typer.Typer()
 
-_TOKEN = "Token that clients over HTTP must send. Default: one of yours, kept in a private file."
-_NO_TOKEN = "Ask for no token: all who reach the server can read the sessions."
 _FREE = "port 0 picks a free port."
 _KEPT = "The store keeps it for all workers; -1 removes it."
 
@@ -109,9 +104,6 @@ def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
 def mcp(
     store: options.StorePath,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
-    http: Annotated[str | None, option("HOST:PORT", "Serve over HTTP. A port alone is on the loopback.")] = None,
-    token: Annotated[str | None, option("T", _TOKEN, envvar="SUMMARIZING_CONTEXT_MCP_TOKEN")] = None,
-    no_token: Annotated[bool, flag("--no-token", _NO_TOKEN)] = False,
     config: options.ConfigPath = None,
 ) -> None:
     """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
@@ -121,29 +113,13 @@ def mcp(
 
     Examples:
         mcp --store run.db    # as a client starts it: over standard input and output
-        mcp --store run.db --session s1 --http 8379    # tells its address
     """
-    address = None if http is None else read_address(http, "--http")
     settings = Settings.load(config, store=store)
     find_sessions(store)  # what is wrong with it is told at once
 
-    from summarizing_context.adapters.mcp import bound_socket, make_server, serve_http, serve_stdio
+    from summarizing_context.adapters.mcp import make_server, serve_stdio
 
-    server = make_server(settings, session)
-    if address is None:
-        anyio.run(serve_stdio, server)
-        return
-    token = None if no_token else checked_token(token or kept_token(token_file("mcp-token")))
-    with bound_socket(*address) as listening:
-        host, port = listening.getsockname()[:2]
-        url = f"{options.url_of(host, port)}{'' if token is None else f'/token/{token}'}/mcp"
-        lines = [url, f"claude mcp add --transport http context {url}", f"codex mcp add context --url {url}"]
-        if token is None:
-            lines.append("WARNING: the server asks for no token: all who reach it can read the sessions.")
-        if not ip_address(host).is_loopback:
-            lines.append(f"WARNING: {host} is open to other machines, and what is sent is not encrypted.")
-        tell("\n".join(lines))
-        anyio.run(partial(serve_http, token=token), server, listening)
+    anyio.run(serve_stdio, make_server(settings, session))
 
 
 @command(commands, LOOK)

@@ -30,7 +30,7 @@ from summarizing_context.settings.providers import SUMMARIZERS
 
 ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 
-TOKENS = ("PROXY_TOKEN", "MCP_TOKEN")  # of servers, which the command line reads from the environment; no settings
+TOKENS = ("PROXY_TOKEN",)  # of servers, which the command line reads from the environment; no settings
 
 # of the machine: they change no summary
 PLACES = frozenset(("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url"))

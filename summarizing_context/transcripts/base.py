@@ -1,15 +1,22 @@
-"""The values of this room: what is read from a file, and a session while it is read."""
+"""The values of this room: what a file holds, and a session while it is read."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import sys
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
-AUTO = "auto"
+from summarizing_context.errors import TranscriptError
+
+AUTO, STDIN = "auto", Path("-")
 
 Message = dict[str, Any]
 
@@ -191,3 +198,87 @@ class Draft:
         if not self.compactions:
             self.compact()
         self.compactions[-1] = replace(self.compactions[-1], summary=summary)
+
+
+def opened(path: Path) -> gzip.GzipFile | BufferedReader | BytesIO:
+    """Open a file, or the standard input, for reading what it holds unpacked."""
+    if path == STDIN:
+        data = BytesIO(sys.stdin.buffer.read())
+        return gzip.GzipFile(fileobj=data) if data.getvalue()[:2] == b"\x1f\x8b" else data
+    return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
+
+
+def load(path: Path) -> Content:
+    """Return the content of a file: `.json` is one value and others are lines, or else the other way. Raise
+    `TranscriptError` for what is neither."""
+    try:
+        with opened(path) as file:
+            bound = 2**28 if isinstance(file, gzip.GzipFile) else None  # a megabyte may unpack to a gigabyte
+            data = file.read() if bound is None else file.read(bound + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TranscriptError(f"{path}:1: the gzip data is damaged ({error}); fetch the file again") from error
+    except OSError as error:
+        fault = f"cannot be read ({error.strerror or type(error).__name__}); check the path and its rights"
+        raise TranscriptError(f"{path}:1: {fault}") from error
+    if bound is not None and len(data) > bound:
+        fault = f"unpacks to more than {bound >> 20} MB, as no log should"
+        raise TranscriptError(f"{path}:1: {fault}; if it is one, unpack it first (gunzip) and name that file")
+
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    name = path.name.removesuffix(".gz")
+    is_lines = name.endswith(".jsonl") or not (name.endswith(".json") or data.lstrip().startswith(b"["))
+    first, other = (_rows, _document) if is_lines else (_document, _rows)
+    try:
+        return first(path, data)
+    except TranscriptError:
+        with suppress(TranscriptError):
+            content = other(path, data)
+            found = (content.value, *record(content.value).values())
+            if not is_lines or any(isinstance(item, dict) for value in found for item in listed(value)):
+                return content
+        raise
+
+
+def _document(path: Path, data: bytes) -> Content:
+    value = _parsed(data, path, 0)
+    return Content(path, [record(item) for item in listed(value)], value, is_document=True)
+
+
+def _rows(path: Path, data: bytes) -> Content:
+    """Return the lines that are JSON objects. A client may have died while it wrote, so others are skipped. Raise
+    `TranscriptError` where these are the most."""
+    rows: list[Record] = []
+    unreadable: list[str] = []
+    kinds: dict[type, str] = {list: "array", str: "string", type(None): "null"}
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        try:
+            value = _parsed(line, path, number) if line.strip() else None
+            if isinstance(value, dict):
+                rows.append(record(value, number))
+            elif line.strip():
+                kind = kinds.get(type(value), "number or truth value")
+                unreadable.append(f"{path}:{number}: a JSON {kind}, not an object; each line must be one message")
+        except TranscriptError as error:
+            unreadable.append(str(error))
+    if len(unreadable) > len(rows):
+        others = f" ({len(unreadable)} of {len(rows) + len(unreadable)} lines are none)" if unreadable[1:] else ""
+        raise TranscriptError(f"{unreadable[0]}{others}")
+    return Content(path, rows, unreadable=unreadable)
+
+
+def _parsed(data: bytes, path: Path, number: int) -> Any:
+    """Return the JSON value of a line, or of the whole file, whose number is 0."""
+    try:
+        text = data.decode("utf8", errors="surrogatepass")
+        return json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity, as JavaScript writes them
+    except UnicodeDecodeError as error:
+        line = number or data[: error.start].count(b"\n") + 1
+        fault = f"byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
+        raise TranscriptError(f"{path}:{line}: {fault}") from error
+    except json.JSONDecodeError as error:
+        rule = "each line must be one JSON object" if number else "the file must be one JSON value"
+        fault = f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        raise TranscriptError(f"{path}:{number or error.lineno}: {fault}; {rule}") from error
+    except (RecursionError, ValueError) as error:
+        fault = f"JSON that cannot be read ({type(error).__name__}); simplify this {'line' if number else 'file'}"
+        raise TranscriptError(f"{path}:{number or 1}: {fault}") from error

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts import chat, parts, responses, trees
-from summarizing_context.transcripts.base import AUTO, Content, Draft, Record, Transcript, record
-from summarizing_context.transcripts.files import STDIN, is_spoken, load
-from summarizing_context.transcripts.responses import RECORDS, TYPES
+from summarizing_context.transcripts import claude_code, lists, parts
+from summarizing_context.transcripts.base import AUTO, STDIN, Content, Draft, Record, Transcript, load, opened, record
+from summarizing_context.transcripts.lists import RECORDS, TYPES
 
 FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
-    "qwen-code": trees.read_qwen_code,  # first, as some of its rows look like Claude Code's
-    "claude-code": trees.read_claude_code,
-    "codex": responses.read_codex,
+    "claude-code": claude_code.read_claude_code,
+    "codex": lists.read_codex,
     "gemini-cli": parts.read_gemini_cli,
-    "copilot": chat.read_copilot,
-    "stream-json": trees.read_stream_json,
-    "pi": trees.read_pi,
     "opencode": parts.read_opencode_list,  # or a database
-    "ai-sdk": parts.read_ai_sdk,
-    "openai-finetune": chat.read_finetune,
-    "openai-responses": responses.read_responses,
+    "openai-finetune": lists.read_finetune,
+    "openai-responses": lists.read_responses,
     "gemini": parts.read_gemini,
-    "langchain": chat.read_langchain,
-    "anthropic": chat.read_list,
-    "openai-chat": chat.read_list,
-    "messages": chat.read_messages,
+    "anthropic": lists.read_list,
+    "openai-chat": lists.read_list,
+    "messages": lists.read_messages,
 }
 _UNREAD: dict[str, str] = RECORDS["unread"]
+_SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 
@@ -45,26 +40,18 @@ def _detect(content: Content) -> str:
 
     # Lists of messages. Some have a mark that one record shows, others one that most must show.
     kinds = {block.text("type") for row in messages for block in row.each("content")}
-    is_typed = any("type" in part for row in messages for part in row.each("parts"))
-    is_page = is_typed or kinds & {"tool-call", "tool-result"} or any("toolInvocations" in row for row in messages)
-    items = responses.records(content)
+    items = lists.items_of(content)
     contents = content.records("contents", "history")
-    if kinds & {"toolRequest", "toolResponse"}:
-        return "goose"
     if _most(isinstance(row.get("info"), dict) and isinstance(row.get("parts"), list) for row in messages):
         return "opencode"
-    if is_page and _most("role" in row for row in messages):
-        return "ai-sdk"
     if not content.is_document and _most(
         isinstance(row.get("messages"), list) and "role" not in row for row in messages
     ):
         return "openai-finetune"
-    if _most(bool(item) for item in items) and any(map(responses.is_item, items)):
+    if _most(bool(item) for item in items) and any(map(lists.is_item, items)):
         return "openai-responses"
     if _most(isinstance(row.get("parts"), list) and "content" not in row for row in contents):
         return "gemini"
-    if _most(chat.langchain_fields(row) is not None for row in chat.langchain_rows(content)):
-        return "langchain"
     is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
         return "anthropic" if "system" in record(content.value) or kinds & TYPES["anthropic"] else "openai-chat"
@@ -78,24 +65,19 @@ def _most(flags: Iterable[bool]) -> bool:
 
 def _client_of(row: Record) -> str:
     """Return the format that alone has such a record; an empty name where several may."""
-    kind, data, message = row.text("type"), row.at("data"), row.at("message")
+    kind = row.text("type")
     if "role" in row:
         return ""
-    if trees.is_in_tree(row):
-        return "qwen-code" if message.each("parts") else "claude-code"
-    if kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}:
+    if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
+        return unread
+    is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
+    if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
     if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
-    if (kind == "session.start" and "copilotVersion" in data) or (kind == "assistant.message" and data):
-        return "copilot"
-    if row.text("session_id") and ("content" in message or (kind, row.get("subtype")) == ("system", "init")):
-        return "stream-json"
-    if (kind == "session" and "cwd" in row) or (kind == "message" and "role" in message):
-        return "pi"
-    return next((name for key, name in _UNREAD.items() if key in row), "")
+    return ""
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
@@ -163,10 +145,7 @@ def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
 
 
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:
-    """Return the transcript files that these files and folders name, folders searched through and sorted.
-
-    Links are followed, and each file is named once.
-    """
+    """Return the transcript files that these files and folders name, each once; folders searched through, sorted."""
     suffixes = " or ".join(_SUFFIXES)
     if not paths:
         raise TranscriptError(f"no transcript was named; give a {suffixes} file, or a folder of them")
@@ -174,7 +153,7 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         files = [path]
         if path.is_dir():
-            files = sorted(file for file in _files_under(path) if file.is_file() and _is_transcript(file))
+            files = sorted(file for file in path.rglob("*") if file.is_file() and _is_transcript(file))
             if not files:
                 raise TranscriptError(f"{path}: the folder holds no transcript ({suffixes}); name another one")
         elif path != STDIN and not path.exists():
@@ -186,19 +165,9 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
-def _files_under(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and of those in it, also of linked ones; each folder once."""
-    seen = {folder.resolve()}
-    for root, folders, files in os.walk(folder, followlinks=True):
-        inner = {(Path(root) / name).resolve(): name for name in sorted(folders, reverse=True)}
-        folders[:] = sorted(name for place, name in inner.items() if place not in seen)
-        seen.update(inner)
-        yield from (Path(root) / name for name in files)
-
-
 def _is_transcript(file: Path) -> bool:
-    """Return whether a file of a folder is one: any JSONL, and others that a format knows, or that name roles of
-    messages. Also one that is damaged: reading it tells why."""
+    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that begins with roles of
+    messages, whole or not. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
@@ -207,8 +176,7 @@ def _is_transcript(file: Path) -> bool:
     try:
         if is_database:
             return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
-        content = load(file)
-    except TranscriptError:
-        return is_database or is_spoken(file)  # other JSON may lie in a folder
-    is_listed = not content.is_document or isinstance(record(content.value).get("messages", content.value), list)
-    return _detect(content) not in ("", "messages") or (is_listed and is_spoken(file))
+        with opened(file) as opening:
+            return _SPOKEN.search(opening.read1(100_000)) is not None
+    except (TranscriptError, OSError, EOFError, zlib.error):
+        return is_database

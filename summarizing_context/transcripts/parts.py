@@ -1,4 +1,4 @@
-"""Messages that are lists of parts, of all clients: contents of Gemini, its CLI, the AI SDK, OpenCode."""
+"""Messages that are lists of parts: contents of Gemini, its CLI and OpenCode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
+from summarizing_context.transcripts.base import Content, Draft, Record, listed, record, text_of, tool_call
 
 OPENCODE_TABLES = frozenset({"session", "message", "part"})
 _ROLES = {"model": "assistant", "function": "user"}  # of Gemini
@@ -36,8 +36,7 @@ def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any]
                 draft.answer(call_id, said)
             blocks, calls, results = [], [], []
             continue
-        kind, name = part.text("type"), part.text("toolName", "name")
-        call_id = part.text("toolCallId", "callID", "id")
+        kind = part.text("type")
         if part.get("thought") is True:
             draft.skip("part:thought")
         elif part.get("ignored") is not True and (block := _block(part)):
@@ -57,28 +56,11 @@ def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any]
             call_id = str(call.get("id") or f"call-{draft.made_calls}")
             draft.open_calls.append((call.get("name"), call_id))
             calls.append(tool_call(call_id, call.get("name"), call.get("args")))
-        elif kind in ("toolCall", "tool-call"):  # of pi; of the AI SDK's model messages
-            calls.append(tool_call(call_id, name, part.get("arguments", part.get("input", part.get("args")))))
-        elif kind == "tool-result":
-            results.append((call_id, said_by_tool(part.get("output", part.get("result")))))
         elif kind == "tool":  # of OpenCode
-            state = part.at("state")
+            state, call_id = part.at("state"), part.text("callID", "id")
             calls.append(tool_call(call_id, part.get("tool"), state.get("input")))
             ended = state.get("output" if state.get("status") == "completed" else "error")
             results += [(call_id, ended)] if isinstance(ended, str) else []  # it has none while it runs
-        elif kind == "dynamic-tool" or kind.startswith("tool-"):  # of the AI SDK's messages of a page
-            old = part.at("toolInvocation")
-            used = Record({"input": old.get("args"), "output": old.get("result"), **old}) if old else part
-            progress, call_id = used.text("state"), used.text("toolCallId")
-            if not call_id or progress in ("input-streaming", "partial-call"):
-                draft.skip("dropped call")
-                continue
-            name = used.text("toolName") or kind.removeprefix("tool-")
-            calls.append(tool_call(call_id, name, used.get("input", used.get("rawInput"))))
-            if progress in ("output-available", "result"):
-                results.append((call_id, said_by_tool(used.get("output"))))
-            elif progress.startswith("output-"):
-                results.append((call_id, used.text("errorText") or progress))
         else:
             draft.skip(f"part:{kind or next(iter(part), 'empty')}")
 
@@ -86,23 +68,13 @@ def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any]
 def _block(part: Record) -> dict[str, Any] | None:
     """Return a text or an image in the shape of chat; None for another part."""
     media = part.at("inlineData") or part.at("inline_data") or part
-    kind, data = media.text("mimeType", "mime_type", "mediaType"), media.text("data")
+    kind, data = media.text("mimeType", "mime_type"), media.text("data")
     if part.text("type") in ("", "text") and isinstance(part.get("text"), str):
         return {"type": "text", "text": part["text"]}
     if media is part and part.get("type") != "image" and not (part.get("type") == "file" and kind.startswith("image/")):
         return None
-    url = part.text("url", "image") or f"data:{kind};base64,{data}"
+    url = part.text("url") or f"data:{kind};base64,{data}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def said_by_tool(value: object) -> Any:
-    """Return what a tool said: text, blocks of text and images, or JSON."""
-    if isinstance(value, str):
-        return value
-    if {*record(value)} == {"type", "value"}:
-        return said_by_tool(record(value)["value"])
-    blocks = [_block(record(block)) for block in listed(value)]
-    return plain(blocks) if blocks and None not in blocks else json.dumps(value)
 
 
 def read_gemini(content: Content) -> Iterator[Draft]:
@@ -163,19 +135,6 @@ def read_gemini_cli(content: Content) -> Iterator[Draft]:
 
 def _parts(value: object) -> list[Record]:
     return [record(part) for part in (value if isinstance(value, list) else [value]) if part is not None]
-
-
-def read_ai_sdk(content: Content) -> Iterator[Draft]:
-    """Yield the one session."""
-    draft = Draft(record(content.value).text("id") or content.stem)
-    rows, needed = content.records("messages"), "message {} is not a message of the AI SDK; it has no role"
-    for row in content.walk(draft, rows, lambda row: row.text("role") and row, needed):
-        said = row.get("parts") or row.get("content")
-        if not row.get("parts") and (used := row.each("toolInvocations")):
-            text = [{"type": "text", "text": said}] if isinstance(said, str) else listed(said)
-            said = [*text, *({"type": "tool-invocation", "toolInvocation": each} for each in used)]
-        add_parts(draft, row.text("role"), said)
-    yield draft
 
 
 def read_opencode_list(content: Content) -> Iterator[Draft]:
@@ -245,8 +204,6 @@ def read_opencode(content: Content) -> Iterator[Draft]:
     if not path.exists():
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     tables = find_tables(path) or set()
-    if {"sessions", "messages"} <= tables:
-        raise TranscriptError(f"{path}:1: unknown format: a database of goose; name what `goose session export` wrote")
     if not tables >= OPENCODE_TABLES:
         needed = ", ".join(sorted(OPENCODE_TABLES))
         raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {needed}")
@@ -262,16 +219,13 @@ def read_opencode(content: Content) -> Iterator[Draft]:
         return read
 
     with _opened(path) as database:
-        columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
-        revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
-        query = f"SELECT id, parent_id, {revert} FROM session ORDER BY time_created, id"
+        # as bytes, which need not be UTF-8
+        query = "SELECT id, parent_id, CAST(revert AS BLOB) FROM session ORDER BY time_created, id"
         messages_of = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
         parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
         for name, parent, back in database.execute(query).fetchall():
-            session = Record({"parentID": parent} if parent else {})
-            session["revert"] = next(
-                iter(read_all([(name, back)] if back else [], "what was reverted in session")), None
-            )
+            reverted = read_all([(name, back)] if back else [], "what was reverted in session")
+            session = Record({"parentID": parent} if parent else {}, revert=next(iter(reverted), None))
             rows = [
                 Record(info=info, parts=read_all(database.execute(parts_of, (info["id"],)).fetchall(), "the record"))
                 for info in read_all(database.execute(messages_of, (name,)).fetchall(), "the record")

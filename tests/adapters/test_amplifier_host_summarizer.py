@@ -23,7 +23,7 @@ from summarizing_context import (
     SummaryJob,
     open_context,
 )
-from summarizing_context.adapters.amplifier.options import choose_provider
+from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import Model, session_of
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import threading
-from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +14,6 @@ from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
-from summarizing_context.assembly import open_store
 from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +29,7 @@ async def mounted(config: Any = None) -> tuple[Any, Any]:
 
 async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> None:
     tasks, threads = asyncio.all_tasks(), threading.enumerate()
-    config = {"storage_path": str(tmp_path / "run.db"), "persistence": {"retain_days": 3}}
+    config = {"storage_path": str(tmp_path / "run.db"), "persistence": {"required": True}}
     first, end_first = await mounted(config)
     second, end_second = await mounted(config)
     assert first is not second
@@ -192,33 +189,6 @@ async def test_persistence_without_a_path_is_the_documented_file_or_memory_where
     assert (tmp_path / ".amplifier" / "contexts.db").is_file() == folder
     assert ("in memory only" in figures.store) != folder
     await cleanup()
-
-
-async def test_sessions_that_are_too_old_are_deleted(tmp_path: Path) -> None:
-    path = str(tmp_path / "run.db")
-    for name in ("old", "new"):
-        manager, cleanup = await mounted({"storage_path": path, "session_id": name})
-        await manager.add_message(HELLO)
-        await cleanup()
-    age(path, "old")
-    manager, cleanup = await mounted({"session_id": "now", "persistence": {"path": path, "retain_days": 30}})
-    await manager.add_message(HELLO)
-    await cleanup()
-    assert await session_ids(path) == {"new", "now"}
-
-
-def age(path: str, session_id: str) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        statement = "update sessions set updated_at = '2020-01-01T00:00:00+00:00' where session_id = ?"
-        assert connection.execute(statement, [session_id]).rowcount == 1
-
-
-async def session_ids(path: str) -> set[str]:
-    store = await open_store(path, read_only=True)
-    try:
-        return {session.session_id for session in await store.sessions()}
-    finally:
-        await store.close()
 
 
 @pytest.mark.parametrize("preserve", [True, False])

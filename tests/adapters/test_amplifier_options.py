@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError
-from summarizing_context.adapters.amplifier.options import read_options
+from summarizing_context.adapters.amplifier.plan import read_options
 
 
 def refusal(config: Any) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def test_no_options_mean_our_defaults() -> None:
         plan = read_options(empty)
         assert plan.settings == Settings()
         assert not plan.settings.max_tokens_is_set
-        assert (plan.names_session, plan.preserve_system, plan.required, plan.retain_days) == (False, True, False, None)
+        assert (plan.names_session, plan.preserve_system, plan.required) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         {
             "preserve_system": False,
             "session_id": "s",
-            "persistence": {"path": "a.db", "required": True, "retain_days": 7},
+            "persistence": {"path": "a.db", "required": True},
         }
     )
-    assert (plan.names_session, plan.preserve_system, plan.required, plan.retain_days) == (True, False, True, 7)
+    assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
 
 
 @pytest.mark.parametrize(
@@ -80,8 +80,7 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"persistence": {"pth": "x", "path": "x"}}, "did you mean persistence.path?"),
         ({7: 1}, "a name is a string"),
         ({"persistence": {7: 1, "path": "x"}}, "a name is a string"),
-        ({"persistence": "a.db"}, "allowed: a mapping of enabled, path, required, retain_days"),
-        ({"persistence": {"path": "x", "retain_days": 0}}, "persistence.retain_days = 0 is refused"),
+        ({"persistence": "a.db"}, "allowed: a mapping of enabled, path, required"),
         ({"persistence": {"path": "x", "enabled": "yes"}}, "persistence.enabled = 'yes' is refused"),
         ({"persistence": {"path": 5}}, "persistence.path = 5 is refused"),
         ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
@@ -105,7 +104,7 @@ def test_a_refusal_names_the_option_and_says_what_to_do(config: Any, words: str)
 
 
 def test_all_problems_are_told_at_once() -> None:
-    wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "retain_days": "x"}, "preserve_system": 3}
+    wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
     assert len(refusal(wrong)) == 4
 
 

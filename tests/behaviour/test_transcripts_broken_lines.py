@@ -25,7 +25,6 @@ OWN_LINES: dict[str, list[dict[str, Any]]] = {
     "openai-finetune": [{"messages": [USER, ASSISTANT]}] * 6,
     "openai-responses": [ITEM] * 6,
     "gemini": [{"role": "user", "parts": [{"text": "hi"}]}] * 6,
-    "langchain": [{"type": "human", "content": "hi"}, {"type": "ai", "content": "ho", "tool_calls": []}] * 3,
 }
 
 BROKEN = {

@@ -1,4 +1,4 @@
-"""Who may reach the proxy, the inspector and MCP over HTTP: the user who started them, and no other of the machine."""
+"""Who may reach the proxy and the inspector: the user who started them, and no other of the machine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    for name in ("SUMMARIZING_CONTEXT_PROXY_TOKEN", "SUMMARIZING_CONTEXT_MCP_TOKEN", "CODEX_HOME"):
+    for name in ("SUMMARIZING_CONTEXT_PROXY_TOKEN", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     return home
 
@@ -184,61 +184,6 @@ async def test_the_inspector_of_a_proxy_opens_by_links_that_status_prints_anew(h
         port = str(urlsplit(printed.split(": ")[0]).port)
         told = said_by("proxy", "status", "--listen", port)
         await check_link(told.split("Inspector: ")[1].strip())
-
-
-# MCP
-
-CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-
-ACCEPTED = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-06-18"}
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "::1"])
-async def test_mcp_over_http_asks_for_its_token_and_its_own_name_on_every_loopback(
-    host: str, home: Path, tmp_path: Path
-):
-    pytest.importorskip("mcp")
-    await fill(tmp_path / "run.db")
-    written = f"[{host}]:0" if ":" in host else f"{host}:0"
-    served_at = ("mcp", "--store", tmp_path / "run.db", "--http", written)
-    with started(*served_at, lines=3) as (url, for_claude, for_codex):
-        assert for_claude.startswith("claude mcp add --transport http ")
-        assert for_claude.endswith(url)
-        assert for_codex.endswith(url)
-        bare, token = f"{place_of(url)}/mcp", urlsplit(url).path.split("/")[2]
-        async with asking() as client:
-
-            async def status(url: str, **headers: str) -> int:
-                return (await client.post(url, json=CALL, headers={**ACCEPTED, **headers})).status_code
-
-            assert await status(url) == 200
-            assert await status(bare, authorization=f"Bearer {token}") == 200
-            assert await status(url, origin=place_of(url)) == 200
-            assert await status(bare) == 401
-            assert await status(bare, authorization="Bearer 0000000000000000") == 401
-            assert await status(url.replace(token, "0" * len(token))) == 401
-            assert await status(url, host="evil.example") == 421
-            assert await status(url, origin="http://evil.example") == 403
-            assert await status(url, origin="http://127.0.0.1:1") == 403
-    with started(*served_at) as (again,):
-        assert urlsplit(again).path == urlsplit(url).path
-    kept = token_in(home)
-    assert kept.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--http", "0.0.0.0:0"], "open to other machines"),
-        (["--http", "127.0.0.1:0", "--no-token"], "asks for no token"),
-    ],
-)
-async def test_mcp_over_http_warns_where_others_could_read(options: list[str], words: str, home: Path, tmp_path: Path):
-    pytest.importorskip("mcp")
-    await fill(tmp_path / "run.db")
-    with started("mcp", "--store", tmp_path / "run.db", *options, lines=4) as printed:
-        assert printed[3].startswith("WARNING: ")
-        assert words in printed[3]
 
 
 # Codex

@@ -46,8 +46,6 @@ restore s1 c99 --store {store}                                | no checkpoint
 checkpoint s1 c12 --store {store}                             |
 fork s1 c1 --store {store}                                    |
 compress s1 2 --store {store}                                 |
-mcp --store {store} --http example.org:80                     | not an IP address
-mcp --store {store} --http 127.0.0.1:x                        | not a port
 prompts show segmen                                           | there are
 prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex

@@ -162,12 +162,6 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
             load(file)
             return
     for server in found.get("mcpServers", {}).values():  # of an MCP client
-        if "url" in server:  # of a server that the page starts
-            port = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/mcp", server["url"])
-            assert port is not None
-            assert f"mcp --store ~/run.db --http {port[1]}\n" in documents.read("docs/integrate/mcp.md")
-            assert server["type"] == "http"
-            return
         assert server["command"] == PROGRAM
         program().commands[server["args"][0]].make_context("documented", server["args"][1:])
         return

@@ -20,8 +20,8 @@ HOMES = {
     "chromadb": ("contrib/chroma.py",),
     "filelock": ("evaluation/cassettes.py", "stores/"),
     "gepa": ("evaluation/tune.py",),
-    "langchain": ("adapters/langchain/",),
-    "langchain_core": ("adapters/langchain/",),
+    "langchain": ("adapters/langchain.py",),
+    "langchain_core": ("adapters/langchain.py",),
     "httpx2": ("contrib/proxy/",),
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/relational/retrieval.py",),
@@ -37,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "contrib/inspector/app.py", "contrib/proxy/"),
+    "uvicorn": ("contrib/inspector/app.py", "contrib/proxy/"),
 }
 
 

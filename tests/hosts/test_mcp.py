@@ -1,19 +1,13 @@
-"""The MCP server through the package's own client: in process, over stdio and over HTTP, beside a live writer."""
+"""The MCP server through the package's own client: in process and over stdio, beside a live writer."""
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
-import anyio.to_thread
 import pytest
 
 pytest.importorskip("mcp")
@@ -82,33 +76,6 @@ async def test_over_stdio_beside_the_writer(tmp_path: Path):
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
     async with writing(store) as writer, Client(stdio_client(server)) as client:
         await check_all_tools(client, writer)
-
-
-@contextmanager
-def serving_http(store: Path) -> Iterator[str]:
-    """The address of a server of its own process."""
-    command = [sys.executable, "-m", "summarizing_context", "mcp", "--store", str(store), "--http", "127.0.0.1:0"]
-    own = {**os.environ, "HOME": str(store.parent)}  # the token is kept there
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, env=own) as process:
-        try:
-            assert process.stderr is not None
-            yield process.stderr.readline().strip()
-        finally:
-            process.terminate()
-
-
-async def test_over_http_beside_the_writer(tmp_path: Path):
-    store = tmp_path / "run.db"
-    async with writing(store) as writer:
-        with serving_http(store) as address:
-            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/token/[0-9a-f]{40}/mcp", address)
-            async with Client(address) as client, Client(address) as another:
-                await check_all_tools(client, writer)
-                assert "6543" in await ask(another, "context_recall", query="staging database port")
-            rebound = Request(address, b"{}", {"Host": "evil.example", "Content-Type": "application/json"})
-            with pytest.raises(HTTPError, match="421") as told:  # a web page that made its own name point here
-                await anyio.to_thread.run_sync(urlopen, rebound)
-            told.value.close()
 
 
 async def test_nothing_is_written(tmp_path: Path):

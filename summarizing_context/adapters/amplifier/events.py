@@ -23,8 +23,6 @@ ANNOUNCED = tuple(f"context:{name}" for name in _NOTICES)
 
 _MOST_WAITING = 256
 _SEND_WITHIN = 5.0  # seconds
-_DRAIN_WITHIN = 0.5  # seconds, when the session ends
-_LONGEST_TEXT = 300  # characters
 
 logger = logging.getLogger(__name__)
 
@@ -73,9 +71,9 @@ class HostEvents:
         self._closed = True
         sender, self._sender = self._sender, None
         if sender is not None:
-            await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
+            await asyncio.wait({sender}, timeout=0.5)
             if sender.cancel():
-                await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
+                await asyncio.wait({sender}, timeout=0.5)
 
     async def _send(self) -> None:
         while self._waiting:
@@ -96,7 +94,7 @@ def _translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[
         if isinstance(value, float):
             facts[str(key)] = value if math.isfinite(value) else None
         else:
-            facts[str(key)] = value if value is None or isinstance(value, int) else str(value)[:_LONGEST_TEXT]
+            facts[str(key)] = value if value is None or isinstance(value, int) else str(value)[:300]
     tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
     counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":
@@ -150,20 +148,17 @@ class UsageMeter:
 
     def _ask(self) -> _Ask | None:
         """Return the newest view, if this is its flow of calls and it waits for an answer."""
-        ask = _asked.get()
-        is_it = ask is not None and ask is self._latest and not ask.is_answered and not in_summary.get()
-        return ask if is_it else None
+        ask = None if in_summary.get() else _asked.get()
+        return ask if ask is not None and ask is self._latest and not ask.is_answered else None
 
     async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
-        ask = self._ask()
-        if ask is not None and ask.request_id is None:
+        if (ask := self._ask()) is not None and ask.request_id is None:
             ask.request_id = data.get("request_id")
 
     async def _on_response(self, event: str, data: Mapping[str, Any]) -> None:
         ask, usage = self._ask(), data.get("usage")
-        if ask is None or not isinstance(usage, Mapping):
-            return
-        if ask.request_id is not None and data.get("request_id", ask.request_id) != ask.request_id:
+        is_other = ask is not None and ask.request_id not in (None, data.get("request_id", ask.request_id))
+        if ask is None or is_other or not isinstance(usage, Mapping):
             return
 
         def count(*names: str) -> int:

@@ -17,9 +17,14 @@ from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
-from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows, stamped
-from summarizing_context.adapters.amplifier.options import choose_provider, read_options
-from summarizing_context.adapters.amplifier.storage import may_be_missing, open_session, take_transcript
+from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows
+from summarizing_context.adapters.amplifier.plan import (
+    choose_provider,
+    may_be_missing,
+    open_session,
+    read_options,
+    take_transcript,
+)
 from summarizing_context.adapters.bound_thinking import bound_thinking
 from summarizing_context.adapters.open_sessions import as_json, session_id_from
 from summarizing_context.assembly import Options, recipe_of
@@ -119,10 +124,13 @@ class SummarizingContextManager:
     def tools(self) -> list[AmplifierTool]:
         """Return the tools that the options ask for."""
 
+        async def recall(arguments: object) -> str:
+            return await (await self.opened()).call_recall_tool(arguments)
+
         async def remember(name: str, arguments: object) -> str:
             return await (await self.opened()).call_memory_tool(name, arguments)
 
-        tools = [AmplifierTool(recall_tool_schema(), self.call_recall_tool)] if self._plan.recall_tool else []
+        tools = [AmplifierTool(recall_tool_schema(), recall)] if self._plan.recall_tool else []
         schemas = memory_tool_schemas() if self._plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
 
@@ -170,7 +178,10 @@ class SummarizingContextManager:
     async def add_message(self, message: Message) -> None:
         """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
         context = await self.opened()
-        message = stamped(message, datetime.now(UTC).isoformat(timespec="milliseconds"))
+        metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
+        if isinstance(metadata, Mapping) and metadata.get("timestamp") is None:
+            moment = datetime.now(UTC).isoformat(timespec="milliseconds")
+            message = {**message, "metadata": {**metadata, "timestamp": moment}}
         try:
             await context.add_message(as_logged(message))
         except MessageError:
@@ -196,8 +207,36 @@ class SummarizingContextManager:
         system = None if system is None else str(system)
         if provider is None and token_budget is None:
             provider = self._provider()
+
+        tools: list[dict[str, Any]] = []
+        mounted = self._tools()
+        for tool in mounted.values() if isinstance(mounted, Mapping) else ():
+            try:  # foreign code; the host sends no tool whose definition raises
+                schema = getattr(tool, "input_schema", None) or {}
+                definition = {"name": tool.name, "description": tool.description, "parameters": schema}
+                tools.append(json.loads(json.dumps(definition, allow_nan=False)))
+            except Exception as error:
+                logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
+        bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
+
+        async def fitted_to(budget: int | None) -> tuple[list[Message], int]:
+            view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
+            return fit_rows(view.messages)
+
+        # What fitting adds to a view is small, but for very many calls in flight; where it has no room, the view gets
+        # less, until both fit.
         with as_host_error():
-            rows = await self._rows(context, token_budget, provider, system)
+            rows, extra = await fitted_to(token_budget)
+            budget = room = context.budget().max_tokens
+            while (
+                extra and (view := context.last_view) is not None and view.tokens + view.fixed_tokens + extra > budget
+            ):
+                room = max(room - extra, room // 2)
+                try:
+                    rows, extra = await fitted_to(room)
+                except BudgetError as error:  # the least that is shown at all
+                    rows, _ = await fitted_to(error.required_tokens)
+                    break
         self._meter.note_view()
         if self._plan.preserve_system or not context.explain(drops=False):
             return rows
@@ -236,10 +275,6 @@ class SummarizingContextManager:
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be; return whether all are there. See the context's own."""
         return await (await self.opened()).wait_idle(timeout)
-
-    async def call_recall_tool(self, arguments: object) -> str:
-        """The answer to a model's call of `context_recall`."""
-        return await (await self.opened()).call_recall_tool(arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run a `/context` command; what is wrong with it is told in the result."""
@@ -303,37 +338,6 @@ class SummarizingContextManager:
     def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
         if opening.get_loop() is not asyncio.get_running_loop():
             raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
-
-    async def _rows(
-        self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
-    ) -> list[Message]:
-        """Return the rows of a request. What fitting adds to a view is small, but for very many calls in flight; where
-        it has no room, the view gets less, until both fit."""
-        tools: list[dict[str, Any]] = []
-        mounted = self._tools()
-        for tool in mounted.values() if isinstance(mounted, Mapping) else ():
-            try:  # foreign code; the host sends no tool whose definition raises
-                schema = getattr(tool, "input_schema", None) or {}
-                definition = {"name": tool.name, "description": tool.description, "parameters": schema}
-                tools.append(json.loads(json.dumps(definition, allow_nan=False)))
-            except Exception as error:
-                logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
-        bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
-
-        async def fitted_to(budget: int | None) -> tuple[list[Message], int]:
-            view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
-            return fit_rows(view.messages)
-
-        rows, extra = await fitted_to(token_budget)
-        budget = view_budget = context.budget().max_tokens
-        while extra and (view := context.last_view) is not None and view.tokens + view.fixed_tokens + extra > budget:
-            view_budget = max(budget - extra, view_budget // 2) if view_budget == budget else view_budget // 2
-            try:
-                rows, extra = await fitted_to(view_budget)
-            except BudgetError as error:  # the least that is shown at all
-                rows, _ = await fitted_to(error.required_tokens)
-                break
-        return rows
 
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:

@@ -92,14 +92,6 @@ def _as_arguments(value: Any) -> dict[str, Any]:
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
 
 
-def stamped(message: Any, moment: str) -> Any:
-    """The message with `metadata.timestamp`, unless it has one or is none that could be given one."""
-    metadata = (message.get("metadata") or {}) if isinstance(message, Mapping) else None
-    if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
-        return message
-    return {**message, "metadata": {**metadata, "timestamp": moment}}
-
-
 _GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
 
 
@@ -182,7 +174,7 @@ def fit_rows(view: Iterable[Message]) -> tuple[list[Message], int]:
         if len(made) != 1 or made[0] is not message:
             extra += max(0, sum(map(_cost, made)) - _cost(message))
         rows += made
-    waiting = [wire for ours in fitter.open.values() for wire in ours if wire is not None]
+    waiting = [wire for ours in fitter.open.values() for wire in ours]
     in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in waiting]
     return rows + in_flight, extra + sum(map(_cost, in_flight))
 
@@ -192,7 +184,7 @@ class _Fitter:
 
     def __init__(self) -> None:
         self._used: set[str] = set()  # ids on the wire
-        self.open: defaultdict[str, deque[str | None]] = defaultdict(deque)  # ours -> wire, None for a user's call
+        self.open: defaultdict[str, deque[str]] = defaultdict(deque)  # ours -> wire
 
     def rows_of(self, message: Message) -> Iterator[Message]:
         """Yield rows as UTF-8 can say them: mended before, for ids have to stay alike, and after, for what stood in
@@ -250,13 +242,9 @@ class _Fitter:
                 failed = {"is_error": True} if block.get("is_error") is True else {}
                 yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
         rest = [block for block in blocks if block["type"] != "tool_result"]
-        listed = [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
-        calls = [block for block in rest if block["type"] == "tool_call"] + listed
-        for call in calls:
-            self.open[call["id"]].append(None)
-        if calls or len(rest) < len(blocks):
-            row = {**without(row, "tool_calls"), "content": [_worded(block) for block in [*rest, *listed]]}
-        if calls or rest or not blocks:
+        if "tool_calls" in row or any(block["type"] in ("tool_call", "tool_result") for block in blocks):
+            row = {**without(row, "tool_calls"), "content": list(map(_worded, rest))}
+        if rest or not blocks:
             yield _spoken(row) or {**row, "content": NO_TEXT}
 
     def _result(self, row: Message, answered: str, output: Any) -> Message:

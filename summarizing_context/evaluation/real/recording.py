@@ -29,7 +29,6 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import read_session
-from summarizing_context.transcripts.files import unpacked_lines
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
@@ -201,11 +200,9 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
     found: list[Line] = []
     try:
         with gzip.open(path) as file:
-            found.extend(msgspec.json.decode(line, type=kind) for line in unpacked_lines(path, file))
+            found.extend(msgspec.json.decode(line, type=kind) for line in file)
     except FileNotFoundError:
         return []
-    except TranscriptError:
-        raise
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise _damaged(path, len(found) + 1, error) from error
     return found

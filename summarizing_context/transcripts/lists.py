@@ -1,18 +1,52 @@
-"""Items of OpenAI's Responses API as chat messages: of requests and lists, one a line, and of rollouts of Codex."""
+"""Lists of messages and items in the shape of a provider, one a line or as one value; rollouts of Codex."""
 
 from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
 TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
 _CALLS, _OUTPUTS = TYPES["calls"], TYPES["outputs"]
+
+
+def read_messages(content: Content) -> Iterator[Draft]:
+    """Yield one session with a message from each line."""
+    if content.is_document:
+        needed = "it needs a list of messages, or an object with one"
+        raise TranscriptError(f"{content.path}:1: no known format of a transcript; {needed}")
+    yield from read_list(content)
+
+
+def read_finetune(content: Content) -> Iterator[Draft]:
+    """Yield a session for each line."""
+    for number, row in enumerate(content.rows, start=1):
+        if not isinstance(row.get("messages"), list):
+            content.fault(row.line, "a line without a list `messages`; each needs one")
+        draft = Draft(f"{content.stem}:{row.line or number}", row.line)
+        yield _read_request(content, draft, row, [record(item, row.line) for item in listed(row.get("messages"))])
+
+
+def read_list(content: Content) -> Iterator[Draft]:
+    """Yield the messages as they are, after the system prompt that stands beside them; also one a line."""
+    yield _read_request(content, Draft(content.stem), record(content.value), content.records("messages"))
+
+
+def _read_request(content: Content, draft: Draft, request: Record, messages: Sequence[Record]) -> Draft:
+    """Add the messages of a request, without the keys that begin with `_`."""
+    if request.get("system"):
+        draft.add({"role": "system", "content": request["system"]})
+    needed = "message {} is not an object; each needs a role and a content"
+    for message in content.walk(draft, messages, Record, needed):
+        draft.add({key: item for key, item in message.items() if not key.startswith("_")})
+    draft.skipped.update(f"key:{key}" for key in request if key not in ("messages", "system"))
+    return draft
 
 
 def _add_item(draft: Draft, item: Record, prefix: str = "") -> None:
@@ -67,7 +101,7 @@ def is_item(item: Record) -> bool:
     return kind in _CALLS | _OUTPUTS | TYPES["others"] and "role" not in item
 
 
-def records(content: Content) -> list[Record]:
+def items_of(content: Content) -> list[Record]:
     """Return the items of a request and its response, or of a list."""
     said = record(content.value).get("input")
     prompt = [Record(type="message", role="user", content=said)] if isinstance(said, str) else []
@@ -79,7 +113,7 @@ def read_responses(content: Content) -> Iterator[Draft]:
     draft = Draft(content.stem)
     if instructions := record(content.value).text("instructions"):
         draft.say("system", instructions)
-    for item in content.walk(draft, records(content), Record, "item {} is not an object; each needs a type"):
+    for item in content.walk(draft, items_of(content), Record, "item {} is not an object; each needs a type"):
         _add_item(draft, item)
     yield draft
 
@@ -97,8 +131,6 @@ def read_codex(content: Content) -> Iterator[Draft]:
         if kind == "response_item":
             size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
             _add_item(draft, payload, "response_item")
-        elif kind not in TYPES["codex"] and is_item(row):  # early versions wrote items without an envelope
-            _add_item(draft, row)
         elif kind == "compacted":
             draft.reply = None
             tokens, summary = size, text_of(payload.get("message"))

@@ -1,4 +1,4 @@
-"""Open the session that a mount plan asks for, and bring its log in step with the lists of messages that a host sets.
+"""What a mount plan asks for, the session that it opens, and its log in step with the lists that a host sets.
 
 The session is in its file, or in memory; a JSON history is taken over once. A damaged file, or one that another process
 writes, is an error: a log exists, and going on without it would lose it.
@@ -12,44 +12,154 @@ list that goes on from the log is appended to it, and another one replaces what 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from summarizing_context.adapters.amplifier.messages import as_logged
-from summarizing_context.adapters.amplifier.options import MEMORY, MountOptions
 from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import (
-    MessageError,
-    SessionInUseError,
-    StoreCorruptError,
-    StoreError,
-    StoreReadOnlyError,
-)
+from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import Message, decode_message
+from summarizing_context.settings import values as rules
 from summarizing_context.settings.addresses import is_address
+from summarizing_context.settings.values import Settings, ToolTable
+
+_MEMORY, _DEFAULT_FILE = ":memory:", "~/.amplifier/contexts.db"
+
+_SAME_AS = {
+    "compact_threshold": "high_water",
+    "compaction_threshold": "high_water",
+    "storage_path": "store",
+    **rules.KEY_ALIASES,
+}
 
 logger = logging.getLogger(__name__)
 
 
-async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """The options that are no settings."""
+
+    preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
+    recall_tool: bool = False  # mount the tool `context_recall`
+    memory_tools: bool = False  # mount the tools that remember, search and forget
+    hooks: Literal["background", "await"] = "background"  # of a compaction
+    # that makes the summaries; else the one of lowest priority
+    summary_provider: Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")] | None = None
+    ledger_rules: ToolTable = ()  # what tools of the host do
+
+    # those in the mapping `persistence`
+    enabled: bool = True
+    path: Annotated[str, Meta(title="a path to a file", extra={"read": lambda path: path})] | None = None
+    required: bool = False  # no falling back to memory when the file cannot be used
+
+
+_PERSISTENCE = ("enabled", "path", "required")
+_NAMES = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountPlan(_Own):
+    """What a mount plan asks for."""
+
+    settings: Settings
+    names_session: bool = False  # otherwise the host's session gives the name
+
+
+def read_options(config: Mapping[str, Any] | None) -> MountPlan:
+    """Return the options in `config`. Raise `SettingsError` that tells everything that is wrong with them."""
+    if config is not None and not isinstance(config, Mapping):
+        raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
+    flat, problems = rules.flattened(config or {})
+    persistence = flat["persistence"].value if "persistence" in flat else None
+    if not isinstance(persistence, Mapping | None):
+        allowed = f"allowed: a mapping of {', '.join(_PERSISTENCE)}"
+        problems.append(f"persistence = {rules.shown(persistence)} is refused; {allowed}")
+        persistence = None
+
+    # options that are empty, as the host's documents have them, are not said; null for `idle_after` means never
+    given: dict[str, rules.Given] = {}
+    nullable = [name for name, setting in rules.declared(Settings).items() if setting.optional]
+    inside = {key: rules.Given(value, f"persistence.{key}") for key, value in (persistence or {}).items()}
+    for values, names, where in ((flat, _NAMES, ""), (inside, list(_PERSISTENCE), "persistence.")):
+        for key, one in values.items():
+            is_said = one.value is not None or key in nullable
+            if not isinstance(key, str):
+                problems.append(f"unknown option {where}({rules.shown(key)}): a name is a string")
+            elif key not in names:
+                near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
+                hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
+                is_text = isinstance(one.value, str | bytes)  # it may be a misspelt key's
+                said = "" if is_text else f" = {rules.shown(one.value)}"
+                problems.append(f"unknown option {where}{key[:100]}{said}; {hint}")
+            elif is_said and key != "persistence" and not (key == "storage_path" and one.value == ""):
+                given[key] = one
+
+    # those of ours
+    own = {name: one.default for name, one in rules.declared(_Own).items()}
+    try:
+        own |= rules.accepted(_Own, ({name: given.pop(name) for name in own if name in given}, []))
+    except SettingsError as error:
+        problems += error.problems
+    if own["summary_provider"] is not None and ("summarizer" not in given or given["summarizer"].value != "host"):
+        problems.append("summary_provider needs summarizer = 'host'")
+
+    # the settings, under whichever of their names they are given
+    values = dict[str, rules.Given]()
+    if persistence is not None and (own["path"] is not None or not {"store", "storage_path"} & given.keys()):
+        values["store"] = rules.Given(own["path"] or _DEFAULT_FILE, "persistence.path")
+    for key, one in given.items():
+        name = _SAME_AS.get(key, key)
+        if own["enabled"] and name in values and values[name].value != one.value:
+            problems.append(f"{key} is given twice, as {values[name].label} too; leave one out")
+        values[name] = one
+    if not own["enabled"]:
+        values["store"] = rules.Given(_MEMORY, "persistence.enabled")
+    try:
+        settings = Settings(**rules.accepted(Settings, (values, [])))
+    except SettingsError as error:
+        raise SettingsError([*problems, *error.problems]) from None
+    if not own["preserve_system"] and settings.header_role != "user":
+        problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
+    if problems:
+        raise SettingsError(problems)
+    return MountPlan(**own, settings=settings, names_session="session_id" in given)
+
+
+def choose_provider(mounted: Any, name: str | None = None) -> Any:
+    """Return the provider of that name, or without one that which the host would choose first, or None."""
+
+    def priority(provider: Any) -> float:
+        found = getattr(provider, "priority", None)
+        if found is None and isinstance(config := getattr(provider, "config", None), Mapping):
+            found = config.get("priority")
+        return found if isinstance(found, int | float) and not isinstance(found, bool) else 100
+
+    if not isinstance(mounted, Mapping):
+        return None
+    return min(mounted.values(), key=priority, default=None) if name is None else mounted.get(name)
+
+
+async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
 
     Where the file is a JSON list of messages, the session is in a store beside it, which imports them once.
     """
-    rules = (*options.ledger_rules, *plan.ledger_rules)
-    options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
-    if plan.settings.store == MEMORY or is_address(plan.settings.store) or options.read_only:
+    ledger_rules = (*options.ledger_rules, *plan.ledger_rules)
+    options = replace(options, ledger_rules=ledger_rules, keep_system=plan.preserve_system)
+    if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
 
     async def begun_with(messages: list[Any], place: Path | str) -> SummarizingContext:
@@ -70,7 +180,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
             async with opened_store(store) as opened:
                 if any(session.messages for session in await opened.sessions()):
                     listed = []
-        context = await begun_with(listed, store)
+        return await begun_with(listed, store)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
@@ -80,19 +190,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
             async with opened_store(store, read_only=True) as opened:
                 if session := await opened.load(plan.settings.session_id):
                     listed = [decode_message(entry.message) for entry in session.entries]
-        return await begun_with(listed, MEMORY)
-
-    # sessions of the file that no program has open and that were not changed for so long
-    if plan.retain_days is not None:
-        limit = datetime.now(UTC) - timedelta(days=plan.retain_days)
-        try:
-            async with opened_store(store) as opened:
-                for info in await opened.sessions():
-                    if info.writer_pid is None and datetime.fromisoformat(info.updated_at) < limit:
-                        await opened.delete_session(info.session_id)
-        except (StoreError, SessionInUseError) as error:
-            logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
-    return context
+        return await begun_with(listed, _MEMORY)
 
 
 def _read_place(path: Path) -> tuple[Path, list[Any]]:

@@ -1,0 +1,378 @@
+"""LangChain and LangGraph: a middleware that sends each model call a view of its history. Its state stays whole.
+
+A row of the log is a message of the host; its key is a digest of what it says, so that a history whose ids are new each
+time is still the same. Whatever a view shows as it was is the host's own object again.
+
+A context belongs to one event loop, and an agent may be called from any, or from none. So the sessions have a loop of
+their own, on which summaries are made while a model call blocks the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextvars import Context
+from dataclasses import replace
+from typing import Any, Self, TypeVar
+
+from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thinking, dropping
+from summarizing_context.adapters.open_sessions import Sessions, Window, as_json, digest_of, session_id_from
+from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
+from summarizing_context.messages.shapes import (
+    Message,
+    canonical_json,
+    check_message,
+    encode_message,
+    kind_of,
+    shape_of,
+)
+from summarizing_context.sessions.session import Statistics
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+
+try:
+    from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.utils.function_calling import convert_to_openai_tool
+except ImportError as error:
+    raise MissingExtraError("langchain", "the adapter for LangChain needs langchain 1.3 or newer") from error
+
+Result = TypeVar("Result")
+
+_KEY = "_langchain"  # of a row; what begins with an underscore is never sent
+_OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
+
+
+class SummarizingMiddleware(AgentMiddleware):
+    """A view of the history for each model call of an agent, within the budget. Nothing waits for a summary.
+
+    `options` are settings by name, before those of `settings`, and arguments of `open_context`; `summarizer` may also
+    be a chat model. At most `open_sessions` sessions stay open; the one that was not used for longest is closed.
+    Raises `SettingsError`. What a call raises is what `open_context`, `follow` and `get_messages_for_request` raise.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, open_sessions: int = 64, **options: Any) -> None:
+        super().__init__()
+        if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
+            raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
+        if settings is not None and not isinstance(settings, Settings):
+            said = f"settings is {type(settings).__name__}"
+            raise SettingsError(f"{said}; pass Settings(...), or settings by their names")
+        beside = {name: options.pop(name) for name in _OPTIONS if name in options}
+        if isinstance(beside.get("summarizer"), str):
+            options["summarizer"] = beside.pop("summarizer")
+        if isinstance(beside.get("summarizer"), BaseChatModel):
+            beside["summarizer"] = _ChatModelSummarizer(beside["summarizer"])
+        self._settings = replace(settings or Settings(), **options)
+        self._sessions = Sessions(self._settings, most=open_sessions, **beside)
+        self._loop = _LoopThread(self._sessions.close)
+        weakref.finalize(self, self._loop.end).atexit = False
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
+        session, shorten = self._shortened(request)
+        response = handler(self._loop.submit(shorten).result())
+        self._loop.submit(lambda: self._observe(session, response)).result()
+        return response
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> ModelResponse:
+        session, shorten = self._shortened(request)
+        response = await handler(await asyncio.wrap_future(self._loop.submit(shorten)))
+        await asyncio.wrap_future(self._loop.submit(lambda: self._observe(session, response)))
+        return response
+
+    def _shortened(self, request: ModelRequest) -> tuple[str, Callable[[], Coroutine[Any, Any, ModelRequest]]]:
+        """Return the session of a request, and what makes the request with its view on the loop of the sessions."""
+        rows = list[Message]()
+        for at, message in enumerate(request.messages):
+            try:
+                rows.append(_row_of(message))
+            except MessageError as problem:
+                raise MessageError(f"message {at}: {problem}") from problem
+        keys = [row[_KEY] for row in rows]
+
+        # the thread, with a child agent's path in the graph, of which only names count, as the ids behind them are new
+        # with each run; then, or without a thread, what its history begins with
+        run = getattr(request.runtime, "execution_info", None)
+        thread = "" if run is None or run.thread_id is None else str(run.thread_id)
+        path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
+        own = self._settings.session_id
+        parts = ["langchain" if own == "default" else own, thread, *path]
+        session = session_id_from(":".join(parts if thread and not path else [*parts, *(keys[:1] or [""])]))
+
+        # what is sent beside the messages, and what is known of the model
+        prompt: Any = None if request.system_message is None else request.system_message.content
+        if prompt is not None and not isinstance(prompt, str):  # blocks that are objects
+            prompt = [{"type": "text", "text": block} if isinstance(block, str) else block for block in _plain(prompt)]
+        tools = [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools]
+        model, settings = request.model, request.model_settings or {}
+        profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
+        limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
+        window = Window(type(model).__name__, _model_name(model), *limits)
+        thinking = settings.get("thinking") or getattr(model, "thinking", None)
+        is_anthropic = getattr(model, "_llm_type", "") == "anthropic-chat"
+        bound = bound_thinking(_model_name(model), thinking, may_ask=is_anthropic)
+
+        async def shorten() -> ModelRequest:
+            async with self._sessions.use(session) as context:
+                await context.follow(rows, keys=keys)
+                view = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
+            shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
+            changed: dict[str, Any] = {"messages": _messages(shown, rows, request.messages)}
+            if bound == "asked" and view.rewritten_prefix:
+                betas = [*(settings.get("betas") or getattr(model, "betas", None) or ())]
+                asked = {"thinking": dropping(thinking), "betas": [*betas, *{BINDING_BETA}.difference(betas)]}
+                changed["model_settings"] = {**settings, **asked}
+                if getattr(model, "thinking", None) is not None:  # which goes over the settings of a request
+                    changed["model"] = model.model_copy(update=asked)
+            return request.override(**changed)
+
+        return session, shorten
+
+    async def _observe(self, session: str, response: Any) -> None:
+        """Report what the provider counted for the request."""
+        found = [response] if isinstance(response, AIMessage) else getattr(response, "result", ())
+        told = next((message.usage_metadata for message in found if isinstance(message, AIMessage)), None)
+        if told:
+            details: Mapping[str, Any] = told.get("input_token_details") or {}
+            read, written = details.get("cache_read") or 0, details.get("cache_creation") or 0
+            fresh = max(0, told["input_tokens"] - read - written)
+            async with self._sessions.use(session) as context:
+                await context.observe_usage(fresh, cache_read=read, cache_write=written)
+
+    def statistics(self) -> dict[str, Statistics]:
+        """Return the figures of each open session since it was opened, by session id."""
+
+        async def read() -> dict[str, Statistics]:
+            return {name: context.statistics() for name, context in self._sessions.contexts().items()}
+
+        return self._loop.submit(read).result()
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no open session has a summary to make; return whether all are there. See the context's own."""
+
+        async def wait() -> bool:
+            contexts = self._sessions.contexts().values()
+            return all(await asyncio.gather(*(context.wait_idle(timeout) for context in contexts)))
+
+        return self._loop.submit(wait).result()
+
+    def close(self) -> None:
+        """Close every session. Takes at most two seconds for each. Without it the process may end all the same: what
+        was said is in the store, and summaries under way are made again."""
+        self._loop.end(waits=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _LoopThread(threading.Thread):
+    """An event loop in a thread, from the first call to `end`. `leave` runs on it at the end."""
+
+    def __init__(self, leave: Callable[[], Awaitable[None]]) -> None:
+        super().__init__(daemon=True)
+        self._leave = leave
+        self._starting = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = False
+
+    def submit(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Future[Result]:
+        """Run `work` on the loop. Raise `ContextClosedError`."""
+        with self._starting:
+            if self._ended:
+                raise ContextClosedError("the middleware was closed; make another one")
+            # in an empty context: the caller's would hand the agent's callbacks on to summarizers
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                Context().run(self.start)
+            return Context().run(asyncio.run_coroutine_threadsafe, work(), self._loop)
+
+    def run(self) -> None:
+        assert self._loop is not None
+        self._loop.run_forever()
+        self._loop.close()
+
+    def end(self, *, waits: bool = False) -> None:
+        """End the loop soon, from any thread. May be called twice."""
+
+        async def stop(loop: asyncio.AbstractEventLoop) -> None:
+            try:
+                await self._leave()
+            finally:
+                loop.stop()
+
+        with self._starting:
+            if self._loop is not None and not self._ended:
+                asyncio.run_coroutine_threadsafe(stop(self._loop), self._loop)
+            self._ended = True
+        if waits and self._loop is not None:
+            self.join()
+
+
+class _ChatModelSummarizer:
+    """Asks the model for each job. Whatever it raises is a failed attempt."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        self._model = model
+        self.recipe = f"langchain/{type(model).__name__}/{_model_name(model) or 'default'}"
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        reply = await self._model.ainvoke([SystemMessage(job.instructions), HumanMessage(job.content)])
+        usage: Any = reply.usage_metadata or {}
+        told = reply.response_metadata
+        return SummaryReply(
+            str(reply.text),
+            input_tokens=usage.get("input_tokens"),
+            output_tokens=usage.get("output_tokens"),
+            truncated=(told.get("finish_reason") or told.get("stop_reason"))
+            in ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"),
+            cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
+        )
+
+
+def _model_name(model: BaseChatModel) -> str:
+    """Return the name that a provider knows the model by; empty where it has none."""
+    return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+
+def _row_of(message: BaseMessage) -> Message:
+    """Return a message as a row. Raise `MessageError` for what cannot be one."""
+    roles = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
+    if isinstance(message, SystemMessage) or (isinstance(message, ChatMessage) and message.role == "system"):
+        role = "developer"  # these stay behind the prompt that a request brings
+    elif isinstance(message, ChatMessage):
+        role = str(message.role)
+    elif (role := next((role for kind, role in roles.items() if isinstance(message, kind)), "")) == "":
+        said = f"{type(message).__name__} cannot be sent to a model"
+        raise MessageError(f"{said}; an agent's messages are human, AI, system, tool or chat messages")
+    row: Message = {"role": role, "content": _plain(_said(message))}
+    if message.name:
+        row["name"] = message.name
+    if isinstance(message, AIMessage):
+        listed: list[tuple[Any, str]] = [
+            (call, json.dumps(call["args"], ensure_ascii=False, default=str)) for call in message.tool_calls
+        ]
+        listed += [(call, call["args"] or "") for call in message.invalid_tool_calls]  # no JSON, and sent all the same
+        for call, arguments in listed:
+            function = {"name": call["name"] or "", "arguments": arguments}
+            row.setdefault("tool_calls", []).append({"id": call["id"] or "", "type": "function", "function": function})
+    elif isinstance(message, ToolMessage):
+        row["tool_call_id"] = message.tool_call_id
+        if message.status == "error":
+            row["status"] = "error"
+    try:
+        encoded = encode_message(row)
+    except (TypeError, ValueError, RecursionError):
+        encoded = encode_message(check_message(row))
+    return {**row, _KEY: digest_of(encoded)}
+
+
+def _plain(content: Any) -> Any:
+    """Return a content as the log can hold it. Raise `MessageError` for what is nested too deep."""
+    if isinstance(content, str):
+        return content
+    blocks = []
+    for block in content:
+        made = as_json(block)
+        if isinstance(made, dict) and "type" not in made and made != block:  # bytes, as Bedrock writes files
+            made = {"type": next(iter(made)), **made}
+        blocks.append(made)
+    return blocks
+
+
+def _said(message: BaseMessage) -> Any:
+    """Return a message's content without the calls that stand in its `tool_calls` too."""
+    if isinstance(message, AIMessage) and isinstance(message.content, list):
+        return [block for block in message.content if not _is_call(block)]
+    return message.content
+
+
+def _is_call(block: object) -> bool:
+    """Return whether a block says once more what stands in `tool_calls`."""
+    if not isinstance(block, dict):
+        return False
+    shape = shape_of(block)
+    return (shape.kind, shape.bound) == ("call", "host") or kind_of(block) == "invalid_tool_call"
+
+
+def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """Return a view's rows as messages; each is the newest message of its key that no later row stands for."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for at, row in enumerate(rows):
+        places[row[_KEY]].append(at)
+    found: list[BaseMessage] = []
+    for row in reversed(view):
+        known = places.get(row.get(_KEY, ""))
+        place = -1 if known is None else known.pop() if len(known) > 1 else known[0]
+        if known is not None and row == rows[place]:
+            found.append(given[place])
+        elif known is not None and row["role"] == rows[place]["role"]:
+            found.append(_changed(given[place], row, rows[place]))
+        else:  # such as the header
+            found.append(_new(row))
+    return found[::-1]
+
+
+def _changed(message: BaseMessage, row: Message, before: Message) -> BaseMessage:
+    """Return the host's message with what a view has changed in its row."""
+    content = row.get("content") or ""
+    if isinstance(content, list) and isinstance(before["content"], list):  # the host's own objects for what has stayed
+        own = {canonical_json(block): each for block, each in zip(before["content"], _said(message), strict=True)}
+        content = [own.get(canonical_json(block), block) for block in content]
+    if not isinstance(message, AIMessage):
+        return message.model_copy(update={"content": content})
+    calls = _calls_of(row)
+    if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
+        args = {call["id"]: call["args"] for call in message.tool_calls}
+        stayed = {call["id"] for call in calls["tool_calls"] if args.get(call["id"]) == call["args"]}
+        blocks: list[Any] = [
+            block
+            for block in message.content
+            if isinstance(block, dict) and _is_call(block) and block.get("call_id", block.get("id")) in stayed
+        ]
+        if blocks and isinstance(content, str):
+            content = [{"type": "text", "text": content}] if content else []
+        content = [*content, *blocks] if blocks else content
+    as_written = ("tool_calls", "function_call")  # by a provider
+    kept = {name: value for name, value in message.additional_kwargs.items() if name not in as_written}
+    return message.model_copy(update={"content": content, **calls, "additional_kwargs": kept})
+
+
+def _new(row: Message) -> BaseMessage:
+    """Return a message for a row that no message of the host's stands behind."""
+    role, content = row["role"], row.get("content") or ""
+    if role == "assistant":
+        return AIMessage(content=content, **_calls_of(row))
+    if role == "tool":
+        status = "error" if row.get("status") == "error" else "success"
+        return ToolMessage(content=content, tool_call_id=row["tool_call_id"], status=status)
+    if role == "user":
+        return HumanMessage(content=content)
+    return SystemMessage(content=content) if role == "system" else ChatMessage(content=content, role=role)
+
+
+def _calls_of(row: Message) -> dict[str, list[Any]]:
+    """Return a row's calls in both of LangChain's lists."""
+    calls: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
+    for call in row.get("tool_calls") or ():
+        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        try:
+            args = json.loads(arguments)
+        except ValueError:
+            args = None
+        if isinstance(args, dict):
+            calls["tool_calls"].append({"name": name, "args": args, "id": call["id"], "type": "tool_call"})
+        else:
+            raw = {"name": name, "args": arguments, "id": call["id"], "error": None, "type": "invalid_tool_call"}
+            calls["invalid_tool_calls"].append(raw)
+    return calls
