@@ -9,7 +9,7 @@ import asyncio
 import signal
 from functools import partial
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -23,15 +23,11 @@ from summarizing_context.settings.addresses import check_scheme, is_address, sho
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
-if TYPE_CHECKING:
-    from summarizing_context.contrib.postgres.store import PostgresStore
-
 commands = typer.Typer()
 
 _TOKEN = "Token that clients over HTTP must send. Default: one of yours, kept in a private file."
 _NO_TOKEN = "Ask for no token: all who reach the server can read the sessions."
 _FREE = "port 0 picks a free port."
-_KEPT = "The store keeps it for all workers; -1 removes it."
 
 
 @command(commands, SERVE)
@@ -116,10 +112,6 @@ def worker(
     concurrency: Annotated[int | None, option("N", "Number of summaries made at once.", min=1)] = None,
     listen: Annotated[str, option("HOST:PORT", f"Address of /health and /metrics; {_FREE}")] = "127.0.0.1:9464",
     drain: Annotated[float, option("S", "Seconds to finish running work after SIGTERM.", min=0)] = 20.0,
-    fleet_calls: Annotated[int | None, option("N", f"Maximum concurrent calls of all workers. {_KEPT}", min=-1)] = None,
-    fleet_calls_per_minute: Annotated[
-        int | None, option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1)
-    ] = None,
     own: options.OwnSettings,
 ) -> None:
     """Make the summaries that hosts ask for.
@@ -131,7 +123,7 @@ def worker(
 
     Examples:
         worker --store postgresql://agents@db.example.org/agents --model gpt-5.4-mini --concurrency 16
-        worker --store postgresql://agents@db.example.org/agents --config agent.toml --fleet-calls 40
+        worker --store postgresql://agents@db.example.org/agents --config agent.toml --drain 60
     """
     check_scheme(store)
     if not is_address(store):  # before what needs the extra is imported
@@ -140,15 +132,12 @@ def worker(
     settings = own.load(store=store, concurrency=concurrency)
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
-    from summarizing_context.contrib.postgres.pool import pool_worker
+    from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker, serving
 
     async def serve() -> None:
-        metrics, opened = PoolMetrics(), cast("PostgresStore", await open_store(settings.store))
+        metrics, opened = PoolMetrics(), await open_store(settings.store)
         try:
             async with pool_worker(settings, opened, metrics, drain_within=drain) as one:
-                if (fleet_calls, fleet_calls_per_minute) != (None, None):
-                    await opened.fleet.set(fleet_calls, fleet_calls_per_minute)
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, one.drain)

@@ -17,19 +17,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
-from psycopg import errors
 
-from summarizing_context.errors import (
-    SessionLostError,
-    SettingsError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-    StoreReadOnlyError,
-    StoreUnreachableError,
-    SummarizingContextError,
-)
+from summarizing_context.errors import SettingsError, StoreUnreachableError
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.relational.engine import Values, read_queries
 
@@ -53,14 +42,6 @@ class Address(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Address({self.name!r})"
-
-    def may_repeat(self, said: str) -> bool:
-        """Whether a text may hold a password of this address, or a part of it."""
-        parts = urlsplit(self.url)
-        secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
-        secrets += [parts.password or "", unquote(parts.password or "")]
-        pieces = [piece for secret in secrets for piece in re.split(r"[@/:?#\s]", secret) if len(piece) >= 3]
-        return any(secret and secret in said for secret in [*secrets, *pieces])
 
 
 def read_address(text: str) -> Address:
@@ -90,30 +71,6 @@ def read_address(text: str) -> Address:
     return Address(place, schema, lease, name)
 
 
-_LOST = "this host no longer has its lease; nothing was written: open the session again"
-
-_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
-    **dict.fromkeys(
-        ("53100", "53200"),
-        (StoreFullError, "the server has no space left; nothing was written: free some and call again"),
-    ),
-    **dict.fromkeys(
-        ("55P03", "40P01"),
-        (StoreLockedError, "another process held a lock for too long; try again, or find out which one holds it"),
-    ),
-    **dict.fromkeys(
-        ("25006", "42501"),
-        (StoreReadOnlyError, "the server refused to write; grant the rights, or use read_only=True"),
-    ),
-    "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
-    "57014": (StoreError, "the statement was cancelled; try again"),
-    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
-    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
-    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
-    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
-}
-
-
 def is_connection_lost(error: Exception) -> bool:
     """Return whether the server, or the way to it, has gone."""
     if not isinstance(error, psycopg.OperationalError):
@@ -121,45 +78,17 @@ def is_connection_lost(error: Exception) -> bool:
     return error.sqlstate is None or error.sqlstate[:2] == "08" or error.sqlstate[:3] in ("57P", "57p")
 
 
-def may_pass(error: Exception) -> bool:
-    """Return whether the same work may succeed if it is tried again at once."""
-    passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
-    return is_connection_lost(error) or isinstance(error, passing)
-
-
-def lost(session_id: str) -> SessionLostError:
-    """Return the error where another host has taken the session."""
-    return SessionLostError(
-        f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too long"
-    )
-
-
 def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
     """Return the error where the server cannot be reached. libpq's own words, and `error`, are left out where they may
-    hold the password."""
+    hold the password, or a part of it."""
     said, told = " ".join(str(error).split()), "the server cannot be reached; start it or check the address"
-    if address.may_repeat(said):
+    parts = urlsplit(address.url)
+    secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
+    secrets += [parts.password or "", unquote(parts.password or "")]
+    secrets += [piece for secret in secrets for piece in re.split(r"[@/:?#\s]", secret) if len(piece) >= 3]
+    if any(secret and secret in said for secret in secrets):
         return StoreUnreachableError(f"{address.name}: {told}")
     fault = StoreUnreachableError(f"{address.name}: {told}. It said: {said}")
-    fault.__cause__ = error
-    return fault
-
-
-def translate(error: Exception, address: Address) -> Exception:
-    """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
-    kept."""
-    if isinstance(error, SummarizingContextError):
-        return error
-    if is_connection_lost(error):
-        return unreachable(address, error)
-    name = address.name
-    if isinstance(error, UnicodeError):
-        return StoreError(f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
-    if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
-        return StoreError(f"{name}: the store was given something that it cannot keep ({type(error).__name__})")
-    state = error.sqlstate or ""
-    kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
-    fault = kind(f"{name}: {text}")
     fault.__cause__ = error
     return fault
 
@@ -169,10 +98,8 @@ def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
     value = re.compile(r"(?<![:\w]):([a-z_]+)")
     queries = read_queries("summarizing_context.contrib.postgres", schema=f"{schema}.")
-    tables = queries.pop("schema")
-    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()} | {
-        "schema": tables
-    }
+    marked = {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()}
+    return {**marked, "schema": queries["schema"]}
 
 
 class PostgresConnection:
@@ -222,20 +149,11 @@ class PostgresConnection:
         yield
         self.commit_work()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read one state of the store."""
-        self.ensure()
-        self.raw.execute("begin isolation level repeatable read, read only")
-        yield
-        self.raw.execute("commit")
-
     def _renew(self) -> None:
         self.run("renew", batch=self._batch, writer=self.writer, lease=self._address.lease)
 
     def _was_committed(self) -> bool:
-        """Return whether the transaction took place whose answer was lost. An error of ours where that cannot be known:
-        nothing is tried again then, for it could be done twice."""
+        """Return whether the transaction took place whose answer was lost, however often it has to be asked."""
         while True:
             self.raw.close()
             self.ensure()
@@ -244,7 +162,7 @@ class PostgresConnection:
                 return row is not None and row[0] == self._batch
             except psycopg.Error as error:
                 if not is_connection_lost(error):
-                    raise translate(error, self._address) from error
+                    raise
                 time.sleep(_RETRY)
 
     # Queries
@@ -263,14 +181,6 @@ class PostgresConnection:
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index words by parts: the server takes no text of any size."""
         self.run_many("add_words", [(n, at, part) for n, text in texts for at, part in enumerate(_parts(text))])
-
-    # Sessions of this writer
-
-    def check_fence(self, session_id: str) -> None:
-        """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
-        fence = self.fences.get(session_id, -1)
-        if self.run("check_fence", session_id=session_id, writer=self.writer, fence=fence).fetchone() is None:
-            raise lost(session_id)
 
     # The server
 

@@ -8,50 +8,40 @@ its calls and nothing else: its claims end with its lease, and another worker ta
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from summarizing_context.contrib.postgres.store import CLAIM, PostgresFleet, PostgresStore
-from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.settings.providers import PROVIDERS
+from summarizing_context.contrib.postgres.store import CLAIM, PostgresStore
+from summarizing_context.errors import (
+    MissingExtraError,
+    SettingsError,
+    StoreError,
+    SummarizerError,
+    SummarizerNotReady,
+)
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
-from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
-from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
-
-if TYPE_CHECKING:
-    from summarizing_context.contrib.postgres.metrics import PoolMetrics
 
 _PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes one
-_LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests
-_UNREACHABLE = 1.0  # seconds until what the store failed is tried again
+_LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
-
-
-def queue_name(recipe: str) -> str:
-    """Return the queue for workers of one model, and of a version that checks replies alike."""
-    made_by = f"{recipe} {GROUNDING_VERSION} {ATTRIBUTION_VERSION}"
-    return f"summaries_{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
 
 
 def _shared(store: SessionStore, needs: str) -> PostgresStore:
     if not isinstance(store, PostgresStore):
         raise SettingsError(f"{needs}: store = 'postgresql://…'")
     return store
-
-
-async def _find(store: PostgresStore, session_id: str, key: SummaryKey) -> SummaryReply | None:
-    kept = (await store.find_summaries(session_id, [key])).get(key)
-    return None if kept is None else SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
 
 
 def _stored(job: SummaryJob, reply: SummaryReply) -> StoredSummary:
@@ -67,21 +57,20 @@ def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | N
     for_hosts = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
     if caller is None or caller.recipe is None:
         raise SettingsError(
-            f"workers = {settings.workers!r} needs a summarizer that workers have too: "
-            f"{' or '.join(map(repr, PROVIDERS))}, or an object of yours with an attribute `recipe`"
+            f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such as "
+            "'openai', or an object of yours with an attribute `recipe`"
         )
     return PoolCaller(for_hosts, settings.session_id, caller, settings.concurrency if settings.workers == "both" else 0)
 
 
 class PoolCaller:
     """Has the summaries of one session made by the pool; with `own` calls at once also by this host, where the pool is
-    behind."""
+    behind. Workers of one model serve those who ask for its recipe."""
 
     def __init__(self, store: PostgresStore, session_id: str, inner: NamedCaller, own: int) -> None:
         self.recipe, self.model = inner.recipe, inner.model
         self._store = store
         self._session_id = session_id
-        self._queue = queue_name(inner.recipe or "")
         self._inner = inner
         self._own = asyncio.Semaphore(own) if own else None
 
@@ -110,11 +99,11 @@ class PoolCaller:
     async def _ask(self, job: SummaryJob) -> SummaryReply:
         key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._store.requests
         while True:
-            await requests.ask(self._session_id, key, self._queue, json.dumps(asdict(job)).encode())
+            await requests.ask(self._session_id, key, self.recipe or "", json.dumps(asdict(job)).encode())
             error = await requests.wait(key)
             if error is not None:
                 raise SummarizerError(error)
-            if (found := await _find(self._store, self._session_id, key)) is not None:
+            if (found := await self._find(key)) is not None:
                 return found
 
     async def _make(self, own: asyncio.Semaphore, job: SummaryJob) -> SummaryReply:
@@ -122,15 +111,88 @@ class PoolCaller:
         key, claims = SummaryKey(job.range_hash, job.recipe_hash), self._store.claims
         assert claims is not None
         async with own, claims.held(key, CLAIM):
-            if (found := await _find(self._store, self._session_id, key)) is not None:
+            if (found := await self._find(key)) is not None:
                 return found
             reply = await self._inner.summarize(job)
             places = {key: (job.start, job.stop)}
             await self._store.requests.answer(self._session_id, key, _stored(job, reply), places)
             return reply
 
+    async def _find(self, key: SummaryKey) -> SummaryReply | None:
+        kept = (await self._store.find_summaries(self._session_id, [key])).get(key)
+        return None if kept is None else SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
+
 
 # The side of a worker
+
+
+class PoolMetrics:
+    """The figures of one worker. No label holds a session or a text."""
+
+    every = 5.0  # seconds between two looks at the backlog
+
+    def __init__(self) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError as error:
+            raise MissingExtraError("pool", "the metrics of a worker need the package prometheus-client") from error
+
+        self.registry = registry = CollectorRegistry()
+        name, buckets = "summarizing_context_worker", (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160)  # seconds
+        self.jobs = Counter(f"{name}_jobs", "Jobs that ended, by how", ["outcome"], registry=registry)
+        for outcome in ("made", "answered", "failed", "released"):
+            self.jobs.labels(outcome)
+        self.running = Gauge(f"{name}_calls_running", "Summaries being made", registry=registry)
+        self.seconds = Histogram(f"{name}_call_seconds", "How long a summary took", buckets=buckets, registry=registry)
+        self._tokens = Counter(f"{name}_tokens", "Tokens of the model's calls", ["direction"], registry=registry)
+        self.requests = Gauge(f"{name}_requests", "Requests of the whole store", ["state"], registry=registry)
+        self.held = Gauge(f"{name}_calls_held", "1 while calls are held back", registry=registry)
+
+    def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
+        """Count a summary that was made and kept."""
+        self.jobs.labels("made").inc()
+        self._tokens.labels("input").inc(reply.input_tokens or 0)
+        self._tokens.labels("output").inc(reply.output_tokens or 0)
+
+
+@contextmanager
+def serving(host: str, port: int, metrics: PoolMetrics, health: Callable[[], str]) -> Iterator[str]:
+    """Serve `/metrics` in Prometheus' text form, and `/health`, by a thread for the length of the block; yield the
+    address. Port 0 takes a free one. Raises `StoreError` where the port is taken."""
+    from prometheus_client import make_wsgi_app
+
+    pages: Any = make_wsgi_app(metrics.registry)
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            return pages(environ, start_response)  # type: ignore[no-any-return]
+        state = health() if path == "/health" else "not found"
+        status = {"ok": "200 OK", "not found": "404 Not Found"}.get(state, "503 Service Unavailable")
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{state}\n".encode()]
+
+    class Server(WSGIServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    class Handler(WSGIRequestHandler):
+        timeout = 5  # seconds that a client may take
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write no line for a request."""
+
+    try:
+        server = make_server(host, port, app, Server, Handler)
+    except OSError as error:
+        raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
+    thread = threading.Thread(target=server.serve_forever, args=[0.1], name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @asynccontextmanager
@@ -144,58 +206,36 @@ async def pool_worker(
 ) -> AsyncIterator[PoolWorker]:
     """A worker on an open store; the settings name the model and its limits. Raises `SettingsError`."""
     for_hosts = _shared(store, "a worker serves hosts that share a store")
-    if summarizer is None and settings.summarizer not in PROVIDERS:
-        raise SettingsError(f"a worker asks a model: summarizer is {' or '.join(map(repr, PROVIDERS))}")
+    if summarizer is None and settings.summarizer == "extractive":
+        raise SettingsError("a worker asks a model: set summarizer to one that does, such as 'openai' or 'anthropic'")
     own = make_model(settings, read_only=False) if summarizer is None else None
-    model: Summarizer = cast(Summarizer, own or summarizer)
     try:
-        capped = CappedSummarizer(model, for_hosts.fleet)
-        caller = make_caller(without_default_cap(settings), capped, read_only=False)
+        caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(for_hosts, queue_name(caller.recipe), caller, settings.concurrency, drain_within, metrics)
+        yield PoolWorker(for_hosts, caller.recipe, caller, metrics, settings.concurrency, drain_within)
     finally:
         if own is not None:
             await own.close()
 
 
-class CappedSummarizer:
-    """A summarizer whose calls count against the caps of the fleet."""
-
-    def __init__(self, inner: Summarizer, fleet: PostgresFleet) -> None:
-        self._inner, self._fleet = inner, fleet
-        self.recipe: str | None = getattr(inner, "recipe", None)
-        self.model: str | None = getattr(inner, "model", None)
-        self.host: str | None = getattr(inner, "host", None)
-
-    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
-        """Ask, if the fleet may call now; else `SummarizerNotReady` says when to try again."""
-        try:
-            call, wait = await self._fleet.begin()
-        except StoreError as error:
-            raise SummarizerNotReady("the caps of the fleet cannot be read", retry_after=_UNREACHABLE) from error
-        if call is None:
-            raise SummarizerNotReady("the fleet makes as many calls as it may", retry_after=wait)
-        try:
-            return await self._inner.summarize(job)
-        finally:
-            self._fleet.end(call)
-
-
-@dataclass(eq=False)
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    _store: PostgresStore
-    _queue: str
-    _caller: Caller
-    _concurrency: int
-    _drain_within: float
-    _metrics: PoolMetrics
-    _is_connected: bool = False
-    _is_draining: bool = False
-    _look: asyncio.Event = field(default_factory=asyncio.Event)  # there may be something to do
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(
+        self,
+        store: PostgresStore,
+        recipe: str,
+        caller: Caller,
+        metrics: PoolMetrics,
+        concurrency: int,
+        drain_within: float,
+    ) -> None:
+        self._store, self._recipe, self._caller, self._metrics = store, recipe, caller, metrics
+        self._concurrency, self._drain_within = concurrency, drain_within
+        self._is_connected = self._is_draining = False
+        self._look = asyncio.Event()  # there may be something to do
+        self._running: set[asyncio.Task[None]] = set()
 
     def drain(self) -> None:
         """Take no more requests; finish those under way, or give them back when the time for it has passed."""
@@ -214,10 +254,16 @@ class PoolWorker:
         watching = asyncio.create_task(self._watch())
         try:
             while not self._is_draining:
+                # begin what is asked for, as far as there is room
                 self._look.clear()
-                wait = await self._take_some()
+                gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
+                if gate == 0.0 and room:
+                    for key, session_id, text in await self._taken(room):
+                        task = asyncio.create_task(self._make(key, session_id, text))
+                        self._running.add(task)
+                        task.add_done_callback(self._end)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._look.wait(), wait)
+                    await asyncio.wait_for(self._look.wait(), min(gate or _LOOK_AGAIN, _LOOK_AGAIN))
             if self._running:
                 _, late = await asyncio.wait(self._running, timeout=self._drain_within)
                 for task in late:
@@ -228,27 +274,19 @@ class PoolWorker:
             watching.cancel()
             await asyncio.wait([watching])
 
-    async def _take_some(self) -> float:
-        """Begin to make what is asked for, as far as there is room; return the seconds until the next look."""
-        gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
-        if gate != 0.0 or not room:
-            return _LOOK_AGAIN if not gate else min(gate, _LOOK_AGAIN)
-        try:
-            taken = await self._store.requests.take(self._queue, room)
-        except StoreError as error:
-            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-            self._is_connected = False
-            return _UNREACHABLE
-        self._is_connected = True
-        for key, session_id, text in taken:
-            task = asyncio.create_task(self._make(key, session_id, text))
-            self._running.add(task)
-            task.add_done_callback(self._end)
-        return _LOOK_AGAIN
-
     def _end(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._look.set()
+
+    async def _taken(self, room: int) -> list[tuple[SummaryKey, str, bytes]]:
+        """Return requests that this worker has claimed; none while the store is out of reach."""
+        try:
+            taken = await self._store.requests.take(self._recipe, room)
+        except StoreError as error:
+            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+            taken = None
+        self._is_connected = taken is not None
+        return taken or []
 
     async def _watch(self) -> None:
         """Keep the figures of the backlog and the model's gate."""
@@ -282,7 +320,7 @@ class PoolWorker:
             pass
         except StoreError as error:
             logger.warning("a request waits for the store", extra={"cause": type(error).__name__})
-            await asyncio.sleep(_UNREACHABLE)
+            await asyncio.sleep(_LOOK_AGAIN)
         except Exception as error:
             cause = str(error)
             if not isinstance(error, SummarizerError):  # a fault of this package or of a foreign object
@@ -302,4 +340,4 @@ class PoolWorker:
                 return
             except StoreError as error:
                 logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
-                await asyncio.sleep(_UNREACHABLE)
+                await asyncio.sleep(_LOOK_AGAIN)

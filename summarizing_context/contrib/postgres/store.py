@@ -19,15 +19,26 @@ from functools import partial
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
-from summarizing_context.contrib.postgres import connection as server
 from summarizing_context.contrib.postgres.connection import (
     Address,
     PostgresConnection,
+    is_connection_lost,
     queries_for,
     read_address,
+    unreachable,
 )
-from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.errors import (
+    SessionInUseError,
+    SessionLostError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    SummarizingContextError,
+)
 from summarizing_context.stores.base import NOWHERE, Places, StoredEntry, StoredSummary, SummaryKey
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
@@ -40,9 +51,25 @@ RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from ea
 CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
 LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which grow
 
-_TABLES = (
-    "entries words summaries summary_uses activations activation_history checkpoints rules memories vectors requests"
-)
+_LOST = "this host no longer has its lease; nothing was written: open the session again"
+_FULL = "the server has no space left; nothing was written: free some and call again"
+_LOCKED = "another process held a lock for too long; try again, or find out which one holds it"
+_READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
+
+_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
+    "53100": (StoreFullError, _FULL),
+    "53200": (StoreFullError, _FULL),
+    "55P03": (StoreLockedError, _LOCKED),
+    "40P01": (StoreLockedError, _LOCKED),
+    "25006": (StoreReadOnlyError, _READ_ONLY),
+    "42501": (StoreReadOnlyError, _READ_ONLY),
+    "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
+    "57014": (StoreError, "the statement was cancelled; try again"),
+    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
+    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
+}
 
 
 class PostgresEngine(Engine):
@@ -96,10 +123,28 @@ class PostgresEngine(Engine):
             connection.raw.close()
 
     def translate(self, error: Exception) -> Exception:
-        return server.translate(error, self._address)
+        """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
+        kept."""
+        if isinstance(error, SummarizingContextError):
+            return error
+        if is_connection_lost(error):
+            return unreachable(self._address, error)
+        name = self.name
+        if isinstance(error, UnicodeError):
+            return StoreError(
+                f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
+            )
+        if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
+            return StoreError(f"{name}: the store was given something that it cannot keep ({type(error).__name__})")
+        state = error.sqlstate or ""
+        kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
+        fault = kind(f"{name}: {text}")
+        fault.__cause__ = error
+        return fault
 
     def may_pass(self, error: Exception) -> bool:
-        return server.may_pass(error)
+        passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+        return is_connection_lost(error) or isinstance(error, passing)
 
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
@@ -150,7 +195,6 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only, claimed=claimed)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
         self.requests = PostgresRequests(self)  # what is asked of a pool of workers
-        self.fleet = PostgresFleet(self)  # the caps on calls of all workers
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""
@@ -158,15 +202,7 @@ class PostgresStore(RelationalStore[PostgresEngine]):
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
-        freed = await self.submit_alone("purge", _purge)
-        tables = ", ".join(f"{self._address.schema}.{table}" for table in _TABLES.split())
-        try:  # their space becomes free, on a connection of its own; a table that is locked is left to autovacuum
-            url = self._address.url
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5) as connection:
-                await connection.execute(f"vacuum (skip_locked) {tables}".encode())
-        except psycopg.Error as error:
-            logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
-        return freed
+        return await self.submit_alone("purge", _purge)
 
     async def _give_up(self, engine: PostgresEngine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
@@ -188,8 +224,11 @@ class PostgresStore(RelationalStore[PostgresEngine]):
     # What follows runs in the engine's thread.
 
     def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
-        with connection.reading():
-            return work(connection)
+        connection.ensure()
+        connection.raw.execute("begin isolation level repeatable read, read only")
+        result = work(connection)
+        connection.raw.execute("commit")
+        return result
 
     def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
         """Become the session's only writer, creating the session if needed."""
@@ -205,7 +244,13 @@ class PostgresStore(RelationalStore[PostgresEngine]):
         self._sessions.add(session_id)
 
     def _check_still_ours(self, connection: PostgresConnection, session_id: str) -> None:
-        connection.check_fence(session_id)
+        """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
+        known = {"session_id": session_id, "writer": connection.writer, "fence": connection.fences.get(session_id, -1)}
+        if connection.run("check_fence", **known).fetchone() is None:
+            raise SessionLostError(
+                f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too "
+                "long"
+            )
 
     def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
         with connection.raw.pipeline():  # what needs no answer goes to the server at once
@@ -277,30 +322,11 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
 # removes its text.
 
 
-class _Shared:
-    """A part of a store that hosts share."""
+class PostgresClaims:
+    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-
-    async def _run(self, query: str, **values: Any) -> Any:
-        """Run one query, and return its first row, if it has one."""
-
-        def work(connection: PostgresConnection) -> Any:
-            cursor = connection.run(query, **values)
-            return cursor.fetchone() if cursor.description else None
-
-        return await self._store.submit(work)
-
-    def _run_later(self, work: Work[object]) -> None:
-        """Queue work whose end is not waited for, and that may fail."""
-        with suppress(StoreError):  # closed
-            done = self._store.submit(work)
-            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-
-
-class PostgresClaims(_Shared):
-    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
     @asynccontextmanager
     async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
@@ -322,8 +348,14 @@ class PostgresClaims(_Shared):
             self.give_up(key)
 
     def give_up(self, key: SummaryKey) -> None:
-        """End a claim of this host, which may have none."""
-        self._run_later(lambda connection: connection.run("give_up_claim", **key._asdict(), writer=connection.writer))
+        """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
+
+        def work(connection: PostgresConnection) -> None:
+            connection.run("give_up_claim", **key._asdict(), writer=connection.writer)
+
+        with suppress(StoreError):  # closed
+            done = self._store.submit(work)
+            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
 
 async def _looks() -> AsyncIterator[None]:
@@ -335,8 +367,21 @@ async def _looks() -> AsyncIterator[None]:
         look = min(look * 1.5, LONGEST_LOOK)
 
 
-class PostgresRequests(_Shared):
-    """The requests of a store for summaries, which workers of a pool answer. Every method raises `StoreError`."""
+class PostgresRequests:
+    """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe.
+    Every method raises `StoreError`."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    async def _run(self, query: str, **values: Any) -> Any:
+        """Run one query, and return its first row, if it has one."""
+
+        def work(connection: PostgresConnection) -> Any:
+            cursor = connection.run(query, **values)
+            return cursor.fetchone() if cursor.description else None
+
+        return await self._store.submit(work)
 
     async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
         """Keep a request for the workers of a queue."""
@@ -388,33 +433,3 @@ class PostgresRequests(_Shared):
         """Return how many requests wait, and how many failed."""
         waiting, failed = await self._run("count_requests")
         return waiting, failed
-
-
-class PostgresFleet(_Shared):
-    """Caps on the calls of all workers on one store: how many at once, and how many in a minute."""
-
-    async def set(self, at_once: int | None, per_minute: int | None) -> None:
-        """Change the caps that are given, for all workers from now on; -1 removes one. Raises `StoreError`."""
-        await self._run("write_caps", calls_at_once=at_once, calls_per_minute=per_minute)
-
-    async def begin(self) -> tuple[int | None, float]:
-        """Begin a call of this worker; return its number, or None and the seconds until it is worth asking again where
-        a cap has no room. Raises `StoreError`."""
-
-        def work(connection: PostgresConnection) -> tuple[int | None, float]:
-            at_once, per_minute = connection.run("read_caps").fetchone() or (None, None)
-            connection.run("tidy_calls")  # without a cap too: one that is set later counts the calls of the last minute
-            if at_once is not None or per_minute is not None:
-                running, recent, frees_in = connection.run("count_calls").fetchone() or (0, 0, 0.0)
-                if per_minute is not None and recent >= per_minute:
-                    return None, min(max(frees_in, 0.05), 2.0)
-                if at_once is not None and running >= at_once:
-                    return None, 0.1
-            (call,) = connection.run("begin_call", writer=connection.writer).fetchone() or (None,)
-            return call, 0.0
-
-        return await self._store.submit(work)
-
-    def end(self, call: int) -> None:
-        """Note that a call of this worker has ended. Where this cannot be done, it counts until the lease ends."""
-        self._run_later(lambda connection: connection.run("end_call", id=call))
