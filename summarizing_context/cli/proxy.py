@@ -28,7 +28,7 @@ from summarizing_context.cli.tables import dollars, number, plain, table
 from summarizing_context.contrib.proxy import installation
 from summarizing_context.contrib.proxy.installation import Command, Edit, config_file, read_codex
 from summarizing_context.settings.providers import NAMED, PROVIDERS
-from summarizing_context.stores.private_files import kept_token, token_file
+from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
@@ -75,7 +75,8 @@ class ProxyOptions:
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
         budget = None if self.budget is None else options.read_tokens(self.budget)
-        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget, "token": token}
+        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
+        given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
         return ProxySettings(settings, lends=lends, shadow=self.shadow, shadow_pays=self.shadow_pays, **given)
 

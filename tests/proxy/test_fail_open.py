@@ -35,7 +35,6 @@ SECRET = "a secret in an error"
 
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
-    "telling the client": (rewriter, "client_of"),
     "naming the session": (rewriter, "session_of"),
     "the window of the model": (rewriter, "window_of"),
     "opening the session": (open_sessions, "start_context"),

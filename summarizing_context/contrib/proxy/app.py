@@ -15,7 +15,6 @@ import hmac
 import logging
 import re
 import time
-import zlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -38,9 +37,8 @@ from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect,
 from summarizing_context.contrib.proxy.feed import Feed, UsageReader
 from summarizing_context.contrib.proxy.installation import TOKEN_HEADER
 from summarizing_context.contrib.proxy.rewriter import Rewriter, Rewritten
-from summarizing_context.contrib.proxy.upstream import Headers, Reply, Upstream, passed_on, refusal
+from summarizing_context.contrib.proxy.upstream import Headers, Reply, Upstream, passed_on
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -60,7 +58,15 @@ _NO_TOKEN = (
     "The proxy printed it at its start; `proxy run` and `proxy enable` set it for clients"
 )
 
-_NO_PAGE = ((b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff"))
+_GOOGLE = (
+    "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
+    "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
+)
+
+_GOOGLES_PATH = re.compile(
+    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
+)
+
 _COUNT = "/messages/count_tokens"
 
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
@@ -90,56 +96,58 @@ class Refused(Exception):
     """A request that goes no further; with the status of the answer and its words."""
 
 
-class Guard:
-    """Refuses requests. Raises `SettingsError` where others could ask and no token keeps them out.
+def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
+    """Return what is asked for, without the token in its path. Raise `Refused`.
 
     Paths that begin with `pages` need no token: those of the inspector, which has a guard of its own.
     """
+    path: str = scope["path"]
+    raw_path: bytes = scope.get("raw_path") or path.encode()
+    query: bytes = scope.get("query_string", b"")
+    if not raw_path.startswith(b"/"):
+        raise Refused(400, "this is no proxy for other hosts; set it as the base URL of a client")
+    if b"#" in raw_path + query:
+        raise Refused(400, "an address that is asked for has no fragment")
+    segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
+    if b"." in segments or b".." in segments:
+        raise Refused(400, "an address has no segments of dots")
+    if path.startswith(pages):
+        return {**scope, "raw_path": raw_path}
 
-    def __init__(self, host: str, token: str | None, pages: str) -> None:
-        self._token, self._pages = token, pages
-        if token is None and not ip_address(host).is_loopback:
-            raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
-        if token is not None:
-            checked_token(token)
+    # The token, in a header or in the path.
+    given = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    told = given.get(TOKEN_HEADER, "")
+    if path.startswith(_FOLDER):
+        told, _, rest = path.removeprefix(_FOLDER).partition("/")
+        folder = f"{_FOLDER}{told}".encode()
+        if not raw_path.startswith(folder):  # else a part of the token would stay in the address
+            raise Refused(400, "the token is written with escapes; write it plainly")
+        path, raw_path = f"/{rest}", raw_path[len(folder) :] or b"/"
+    if f"{path}/".startswith("/inspect/"):
+        raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
+    if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
+        raise Refused(401, _NO_TOKEN)
 
-    def admitted(self, scope: Scope) -> Scope:
-        """Return what is asked for, without the token in its path. Raises `Refused`."""
-        path: str = scope["path"]
-        raw_path: bytes = scope.get("raw_path") or path.encode()
-        if not raw_path.startswith(b"/"):
-            raise Refused(400, "this is no proxy for other hosts; set it as the base URL of a client")
-        if b"#" in raw_path + scope.get("query_string", b""):
-            raise Refused(400, "an address that is asked for has no fragment")
-        segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
-        if b"." in segments or b".." in segments:
-            raise Refused(400, "an address has no segments of dots")
-        if path.startswith(self._pages):
-            return {**scope, "raw_path": raw_path}
-        # The token, in a header or in the path.
-        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        told = given.get(TOKEN_HEADER, "")
-        if path.startswith(_FOLDER):
-            told, _, rest = path.removeprefix(_FOLDER).partition("/")
-            folder = f"{_FOLDER}{told}".encode()
-            if not raw_path.startswith(folder):  # else a part of the token would stay in the address
-                raise Refused(400, "the token is written with escapes; write it plainly")
-            path, raw_path = f"/{rest}", raw_path[len(folder) :] or b"/"
-        if f"{path}/".startswith("/inspect/"):
-            raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
-        if self._token is not None and not hmac.compare_digest(told.encode(), self._token.encode()):
-            raise Refused(401, _NO_TOKEN)
-        # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
-        host = given.get(b"host", "")
-        if self._token is None and not is_local(host):
-            raise Refused(403, "the header Host has to name this machine, such as 127.0.0.1")
-        if given.get(b"sec-fetch-mode") == "navigate" or given.get(b"sec-fetch-dest", "empty") != "empty":
-            raise Refused(403, "this is no page: it answers programs, and a browser may open the inspector alone")
-        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
-        is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
-        if is_foreign or not all(is_own(origin, host) for origin in origins):
-            raise Refused(403, "pages of other origins may not ask")
-        return {**scope, "path": path, "raw_path": raw_path}
+    # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
+    host = given.get(b"host", "")
+    if token is None and not is_local(host):
+        raise Refused(403, "the header Host has to name this machine, such as 127.0.0.1")
+    if given.get(b"sec-fetch-mode") == "navigate" or given.get(b"sec-fetch-dest", "empty") != "empty":
+        raise Refused(403, "this is no page: it answers programs, and a browser may open the inspector alone")
+    origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+    is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
+    if is_foreign or not all(is_own(origin, host) for origin in origins):
+        raise Refused(403, "pages of other origins may not ask")
+
+    # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
+    by_google = any(name.startswith(b"x-goog-") for name in given) and not path.startswith(
+        ("/v1/messages", "/messages")
+    )
+    if by_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
+        raise Refused(404, _GOOGLE)
+    if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
+        raise Refused(426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events")
+    return {**scope, "path": path, "raw_path": raw_path}
 
 
 @dataclass(frozen=True)
@@ -164,17 +172,18 @@ class Passage:
                 rest = None
         except ClientDisconnect:
             return
+        passing = asyncio.ensure_future(self._pass(scope, bytes(body), rest, send))
 
-        async def gone() -> None:
+        async def hang_up() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
+            passing.cancel()
 
-        passing = asyncio.ensure_future(self._pass(scope, bytes(body), rest, send))
-        tasks = [passing, *([asyncio.ensure_future(gone())] if rest is None else [])]
+        tasks = [passing, *([asyncio.ensure_future(hang_up())] if rest is None else [])]
         try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if passing.done():
-                await passing
+            await asyncio.wait([passing])
+            if not passing.cancelled():
+                passing.result()
         except asyncio.CancelledError:  # the proxy ends
             passing.cancel()
             await asyncio.wait([passing])
@@ -189,21 +198,21 @@ class Passage:
     async def _pass(self, scope: Scope, body: bytes, rest: AsyncIterator[bytes] | None, send: Send) -> None:
         """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         headers: Headers = list(scope["headers"])
-        if (refused := refusal(scope["method"], scope["path"], scope["query_string"], headers)) is not None:
-            if refused[0] == 404:
-                self._feed.notice("Google", f"answered with 404: {refused[1]}")
-            return await _reply_error(send, *refused)
-        query = scope["query_string"]
-        path = scope["raw_path"] + (b"?" + query if query else b"")
+        path = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
         made = await self._rewritten(scope, body, headers) if rest is None else None
+
+        async def whole(rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+            yield body
+            async for piece in rest:
+                if piece:
+                    yield piece
 
         async def ask(asked: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
             if rest is not None:
-                return await self._upstream.send(scope["method"], path, passed_on(headers), _joined(body, rest))
-            is_ours = asked is not None and (asked.body is not body) and (asked.record is None or asked.record.changed)
-            data = asked.body if asked is not None and is_ours else body
-            given = passed_on(headers, but=[b"content-length", *([b"content-encoding"] if is_ours else [])])
+                return await self._upstream.send(scope["method"], path, passed_on(headers), whole(rest))
+            data = body if asked is None or not asked.record.changed else asked.body
+            given = passed_on(headers, but=[b"content-length"])
             if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
                 given.append((b"content-length", str(len(data)).encode()))
             if asked is not None and asked.drops_thinking:
@@ -221,14 +230,14 @@ class Passage:
                     if again is not None:
                         await reply.aclose()
                         reply, made = await ask(again), again
-                        if reply.status in (400, 413) and again.record is not None:
+                        if reply.status in (400, 413):
                             self._rewriter.was_not_too_long(again.record)
                 await self._answered(reply, made, send)
             finally:
                 await reply.aclose()
         except (httpx2.HTTPError, ClientDisconnect) as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
-            if made is not None and made.record is not None and not made.record.status:
+            if made is not None and not made.record.status:
                 self._feed.add(made.record)
             is_there = not isinstance(error, httpx2.ConnectError)
             words = "the provider broke off" if is_there else "the provider cannot be reached"
@@ -236,7 +245,7 @@ class Passage:
                 await _reply_error(send, 502, f"{words} ({type(error).__name__})")
 
     async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
-        """Return the request with a view, or a lone message as it is; None for all else, which goes on as it came."""
+        """Return the request with a view; None for all else, which goes on as it came."""
         path = scope["path"].removeprefix("/v1")
         dialect = _DIALECTS.get(path)
         if scope["method"] != "POST" or dialect is None:
@@ -244,18 +253,13 @@ class Passage:
         began = time.perf_counter()
         coding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
         if coding.strip() not in ("", "identity"):
-            plain = await asyncio.to_thread(_unpacked, body, coding.strip())
-            if plain is None:
-                self._feed.passed_unchanged += 1
-                words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-                self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain, or coded as gzip")
-                return None
-            body = plain
-        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers, counts=path == _COUNT))
-        if rewritten is not None and rewritten.record is not None:
-            rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
-        elif rewritten is not None:
             self._feed.passed_unchanged += 1
+            words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
+            self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+            return None
+        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers, counts=path == _COUNT))
+        if rewritten is not None:
+            rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
         return rewritten
 
     async def _guarded(self, work: Awaitable[Made]) -> Made | None:
@@ -272,10 +276,10 @@ class Passage:
 
     async def _answered(self, reply: Reply, made: Rewritten | None, send: Send) -> None:
         """Pass a reply on, and note what it tells of usage beside it."""
-        record = None if made is None else made.record
-        if record is None:
+        if made is None:
             await reply.pass_on(send, lambda piece: None)
             return
+        record = made.record
         reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
         record.status = reply.status
         told = []
@@ -295,13 +299,14 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     it can read, and the passage for all else. Raise `SettingsError`."""
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
+    is_loopback = ip_address(host).is_loopback
+    if proxy.token is None and not is_loopback:
+        raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
     if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
         raise SettingsError(
             f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
             "client's system prompt and tools take their part; leave it out for the window of each model"
         )
-    pages = f"/inspect/{proxy.access.folder}"
-    guard = Guard(host, proxy.token, pages=f"{pages}/")
     upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow and not proxy.shadow_pays:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
@@ -316,6 +321,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         store=str(settings.store),
     )
     rewriter = Rewriter(settings, upstream, notice=feed.notice, budget=proxy.budget, lends=proxy.lends)
+    pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
     async def status(request: Request) -> JSONResponse:
@@ -333,7 +339,6 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
 
     routes: list[BaseRoute] = [Route("/_status", status)]
     if has_pages:
-        is_loopback = ip_address(host).is_loopback
         inspector = inspector_app(
             settings.store, settings=settings, undo=rewriter.undo, checks_host=is_loopback, access=proxy.access
         )
@@ -345,39 +350,25 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         async def send_without_scripts(message: Message) -> None:
             """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
+                no_page = [(b"content-security-policy", b"sandbox; default-src 'none'")]
+                no_page += [(b"x-content-type-options", b"nosniff")]
+                message = {**message, "headers": [*message.get("headers", ()), *no_page]}
             await send(message)
 
         if scope["type"] != "http":
             return await own(scope, receive, send)
         try:
-            scope = guard.admitted(scope)
+            scope = admitted(scope, proxy.token, f"{pages}/")
         except Refused as error:
-            return await _reply_error(send, *error.args)
+            status, words = error.args
+            if words == _GOOGLE:
+                feed.notice("Google", f"answered with 404: {words}")
+            return await _reply_error(send, status, words)
         if scope["path"] == "/_status" or scope["path"].startswith(f"{pages}/"):
             return await own(scope, receive, send)
         return await passage(scope, receive, send_without_scripts)
 
     return app
-
-
-async def _joined(body: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield body
-    async for piece in rest:
-        if piece:
-            yield piece
-
-
-def _unpacked(data: bytes, coding: str) -> bytes | None:
-    """Return a body without its coding; None where that is another than gzip or deflate, is broken, or hides more than
-    a hundred times its own size."""
-    if coding in ("gzip", "x-gzip", "deflate"):
-        unpacking = zlib.decompressobj(47)  # either of them
-        with contextlib.suppress(zlib.error):
-            found = unpacking.decompress(data, min(MAX_BYTES, 100 * len(data)))
-            if unpacking.eof and not unpacking.unused_data:
-                return found
-    return None
 
 
 async def _reply_error(send: Send, status: int, words: str) -> None:

@@ -26,16 +26,10 @@ from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 try:
     import uvicorn
 
+    from summarizing_context.contrib.proxy import installation
     from summarizing_context.contrib.proxy.app import OPENAI
     from summarizing_context.contrib.proxy.app import ProxySettings as ProxySettings
     from summarizing_context.contrib.proxy.app import make_app as make_app
-    from summarizing_context.contrib.proxy.installation import (
-        CHATGPT,
-        TOKEN_VARIABLE,
-        arguments_for,
-        base_urls,
-        read_codex,
-    )
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
@@ -48,21 +42,15 @@ PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 def bound_socket(host: str, port: int) -> socket.socket:
     """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sees by this that it is TCP
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(2_048)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
+    listening = socket.create_server((host, port), family=family, backlog=2_048)
+    # asyncio sees by the protocol that it is TCP
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
 
 class Server(uvicorn.Server):
     """A server that writes no log of requests."""
 
-    def __init__(self, app: Any, *, takes_signals: bool = True) -> None:
+    def __init__(self, app: Any) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -77,36 +65,32 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
         )
-        self._takes_signals = takes_signals
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, which has to come to its end in time."""
-        if not self.should_exit:
-            end_process_in_time()
-        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take what tells a process to end. uvicorn would raise it once more at last, which is no exit status of 0."""
-        taken = (signal.SIGINT, signal.SIGTERM) if self._takes_signals else ()
-        before = {each: signal.signal(each, self.handle_exit) for each in taken}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+        """Leave signals to others: uvicorn would raise one once more at last, which is no exit status of 0."""
+        yield
 
 
 async def serve(app: Any, listening: socket.socket) -> None:
     """Serve an application of `make_app` until the process is told to end."""
-    await Server(app).serve(sockets=[listening])
+    server = Server(app)
+
+    def told_to_end(sign: int, frame: FrameType | None) -> None:
+        if not server.should_exit:
+            end_process_in_time()
+        server.handle_exit(sign, frame)
+
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, told_to_end)
+    await server.serve(sockets=[listening])
     gc.freeze()  # the process ends: else its end would look through all that it holds once more
 
 
 @asynccontextmanager
 async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterator[str]:
     """A server beside other work, by its address. Raises `SettingsError`."""
-    server = Server(make_app(proxy, listening.getsockname()[0]), takes_signals=False)
+    server = Server(make_app(proxy, listening.getsockname()[0]))
     running = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         while not (server.started or running.done()):  # noqa: ASYNC110 - uvicorn tells no other way
@@ -135,18 +119,24 @@ def end_process_in_time(status: int = 0) -> None:
 
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
-    """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start."""
-    codex = read_codex(os.environ, Path.home()) if Path(command[0]).name == "codex" else None
+    """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
+
+    Ctrl-C at a terminal reaches the command by itself, and this process goes on until the command ends.
+    """
+    token = proxy.token or ""
+    is_codex = Path(command[0]).name == "codex"
+    codex = installation.read_codex(os.environ, Path.home()) if is_codex else None
     by_chatgpt = codex is not None and codex.by_chatgpt
     if by_chatgpt and proxy.openai == OPENAI:
-        proxy = replace(proxy, openai=CHATGPT)
-    if codex is not None and (trouble := codex.trouble(proxy.token or "", openai=proxy.openai)) is not None:
+        proxy = replace(proxy, openai=installation.CHATGPT)
+    if codex is not None and (trouble := codex.trouble(token, openai=proxy.openai)) is not None:
         raise SettingsError(trouble)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
-            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
-            if Path(command[0]).name == "codex":
-                command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
+            places = installation.base_urls(address, proxy.token) | {installation.TOKEN_VARIABLE: token}
+            if is_codex:
+                arguments = installation.arguments_for(address, by_chatgpt=by_chatgpt)
+                command = [command[0], *arguments, *command[1:]]
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -154,15 +144,7 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-
-                def interrupted() -> None:
-                    """Pass on what came to this process alone. Ctrl-C at its terminal reaches the command too."""
-                    if not _is_in_front():
-                        process.send_signal(signal.SIGINT)
-
-                loop = asyncio.get_running_loop()
-                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                loop.add_signal_handler(signal.SIGINT, interrupted)
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -171,15 +153,3 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
-
-
-def _is_in_front() -> bool:
-    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
-    try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    finally:
-        os.close(terminal)
