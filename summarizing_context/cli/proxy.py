@@ -49,7 +49,6 @@ Token = Annotated[str | None, option("T", _TOKEN, envvar=_TOKEN_VARIABLE)]
 _DryRun = Annotated[bool, flag("--dry-run", "Show what would be written; write nothing.")]
 _SUMMARIZER = f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
 _SHADOW = "Send requests unchanged, and report what views would save."
-_SHADOW_PAYS = "With --shadow: also make (and pay for) summaries by the model."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +61,6 @@ class ProxyOptions:
     summarizer: Annotated[str | None, option("NAME", _SUMMARIZER)] = None
     model: options.SummarizerModel = None
     shadow: Annotated[bool, flag("--shadow", _SHADOW)] = False
-    shadow_pays: Annotated[bool, flag("--shadow-pays", _SHADOW_PAYS)] = False
     config: options.ConfigPath = None
 
     def settings(self, store: str, token: str | None = None) -> ProxySettings:
@@ -78,7 +76,7 @@ class ProxyOptions:
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
         given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
-        return ProxySettings(settings, lends=lends, shadow=self.shadow, shadow_pays=self.shadow_pays, **given)
+        return ProxySettings(settings, lends=lends, shadow=self.shadow, **given)
 
 
 def serve(
@@ -236,7 +234,7 @@ def enable(
     named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
     named["config"] = None if given.config is None else str(given.config.absolute())
     words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
-    words += [*(["--shadow"] if given.shadow else []), *(["--shadow-pays"] if given.shadow_pays else [])]
+    words += ["--shadow"] if given.shadow else []
     start = [sys.executable, "-m", "summarizing_context", "proxy", *words, "--listen", f"{host}:{port}"]
 
     # What is to be written: the token, the lines of the shell and of Codex, the service.

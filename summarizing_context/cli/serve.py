@@ -116,7 +116,7 @@ def worker(
 ) -> None:
     """Make the summaries that hosts ask for.
 
-    These hosts have the setting `workers = "pool"` or `"both"`. A worker runs until SIGTERM or Ctrl-C.
+    These hosts have the setting `workers = "pool"`. A worker runs until SIGTERM or Ctrl-C.
 
     Any number of workers may run, anywhere. One that ends finishes what it makes, or gives it to another; one that is
     killed loses only its calls. It needs the model that the hosts name, and the model's key.

@@ -179,8 +179,8 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
     async with (
         working(address, model, "one"),
         working(address, model, "two"),
-        host(address, "both", "a", model) as first,
-        host(address, "both", "b", model) as second,
+        host(address, "pool", "a", model) as first,
+        host(address, "pool", "b", model) as second,
         host(address, "own", "c", model) as third,
     ):
         async with anyio.create_task_group() as tasks:

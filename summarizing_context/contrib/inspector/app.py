@@ -20,7 +20,8 @@ from urllib.parse import urlsplit
 import anyio
 from anyio import to_thread
 
-from summarizing_context import Settings, open_store, undo_stored
+from summarizing_context import Settings, undo_stored
+from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.errors import (
     MissingExtraError,
     NodeNotFoundError,
@@ -49,17 +50,9 @@ Undo = Callable[[str], Awaitable[object]]
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _POLL = 0.4  # seconds between two looks at the store
-_MAX_STREAMS = 32
 _MAX_BODY = 4_096  # bytes of a request
 
-_STATUS = {
-    NodeNotFoundError: 404,
-    SettingsError: 400,
-    SessionInUseError: 409,
-    UndoError: 409,
-    StoreError: 503,
-    SummarizingContextError: 500,
-}
+_STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
 
 
 def inspector_app(
@@ -94,11 +87,8 @@ def inspector_app(
 
 
 async def _undo_in(store: str | Path, session_id: str) -> None:
-    opened = await open_store(store)
-    try:
+    async with opened_store(store) as opened:
         await undo_stored(opened, session_id)
-    finally:
-        await opened.close()
 
 
 class _Pages:
@@ -107,7 +97,6 @@ class _Pages:
     def __init__(self, reader: Reader, undo: Undo) -> None:
         self._reader = reader
         self._undo = undo
-        self._streams = 0
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
@@ -170,26 +159,20 @@ class _Pages:
 
     async def events(self, request: Request) -> Response:
         """Tell of every change, as server-sent events; the first comes at once."""
-        if self._streams >= _MAX_STREAMS:
-            return _json({"error": f"{_MAX_STREAMS} pages are open already; close some"}, 503)
 
         async def changes() -> AsyncIterator[str]:
-            self._streams += 1
-            try:
-                told, quiet = "", 0
-                while True:
-                    try:
-                        version = await self._reader.version()
-                    except StoreError:
-                        version = "unreadable"  # a request for the sessions tells what is wrong
-                    if version != told:
-                        told, quiet = version, 0
-                        yield f"data: {version}\n\n"
-                    elif (quiet := quiet + 1) % 25 == 0:
-                        yield ": still here\n\n"
-                    await asyncio.sleep(_POLL)
-            finally:
-                self._streams -= 1
+            told, quiet = "", 0
+            while True:
+                try:
+                    version = await self._reader.version()
+                except StoreError:
+                    version = "unreadable"  # a request for the sessions tells what is wrong
+                if version != told:
+                    told, quiet = version, 0
+                    yield f"data: {version}\n\n"
+                elif (quiet := quiet + 1) % 25 == 0:
+                    yield ": still here\n\n"
+                await asyncio.sleep(_POLL)
 
         return StreamingResponse(changes(), media_type="text/event-stream")
 
@@ -198,7 +181,7 @@ class _Pages:
             try:
                 return _json(await reading)
             except SummarizingContextError as error:
-                status = next(status for kind, status in _STATUS.items() if isinstance(error, kind))
+                status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
                 return _json({"error": str(error)}, status)
 
 
@@ -233,8 +216,6 @@ _NO_LINK = (
     "another user of this machine has opened it: end the program"
 )
 
-_MOST_LINKS = 32  # that wait to be opened
-
 
 class Access:
     """Let in the browsers that opened a link, by a cookie that lasts as long as this object.
@@ -245,7 +226,7 @@ class Access:
     def __init__(self) -> None:
         self.folder = secrets.token_hex(16)
         self._cookie = secrets.token_hex(32)
-        self._keys: deque[str] = deque(maxlen=_MOST_LINKS)
+        self._keys: deque[str] = deque(maxlen=32)  # that wait to be opened
 
     def link(self, address: str) -> str:
         """Return a link to the inspector at `address` that opens it once."""
@@ -283,7 +264,20 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
+        # Why it is refused, if it is.
+        given, reason, status = Headers(scope=scope), None, 403
+        host, origin = given.get("host", ""), given.get("origin")
+        opens_page = scope["method"] == "GET" and given.get("sec-fetch-dest") == "document"
         cookie: str | None = None
+        if self._checks_host and not is_local(host):
+            reason = "the header Host names no address of this machine; open the page as http://127.0.0.1:PORT/"
+        elif origin is not None and not is_own(origin, host):
+            reason = "pages of other origins may not ask"
+        elif given.get("sec-fetch-site", "none") not in ("same-origin", "none") and not opens_page:
+            reason = "pages of other sites may not ask"
+        elif self._access is not None and not self._access.admits(scope):
+            cookie, status = self._access.cookie_for(scope), 401
+            reason = None if cookie is not None else _NO_LINK
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -293,25 +287,8 @@ class Guard:
                     headers.append("Set-Cookie", cookie)
             await send(message)
 
-        reason, status = self._refusal(Headers(scope=scope), scope["method"]), 403
-        if reason is None and self._access is not None and not self._access.admits(scope):
-            cookie, status = self._access.cookie_for(scope), 401
-            reason = None if cookie is not None else _NO_LINK
         answer = self._app if reason is None else JSONResponse({"error": reason}, status_code=status)
         await answer(scope, receive, guarded)
-
-    def _refusal(self, headers: Headers, method: str) -> str | None:
-        host = headers.get("host", "")
-        if self._checks_host and not is_local(host):
-            return "the header Host names no address of this machine; open the page as http://127.0.0.1:PORT/"
-        origin = headers.get("origin")
-        if origin is not None and not is_own(origin, host):
-            return "pages of other origins may not ask"
-        site = headers.get("sec-fetch-site", "none")
-        opens_page = method == "GET" and headers.get("sec-fetch-dest") == "document"
-        if site not in ("same-origin", "none") and not opens_page:
-            return "pages of other sites may not ask"
-        return None
 
 
 def is_local(host: str) -> bool:

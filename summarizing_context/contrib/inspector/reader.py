@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,12 @@ from summarizing_context import (
     load_prices,
     message_text_parts,
     open_context,
-    open_store,
     undo_stored,
 )
+from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
-from summarizing_context.stores.base import SessionStore
 
 _MAX_BINS = 480  # that the ribbon of a log has
 _PAGE = 60  # messages
@@ -49,7 +48,7 @@ class Reader:
 
     async def sessions(self) -> Json:
         """Return all sessions, the newest change first, with what their summaries cost."""
-        async with self._reading() as store:
+        async with opened_store(self.store, read_only=True) as store:
             found = await store.sessions()
         price = load_prices(self._settings.prices).price_of(self._settings.model)
         sessions = []
@@ -72,11 +71,9 @@ class Reader:
             return hashlib.sha256(json.dumps(await self.sessions()).encode()).hexdigest()
         stamps = []
         for file in (Path(self.store), Path(f"{self.store}-wal")):
-            try:
+            with suppress(OSError):
                 status = file.stat()
                 stamps.append(f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}")
-            except OSError:
-                stamps.append("-")
         return "/".join(stamps)
 
     async def overview(self, session_id: str) -> Json:
@@ -111,12 +108,7 @@ class Reader:
                 "segments": [_block(node) for node in context.summaries()],
                 "blocks": [{**_block(node), "drops": list(node.drops)} for node in nodes],
                 "view": [
-                    _row(
-                        message,
-                        part,
-                        places.get((message["role"], *message_text_parts(message))),
-                        most=8_000 if part == "header" else _WORDS,
-                    )
+                    _row(message, part, places.get((message["role"], *message_text_parts(message))))
                     for message, part in zip(view, view_parts(view, log), strict=True)
                 ],
                 "activations": [self._record(record) for record in reversed(records)],
@@ -180,7 +172,7 @@ class Reader:
 
     async def undo_outlook(self, session_id: str) -> Json:
         """Return what an undo of the last activation would come to. Raises `UndoError`."""
-        async with self._reading() as store:
+        async with opened_store(self.store, read_only=True) as store:
             return (await undo_stored(store, session_id, only_looks=True))._asdict()
 
     async def search(self, session_id: str, query: str) -> Json:
@@ -194,14 +186,6 @@ class Reader:
         price = load_prices(self._settings.prices).price_of(self._settings.model)
         told = {**record._asdict(), "why": record.why}
         return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
-
-    @asynccontextmanager
-    async def _reading(self) -> AsyncIterator[SessionStore]:
-        store = await open_store(self.store, read_only=True)
-        try:
-            yield store
-        finally:
-            await store.close()
 
     @asynccontextmanager
     async def _opened(self, session_id: str, *, looks: bool = True) -> AsyncIterator[SummarizingContext]:
@@ -236,7 +220,7 @@ def _kind(message: Json) -> str:
 
 def _row(message: Json, part: str, at: int | None, *, most: int = _WORDS) -> Json:
     """Return a message of a list: the beginning of its text, and where it stands in the log."""
-    text = _text(message)
+    text, most = _text(message), 8_000 if part == "header" else most
     return {
         "part": part,
         "kind": _kind(message),

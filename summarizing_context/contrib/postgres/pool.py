@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from summarizing_context.contrib.postgres.store import CLAIM, PostgresStore
+from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.errors import (
     MissingExtraError,
     SettingsError,
@@ -32,7 +32,6 @@ from summarizing_context.stores.base import SessionStore, StoredSummary, Summary
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
 
-_PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes one
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
@@ -44,83 +43,45 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
     return store
 
 
-def _stored(job: SummaryJob, reply: SummaryReply) -> StoredSummary:
-    return StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-
-
 # The side of a host
 
 
 def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | None) -> PoolCaller:
-    """Return how a session asks the pool; with `workers = "both"` also by `caller`, which is None where no model is
-    asked. Raises `SettingsError`."""
+    """Return how a session asks the pool for what `caller` would make, which is None where no model is asked. Raises
+    `SettingsError`."""
     for_hosts = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
     if caller is None or caller.recipe is None:
         raise SettingsError(
             f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such as "
             "'openai', or an object of yours with an attribute `recipe`"
         )
-    return PoolCaller(for_hosts, settings.session_id, caller, settings.concurrency if settings.workers == "both" else 0)
+    return PoolCaller(for_hosts, settings.session_id, caller.recipe, caller.model)
 
 
 class PoolCaller:
-    """Has the summaries of one session made by the pool; with `own` calls at once also by this host, where the pool is
-    behind. Workers of one model serve those who ask for its recipe."""
+    """Has the summaries of one session made by the pool. Workers of one model serve those who ask for its recipe."""
 
-    def __init__(self, store: PostgresStore, session_id: str, inner: NamedCaller, own: int) -> None:
-        self.recipe, self.model = inner.recipe, inner.model
+    def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
+        self.recipe, self.model = recipe, model
         self._store = store
         self._session_id = session_id
-        self._inner = inner
-        self._own = asyncio.Semaphore(own) if own else None
 
     def ready_in(self) -> float | None:
         """Return 0: a request may always be made."""
         return 0.0
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the summary of a job, by this process or a worker. Raises `SummarizerError` where the attempt
-        failed."""
-        tasks = [asyncio.create_task(self._ask(job))]
+        """Return the summary of a job, by a worker. Raises `SummarizerError` where the attempt failed."""
+        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._store.requests
         try:
-            if self._own is not None:
-                await asyncio.wait(tasks, timeout=_PATIENCE)
-                tasks.insert(0, asyncio.create_task(self._make(self._own, job)))
-                done, running = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                made = [task for task in tasks if task in done and task.exception() is None]
-                return await (made or list(running) or tasks)[0]  # what failed here may succeed there
-            return await tasks[0]
+            while True:
+                await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
+                if (error := await requests.wait(key)) is not None:
+                    raise SummarizerError(error)
+                if kept := (await self._store.find_summaries(self._session_id, [key])).get(key):
+                    return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
             raise SummarizerError("the pool's queue is out of reach") from error
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _ask(self, job: SummaryJob) -> SummaryReply:
-        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._store.requests
-        while True:
-            await requests.ask(self._session_id, key, self.recipe or "", json.dumps(asdict(job)).encode())
-            error = await requests.wait(key)
-            if error is not None:
-                raise SummarizerError(error)
-            if (found := await self._find(key)) is not None:
-                return found
-
-    async def _make(self, own: asyncio.Semaphore, job: SummaryJob) -> SummaryReply:
-        """Make it here, unless a worker has begun; then wait for that."""
-        key, claims = SummaryKey(job.range_hash, job.recipe_hash), self._store.claims
-        assert claims is not None
-        async with own, claims.held(key, CLAIM):
-            if (found := await self._find(key)) is not None:
-                return found
-            reply = await self._inner.summarize(job)
-            places = {key: (job.start, job.stop)}
-            await self._store.requests.answer(self._session_id, key, _stored(job, reply), places)
-            return reply
-
-    async def _find(self, key: SummaryKey) -> SummaryReply | None:
-        kept = (await self._store.find_summaries(self._session_id, [key])).get(key)
-        return None if kept is None else SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
 
 
 # The side of a worker
@@ -314,7 +275,8 @@ class PoolWorker:
             finally:
                 self._metrics.running.dec()
                 self._metrics.seconds.observe(time.monotonic() - began)
-            await self._until_kept(lambda: requests.answer(session_id, key, _stored(job, reply), places))
+            made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+            await self._until_kept(lambda: requests.answer(session_id, key, made, places))
             self._metrics.note_made(job, reply)
         except SummarizerNotReady:  # it waits in the table; the gate of the caller says when to take it again
             pass

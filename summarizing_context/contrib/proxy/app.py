@@ -86,8 +86,7 @@ class ProxySettings:
     openai: str = OPENAI
     budget: int | None = None  # tokens; None: by the model's window
     lends: bool = False  # summaries by the client's own model and credentials
-    shadow: bool = False  # views are made and told of, and never sent
-    shadow_pays: bool = False  # also with summaries by a model, which cost money; else by `extractive`
+    shadow: bool = False  # views are made and told of, and never sent; their summaries cost nothing
     token: str | None = field(default=None, repr=False)
     access: Access = field(default_factory=Access, repr=False)  # to the inspector
 
@@ -308,7 +307,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             "client's system prompt and tools take their part; leave it out for the window of each model"
         )
     upstream = Upstream(proxy.anthropic, proxy.openai)
-    if proxy.shadow and not proxy.shadow_pays:
+    if proxy.shadow:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
     settings = proxy.settings
     feed = Feed(
