@@ -258,17 +258,14 @@ def enable(
         return Status.OK
 
     # Write it all, start the service and wait until it answers; else all is as it was before.
-    failed = None if service is None else _called(service.check)
-    if failed is None:
-        for edit in changes:
-            edit.apply()
-        failed = _called(calls) or (None if service is None else _silent(f"{host}:{port}", token))
-        if failed is not None and service is not None:
-            _called(service.stop)
-            for edit in reversed(changes):
-                edit.undo()
-            _called(service.forget)
-    if failed is not None:
+    for edit in changes:
+        edit.apply()
+    failed = _called(calls) or (None if service is None else _silent(f"{host}:{port}", token))
+    if failed is not None and service is not None:
+        _called(service.stop)
+        for edit in reversed(changes):
+            edit.undo()
+        _called(service.forget)
         told = (
             f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one client "
             "through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"

@@ -18,7 +18,7 @@ import yaml
 
 from summarizing_context.assembly import open_store
 from summarizing_context.cli.app import build_app
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from tests import postgres_server
 from tests.contract.store_builders import log_of
 from tests.pool.test_pool import PATIENCE, Model, host, talk, until, working

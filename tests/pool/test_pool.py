@@ -15,8 +15,14 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.contrib.postgres.pool import PoolMetrics, PoolWorker, pool_worker, serving
-from summarizing_context.contrib.postgres.store import RETRIES
+from summarizing_context.contrib.postgres.pool import (
+    RETRIES,
+    PoolMetrics,
+    PoolWorker,
+    PostgresRequests,
+    pool_worker,
+    serving,
+)
 from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
@@ -119,7 +125,7 @@ async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeyp
     async def broken(*_: object, **__: object) -> None:
         raise TypeError("a fault of the queue")
 
-    monkeypatch.setattr("summarizing_context.contrib.postgres.store.PostgresRequests.take", broken)
+    monkeypatch.setattr("summarizing_context.contrib.postgres.pool.PostgresRequests.take", broken)
     async with opened_worker(settings(address, "own"), Model(), drain_within=PATIENCE) as worker:
         with anyio.fail_after(PATIENCE), pytest.raises(TypeError):
             await worker.run()
@@ -194,7 +200,7 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
 
 async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):
     store: Any = await open_store(address)
-    requests, key = store.requests, SummaryKey("range", "recipe")
+    requests, key = PostgresRequests(store), SummaryKey("range", "recipe")
 
     async def taken() -> bool:
         found = await requests.take("model", 5)

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import Place
 from tests import postgres_server

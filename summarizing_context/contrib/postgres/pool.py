@@ -19,7 +19,7 @@ from dataclasses import asdict
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from summarizing_context.contrib.postgres.store import PostgresStore
+from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
 from summarizing_context.errors import (
     MissingExtraError,
     SettingsError,
@@ -28,10 +28,13 @@ from summarizing_context.errors import (
     SummarizerNotReady,
 )
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.relational import log
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
 
+RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
+_CLAIM = 300.0  # seconds that a summary may take before another worker pays for it
 _LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
@@ -41,6 +44,76 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
     if not isinstance(store, PostgresStore):
         raise SettingsError(f"{needs}: store = 'postgresql://…'")
     return store
+
+
+class PostgresRequests:
+    """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe.
+
+    Removing a session removes its text. Every method raises `StoreError`.
+    """
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    async def _run(self, query: str, **values: Any) -> Any:
+        """Run one query, and return its first row, if it has one."""
+
+        def work(connection: PostgresConnection) -> Any:
+            cursor = connection.run(query, **values)
+            return cursor.fetchone() if cursor.description else None
+
+        return await self._store.submit(work)
+
+    async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
+        """Keep a request for the workers of a queue."""
+        await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
+
+    async def take(self, queue: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
+        """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
+
+        def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
+            found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=_CLAIM)
+            return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
+
+        return await self._store.submit(work)
+
+    async def wait(self, key: SummaryKey) -> str | None:
+        """Wait until a request is answered, or removed with its session; return the error where it failed."""
+        async for _ in looks():
+            row = await self._run("find_error", **key._asdict())
+            if row is None or row[0] is not None:
+                return None if row is None else str(row[0])
+        return None
+
+    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
+        """Keep a summary unless there is one, and end its request, in one transaction.
+
+        It is dropped where its session was deleted meanwhile and no other session asks.
+        """
+
+        def work(connection: PostgresConnection) -> None:
+            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
+            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
+                return
+            log.save_summary(connection, key, summary)
+            for one in {session_id, *asking}:
+                log.note_uses(connection, one, [key], places if one == session_id else NOWHERE)
+            connection.run("remove_request", **key._asdict())
+
+        await self._store.submit(work)
+
+    async def end(self, key: SummaryKey) -> None:
+        """End a request: its summary is there."""
+        await self._run("remove_request", **key._asdict())
+
+    async def fail(self, key: SummaryKey, error: str) -> None:
+        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
+        await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
+
+    async def backlog(self) -> tuple[int, int]:
+        """Return how many requests wait, and how many failed."""
+        waiting, failed = await self._run("count_requests")
+        return waiting, failed
 
 
 # The side of a host
@@ -65,6 +138,7 @@ class PoolCaller:
         self.recipe, self.model = recipe, model
         self._store = store
         self._session_id = session_id
+        self._requests = PostgresRequests(store)
 
     def ready_in(self) -> float | None:
         """Return 0: a request may always be made."""
@@ -72,7 +146,7 @@ class PoolCaller:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the summary of a job, by a worker. Raises `SummarizerError` where the attempt failed."""
-        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._store.requests
+        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._requests
         try:
             while True:
                 await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
@@ -194,6 +268,7 @@ class PoolWorker:
     ) -> None:
         self._store, self._recipe, self._caller, self._metrics = store, recipe, caller, metrics
         self._concurrency, self._drain_within = concurrency, drain_within
+        self._requests = PostgresRequests(store)
         self._is_connected = self._is_draining = False
         self._look = asyncio.Event()  # there may be something to do
         self._running: set[asyncio.Task[None]] = set()
@@ -242,7 +317,7 @@ class PoolWorker:
     async def _taken(self, room: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Return requests that this worker has claimed; none while the store is out of reach."""
         try:
-            taken = await self._store.requests.take(self._recipe, room)
+            taken = await self._requests.take(self._recipe, room)
         except StoreError as error:
             logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
             taken = None
@@ -253,14 +328,14 @@ class PoolWorker:
         """Keep the figures of the backlog and the model's gate."""
         while True:
             with suppress(StoreError):
-                for state, number in zip(("waiting", "failed"), await self._store.requests.backlog(), strict=True):
+                for state, number in zip(("waiting", "failed"), await self._requests.backlog(), strict=True):
                     self._metrics.requests.labels(state).set(number)
             self._metrics.held.set(self._caller.ready_in() != 0.0)
             await asyncio.sleep(self._metrics.every)
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:
         """Make one summary, whose key is claimed until then."""
-        requests = self._store.requests
+        requests = self._requests
         try:
             job = SummaryJob(**json.loads(text))
             places = {key: (job.start, job.stop)}

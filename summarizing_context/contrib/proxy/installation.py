@@ -50,16 +50,11 @@ class Edit:
             return
         place = self.path.resolve()  # a link to a file kept elsewhere stays a link
         place.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.after)
-            if self.before is not None:
-                os.chmod(name, place.stat().st_mode & (0o700 if self.is_private else 0o7777))
-            os.replace(name, place)
-        except BaseException:
-            os.unlink(name)
-            raise
+        with tempfile.NamedTemporaryFile(dir=place.parent, prefix=f".{place.name}.", delete=False) as file:
+            file.write(self.after)
+        if self.before is not None:
+            os.chmod(file.name, place.stat().st_mode & (0o700 if self.is_private else 0o7777))
+        os.replace(file.name, place)
 
     def undo(self) -> None:
         """Take the change back."""
@@ -78,7 +73,6 @@ class Service(NamedTuple):
 
     path: Path
     text: bytes
-    check: Sequence[Command]  # changes nothing, and fails where no service can be started
     start: Sequence[Command]
     restart: Sequence[Command]
     stop: Sequence[Command]  # before the file is removed
@@ -164,9 +158,7 @@ def service_of(platform: str, home: Path, environ: Mapping[str, str], command: S
         text = plistlib.dumps({**asked, "KeepAlive": {"SuccessfulExit": False}})
         begin = Command(("launchctl", "bootstrap", domain, str(path)))
         end = Command(("launchctl", "bootout", f"{domain}/{_LABEL}"), may_fail=True)
-        return Service(
-            path, text, check=[], start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[]
-        )
+        return Service(path, text, start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[])
     folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd" / "user"
     escapes = str.maketrans({"\\": "\\\\", '"': '\\"', "%": "%%", "$": "$$"})
     words = " ".join(f'"{word.translate(escapes)}"' for word in command)
@@ -175,25 +167,10 @@ def service_of(platform: str, home: Path, environ: Mapping[str, str], command: S
         *("[Service]", f"ExecStart={words}", "Restart=on-failure", "TimeoutStopSec=10"),
         *("UMask=0077", "NoNewPrivileges=yes", "", "[Install]", "WantedBy=default.target", ""),
     ]
-    reload, enable, begin, again, disable = (
-        Command(("systemctl", "--user", *words.split()))
-        for words in (
-            "daemon-reload",
-            f"enable {_UNIT}",
-            f"start {_UNIT}",
-            f"restart {_UNIT}",
-            f"disable --now {_UNIT}",
-        )
-    )
-    return Service(
-        folder / _UNIT,
-        "\n".join(lines).encode(),
-        check=[reload],
-        start=[reload, enable, begin],
-        restart=[reload, enable, again],
-        stop=[disable],
-        forget=[reload],
-    )
+    named = ("daemon-reload", f"enable {_UNIT}", f"start {_UNIT}", f"restart {_UNIT}", f"disable --now {_UNIT}")
+    reload, enable, begin, again, disable = (Command(("systemctl", "--user", *words.split())) for words in named)
+    start, restart, text = [reload, enable, begin], [reload, enable, again], "\n".join(lines).encode()
+    return Service(folder / _UNIT, text, start=start, restart=restart, stop=[disable], forget=[reload])
 
 
 def add_service(service: Service) -> Edit | None:
@@ -284,6 +261,5 @@ def arguments_for(address: str, *, by_chatgpt: bool) -> list[str]:
         f'name = "{called}", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
         f'supports_websockets = false, env_http_headers = {{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
     )
-    settings = [f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", f"model_provider={_CODEX_PROVIDER}"]
-    settings += ["features.enable_request_compression=false"] if by_chatgpt else []  # views need the text
-    return [word for setting in settings for word in ("-c", setting)]
+    words = ["-c", f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", "-c", f"model_provider={_CODEX_PROVIDER}"]
+    return words + (["-c", "features.enable_request_compression=false"] if by_chatgpt else [])  # views need the text

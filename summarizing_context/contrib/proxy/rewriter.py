@@ -6,11 +6,13 @@ asks for a summary of a text means all of it.
 
 from __future__ import annotations
 
+import logging
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+import time
+from collections import OrderedDict, deque
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -28,10 +30,12 @@ from summarizing_context.contrib.proxy.dialects import (
     digest,
     read_fields,
 )
-from summarizing_context.contrib.proxy.feed import Record, Usage
-from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream
+from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
+from summarizing_context.summarizers.prices import PriceTable
+
+logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
 _MAX_KNOWN = 1_000  # sessions whose last request is remembered
@@ -78,13 +82,13 @@ class Rewriter:
         self,
         settings: Settings,
         upstream: Upstream,
+        feed: Feed,
         *,
-        notice: Callable[[str, str], None],
         budget: int | None = None,
         lends: bool = False,
     ) -> None:
         self._settings = settings
-        self._notice = notice
+        self._feed = feed
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
@@ -121,7 +125,7 @@ class Rewriter:
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
             words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-            self._notice(f"model {asked.model}", words)
+            self._feed.notice(f"model {asked.model}", words)
         record = Record(name, client, dialect.name, asked.model)
         return await self._viewed(Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record), known)
 
@@ -247,7 +251,109 @@ class Rewriter:
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
-            self._notice(f"budget of {about}", words)
+            self._feed.notice(f"budget of {about}", words)
+
+
+# What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that a view was made for, or could have been."""
+
+    session: str
+    client: str
+    dialect: str
+    model: str
+    messages: int = 0  # of the client's history
+    sent_messages: int = 0
+    tokens: int = 0  # of the history, as we count
+    view_tokens: int = 0  # of what was sent in its place
+    fixed_tokens: int = 0  # of system prompt and tools
+    activation: str | None = None  # its reason
+    prefix_kept: float | None = None  # share of the messages sent before with which this request begins
+    changed: bool = False  # whether a view was sent
+    replayed: bool = False  # after the provider had found it too long
+    budget: int = 0  # tokens that the request may have, system prompt and tools too
+    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
+    own_ms: float = 0.0  # that the client waited for us
+    status: int = 0  # of the provider's answer; 0 where there was none
+    usage: Usage | None = None
+    cost: float | None = None  # dollars
+    at: float = 0.0  # seconds since 1970
+    number: int = 0  # of the record, from 1 on
+
+
+class Feed:
+    """The records of the proxy, the newest at the end."""
+
+    def __init__(self, prices: PriceTable, **about: Any) -> None:
+        self._prices = prices
+        self._about = about
+        self._started = time.time()
+        self._records: deque[Record] = deque(maxlen=500)
+        self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
+        self._total = 0
+        self.passed_unchanged = 0  # requests that no view can be made for
+        self.failures = 0  # of the proxy, after which a request went on unchanged
+        self.last_failure: str | None = None
+        self._notices: dict[str, str] = {}  # by what each is about
+
+    def failed(self, words: str, error: Exception) -> None:
+        """Tell that something in the proxy has failed: what that did, and the kind of the error alone."""
+        self.failures += 1
+        self.last_failure = type(error).__name__
+        logger.warning(words, extra={"cause": self.last_failure})
+
+    def notice(self, about: str, words: str) -> None:
+        """Tell once what the proxy had to work around: in the log, and in each status from now on."""
+        if about not in self._notices and len(self._notices) < 50:
+            self._notices[about] = words
+            logger.warning(words)
+
+    def add(self, record: Record) -> None:
+        """A request is answered."""
+        self._total += 1
+        record.at, record.number = time.time(), self._total
+        usage, price = record.usage or Usage(), self._prices.price_of(record.model)
+        if record.usage is not None and price is not None:
+            record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
+        self._records.append(record)
+        sums = {
+            "requests": 1,
+            "failed": not 200 <= record.status < 300,  # an error of the provider, or nothing
+            "activations": record.activation is not None,
+            "input_tokens": usage.total_input,
+            "cache_read": usage.cache_read,
+            "output_tokens": usage.output,
+            "saved_tokens": max(0, record.tokens - record.view_tokens),
+            "cost": record.cost or 0.0,
+        }
+        before = self._sessions.pop(record.session, {})
+        self._sessions[record.session] = {
+            **{
+                name: getattr(record, name)
+                for name in ("session", "client", "model", "messages", "tokens", "view_tokens")
+            },
+            **{name: before.get(name, 0) + value for name, value in sums.items()},
+            "last_at": record.at,
+        }
+        if len(self._sessions) > 500:
+            del self._sessions[next(iter(self._sessions))]
+
+    def status(self, after: int = 0) -> dict[str, Any]:
+        """All that is told, and the records after that number."""
+        return {
+            **self._about,
+            "started_at": self._started,
+            "requests": self._total,
+            "passed_unchanged": self.passed_unchanged,
+            "failures": self.failures,
+            "last_failure": self.last_failure,
+            "notices": list(self._notices.values()),
+            "sessions": list(reversed(self._sessions.values())),
+            "records": [asdict(record) for record in self._records if record.number > after],
+        }
 
 
 # Who asks, which session it belongs to, and how large its model's window is. A client's own id holds several histories:

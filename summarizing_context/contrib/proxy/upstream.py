@@ -12,6 +12,7 @@ import contextlib
 import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx2
@@ -41,32 +42,24 @@ from summarizing_context.summarizers.sdk import (
 
 Headers = list[tuple[bytes, bytes]]
 
-_HOP = frozenset(  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
-    (
-        *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
-        *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
-    )
-)
+_HOP = {  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
+    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
+    *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
+}
 
 _BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
 
 
 class Upstream:
-    """Sends requests to the provider that speaks their protocol. Enter it before use."""
+    """Sends requests to the provider that speaks their protocol. Close its `client` in the end."""
 
     def __init__(self, anthropic: str, openai: str) -> None:
         self._anthropic, self._openai = _base(anthropic, "--anthropic"), _base(openai, "--openai")
-
-    async def __aenter__(self) -> Upstream:
-        self._client = httpx2.AsyncClient(
+        self.client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=15.0),  # a model may be silent for minutes; the client knows how long
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0),
             follow_redirects=False,
         )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
 
     async def send(self, method: str, path: bytes, headers: Headers, body: bytes | AsyncIterator[bytes]) -> Reply:
         """Return the provider's answer, its body still on the way; the caller closes it. The path, with its query, and
@@ -83,7 +76,7 @@ class Upstream:
             path = path[3:]  # a base of OpenAI's SDK has it already, and one of the AI SDK's too
         url = base.copy_with(raw_path=folder + path)  # never of another host, whatever the path says
         request = httpx2.Request(method, url, headers=[*headers, (b"accept-encoding", b"identity")], content=body)
-        return Reply(await self._client.send(request, stream=True))
+        return Reply(await self.client.send(request, stream=True))
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = ()) -> Headers:
@@ -97,15 +90,12 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = 
 
 
 def _base(text: str, option: str) -> httpx2.URL:
-    try:
+    """Return a provider's address. Raise `SettingsError`."""
+    with contextlib.suppress(httpx2.InvalidURL):
         url = httpx2.URL(text)
-    except (httpx2.InvalidURL, TypeError) as error:
-        raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host") from error
-    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
-        raise SettingsError(
-            f"{option}: {briefly(text)} is not an address; write it like https://host, without a password"
-        )
-    return url
+        if url.scheme in ("http", "https") and url.host and not (url.userinfo or url.query or url.fragment):
+            return url
+    raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host, without a password")
 
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
@@ -191,6 +181,83 @@ class Reply:
         return bool(piece)
 
 
+# What a request took is read beside the reply on its way to the client, which that neither holds up nor changes.
+
+_MAX_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request."""
+
+    input: int = 0  # neither read from nor written to a cache
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+    @property
+    def total_input(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+
+class UsageReader:
+    """Reads the bytes of one reply as they pass. Raises nothing."""
+
+    def __init__(self, content_type: str, *, packed: bool) -> None:
+        self._streams = "event-stream" in content_type
+        self._reads = not packed and (self._streams or "json" in content_type)
+        self._kept = bytearray()
+        self._usage: Usage | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the reply."""
+        if not self._reads:
+            return
+        self._kept += data
+        if self._streams and b"\n" in data:
+            *lines, self._kept = self._kept.split(b"\n")
+            for line in lines:
+                if b'"usage"' in line and line.startswith(b"data:"):
+                    self._take(line[5:])
+        if len(self._kept) > _MAX_BYTES:
+            self._reads = False
+            self._kept.clear()
+
+    def usage(self) -> Usage | None:
+        """Return what was told, once the reply has ended."""
+        if self._reads and not self._streams:
+            self._take(self._kept)
+        return self._usage
+
+    def _take(self, data: bytes | bytearray) -> None:
+        """Take the figures of any protocol. A later place of the same reply tells only what has changed."""
+        try:
+            event = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            return
+        holders = [event, event.get("message"), event.get("response")] if isinstance(event, dict) else []
+        for holder in holders:
+            told = holder.get("usage") if isinstance(holder, dict) else None
+            if not isinstance(told, dict):
+                continue
+            before = self._usage or Usage()
+            counts = {name: count for name, count in told.items() if isinstance(count, int)}
+            output = counts.get("output_tokens") or counts.get("completion_tokens") or before.output
+            details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+            if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
+                read = details.get("cached_tokens") if isinstance(details, dict) else 0
+                read = read if isinstance(read, int) else 0
+                total = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
+                self._usage = Usage(max(0, total - read), read, 0, output)
+            else:
+                self._usage = Usage(
+                    counts.get("input_tokens") or before.input,
+                    counts.get("cache_read_input_tokens") or before.cache_read,
+                    counts.get("cache_creation_input_tokens") or before.cache_write,
+                    output,
+                )
+
+
 # Summaries by the client's own model: the same provider, the same credentials, lent for as long as they are fresh.
 # Those of a session's newest request are kept in memory; they are never stored and never logged.
 
@@ -200,7 +267,6 @@ _LENT = (  # headers of a client's request with which its provider is asked for 
 )
 
 _PATHS = {"anthropic": b"/v1/messages", "chat": b"/v1/chat/completions", "responses": b"/v1/responses"}
-_CUT_OFF = ("max_tokens", "length", "max_output_tokens")
 
 
 class ClientSummarizer:
@@ -272,6 +338,6 @@ class ClientSummarizer:
             token_count(reply.get("usage"), "input_tokens", "prompt_tokens"),
             token_count(reply.get("usage"), "output_tokens", "completion_tokens"),
             reason=reason,
-            cut_reasons=_CUT_OFF,
+            cut_reasons=("max_tokens", "length", "max_output_tokens"),
             limit=limit,
         )
