@@ -16,6 +16,7 @@ import asyncio
 import contextlib
 import gc
 import hmac
+import json
 import logging
 import os
 import re
@@ -23,6 +24,7 @@ import signal
 import socket
 import threading
 import time
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -36,7 +38,6 @@ import msgspec
 
 from summarizing_context import Settings, load_prices
 from summarizing_context.adapters.bound_thinking import BINDING_BETA
-from summarizing_context.contrib.proxy import installation
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
 try:
@@ -53,7 +54,7 @@ except ImportError as error:
 from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
-from summarizing_context.contrib.proxy.upstream import Headers, Reply, Upstream, UsageReader, passed_on
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, UsageReader, passed_on
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -72,7 +73,7 @@ _FOLDER = "/token/"  # in front of a path, the token of clients that can set no 
 
 _NO_TOKEN = (
     "this proxy answers its user alone: the base URL has to hold its token, as in http://127.0.0.1:8377/token/TOKEN. "
-    "The proxy printed it at its start; `proxy run` and `proxy enable` set it for clients"
+    "The proxy printed it at its start; `proxy run` sets it for clients"
 )
 
 _GOOGLE = (
@@ -132,7 +133,7 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
 
     # The token, in a header or in the path.
     given = {name: value.decode("latin-1") for name, value in scope["headers"]}
-    told = given.get(installation.TOKEN_HEADER, "")
+    told = given.get(TOKEN_HEADER, "")
     if path.startswith(_FOLDER):
         told, _, rest = path.removeprefix(_FOLDER).partition("/")
         folder = f"{_FOLDER}{told}".encode()
@@ -459,25 +460,26 @@ def end_process_in_time(status: int = 0) -> None:
     deadline.start()
 
 
+def base_urls(address: str, token: str | None) -> dict[str, str]:
+    """What clients read, for a proxy at this address."""
+    address = address if token is None else f"{address}/token/{token}"
+    return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
+
+
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
 
     Ctrl-C at a terminal reaches the command by itself, and this process goes on until the command ends.
     """
-    token = proxy.token or ""
-    is_codex = Path(command[0]).name == "codex"
-    codex = installation.read_codex(os.environ, Path.home()) if is_codex else None
-    by_chatgpt = codex is not None and codex.by_chatgpt
+    token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
+    by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
-        proxy = replace(proxy, openai=installation.CHATGPT)
-    if codex is not None and (trouble := codex.trouble(token, openai=proxy.openai)) is not None:
-        raise SettingsError(trouble)
+        proxy = replace(proxy, openai=CHATGPT)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
-            places = installation.base_urls(address, proxy.token) | {installation.TOKEN_VARIABLE: token}
+            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
-                arguments = installation.arguments_for(address, by_chatgpt=by_chatgpt)
-                command = [command[0], *arguments, *command[1:]]
+                command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -494,3 +496,45 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
+
+
+# Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:
+# `OPENAI_BASE_URL` is ignored; `openai_base_url` and a table of `model_providers` count, in `config.toml` and by `-c`.
+# A session is resumed with the provider's name that it began with, or not at all.
+
+TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
+CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT
+_CODEX_PROVIDER = "summarizing-context"
+
+
+def codex_asks_chatgpt(token: str) -> bool:
+    """Return whether Codex asks with a login of ChatGPT. Raise `SettingsError` where its files are broken, or name
+    another provider than OpenAI, in whose place the proxy cannot stand."""
+    folder = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    config, login = folder / "config.toml", folder / "auth.json"
+    try:
+        told = tomllib.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        known = json.loads(login.read_text(encoding="utf-8")) if login.exists() else {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the files of Codex in {folder} cannot be read: {error}") from error
+    provider, base_url = told.get("model_provider", "openai"), told.get("openai_base_url")
+    if provider not in ("openai", _CODEX_PROVIDER):
+        raise SettingsError(f"{config}: model_provider is {provider!r}, and the proxy stands in for OpenAI alone")
+    if base_url is not None and f"/token/{token}/" not in base_url:
+        raise SettingsError(f"{config}: openai_base_url is {base_url!r}; take it out, and name it by --openai instead")
+    return bool(known.get("tokens")) and not known.get("OPENAI_API_KEY")
+
+
+def codex_options(address: str, *, by_chatgpt: bool) -> list[str]:
+    """Return what sends one run of Codex to a proxy. The token goes by the environment: all users see arguments.
+
+    To a provider that is called OpenAI, Codex sends fields that are documented nowhere, and asks it to compact. With a
+    login of ChatGPT it is OpenAI that answers, and then a header of routing is sent too.
+    """
+    called = "OpenAI" if by_chatgpt else _CODEX_PROVIDER
+    table = (
+        f'name = "{called}", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
+        f'supports_websockets = false, env_http_headers = {{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
+    )
+    words = ["-c", f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", "-c", f"model_provider={_CODEX_PROVIDER}"]
+    return words + (["-c", "features.enable_request_compression=false"] if by_chatgpt else [])  # views need the text

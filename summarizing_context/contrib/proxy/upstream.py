@@ -19,7 +19,6 @@ import httpx2
 import msgspec
 from starlette.types import Send
 
-from summarizing_context.contrib.proxy.installation import TOKEN_HEADER
 from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
@@ -41,6 +40,8 @@ from summarizing_context.summarizers.sdk import (
 )
 
 Headers = list[tuple[bytes, bytes]]
+
+TOKEN_HEADER = b"x-summarizing-context-token"  # of requests to the proxy; it goes no further
 
 _HOP = {  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
     *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
