@@ -143,7 +143,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
             opened.push_async_callback(store.close)
         caller: AnyCaller = own_caller
-        if settings.workers != "own":  # a pool of workers makes the summaries, alone or beside this process
+        if settings.workers == "pool":
             model = None if is_extractive else own_caller
             caller = _postgres("pool").make_asking(settings, store, model)
             recipe = replace(recipe, asks_pool=True)

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import subprocess
-import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from ipaddress import ip_address
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
@@ -21,13 +16,11 @@ from urllib.request import ProxyHandler, Request, build_opener
 import anyio
 import typer
 
-from summarizing_context.cli import options, output
+from summarizing_context.cli import options
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
-from summarizing_context.cli.output import InputError, Result, Status, dollars, number, plain, table, tell
-from summarizing_context.contrib.proxy import installation
-from summarizing_context.contrib.proxy.installation import Command, Edit, config_file, read_codex
-from summarizing_context.settings.providers import NAMED, PROVIDERS
-from summarizing_context.stores.private_files import kept_token, token_file
+from summarizing_context.cli.output import InputError, Result, dollars, number, plain, table, tell
+from summarizing_context.settings.providers import NAMED
+from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
     from summarizing_context.contrib.proxy.server import ProxySettings
@@ -45,9 +38,8 @@ _Store = option("FILE", _ABOUT_STORE, parser=options.read_place, envvar="SUMMARI
 
 Address = Annotated[str, option("HOST:PORT", "Address to listen on. A port alone is on the loopback.")]
 Token = Annotated[str | None, option("T", _TOKEN, envvar=_TOKEN_VARIABLE)]
-_DryRun = Annotated[bool, flag("--dry-run", "Show what would be written; write nothing.")]
 _SUMMARIZER = f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
-_SHADOW_PAYS = "With --shadow: also make (and pay for) summaries by the model."
+_SHADOW = "Send requests unchanged, and report what views would save."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +51,7 @@ class ProxyOptions:
     budget: Annotated[str | None, option("N", "Tokens of a request. Default: from the model's window.")] = None
     summarizer: Annotated[str | None, option("NAME", _SUMMARIZER)] = None
     model: options.SummarizerModel = None
-    shadow: Annotated[bool, flag("--shadow", "Send requests unchanged, and report what views would save.")] = False
-    shadow_pays: Annotated[bool, flag("--shadow-pays", _SHADOW_PAYS)] = False
+    shadow: Annotated[bool, flag("--shadow", _SHADOW)] = False
     config: options.ConfigPath = None
 
     def settings(self, store: str, token: str | None = None) -> ProxySettings:
@@ -73,9 +64,10 @@ class ProxyOptions:
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
         budget = None if self.budget is None else options.read_tokens(self.budget)
-        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget, "token": token}
+        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": budget}
+        given["token"] = None if token is None else checked_token(token)
         given = {name: value for name, value in given.items() if value is not None}
-        return ProxySettings(settings, lends=lends, shadow=self.shadow, shadow_pays=self.shadow_pays, **given)
+        return ProxySettings(settings, lends=lends, shadow=self.shadow, **given)
 
 
 def serve(
@@ -95,7 +87,8 @@ def serve(
         proxy --store proxy.db --budget 60k --summarizer client
         proxy --store proxy.db --shadow    # changes nothing, tells what it would save
         proxy run --store proxy.db -- claude    # a free port for one command
-        proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back
+        proxy watch
+        proxy status
     """
     if context.invoked_subcommand is not None:
         return
@@ -112,7 +105,7 @@ def serve(
     app = server.make_app(proxy, host)  # before the first output: an error is the only line
     with server.bound_socket(host, port) as listening:
         place = server.address_of(listening)
-        urls = installation.base_urls(place, token)
+        urls = server.base_urls(place, token)
         words = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
             words += f"; look at {proxy.access.link(f'{place}/inspect/{proxy.access.folder}')}"
@@ -190,160 +183,6 @@ def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:
     except (URLError, ValueError, OSError) as error:
         why = type(error).__name__
         raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
-
-
-@command(family)
-def enable(
-    store: options.StorePath,
-    given: ProxyOptions,
-    listen: Address = _LISTEN,
-    shell: Annotated[str | None, option("NAME", "bash, zsh or fish. Default: from $SHELL.")] = None,
-    no_service: Annotated[bool, flag("--no-service", "Write the shell lines only; start the proxy yourself.")] = False,
-    yes: options.Yes = False,
-    dry_run: _DryRun = False,
-) -> int:
-    """Send every client of yours through a proxy that starts with your login.
-
-    The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
-    """
-    proxy = given.settings(store)
-    host, port = read_address(listen)
-    if not ip_address(host).is_loopback or port == 0:
-        raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
-    if not no_service and not proxy.lends and proxy.settings.summarizer in PROVIDERS:
-        name = proxy.settings.summarizer
-        raise InputError(f"a service has no key for --summarizer {name}; take client, or --no-service")
-    shell = Path(os.environ.get("SHELL", "")).name if shell is None else shell
-    if shell not in installation.SHELLS:
-        known = ", ".join(installation.SHELLS)
-        raise InputError(f"--shell: {plain(shell, 40)!r} is not known; give one of {known}")
-    home, address, kept = Path.home(), url_of(host, port), token_file(_TOKEN_FILE)
-    token, new_token = installation.add_token(kept)
-    urls = installation.base_urls(address, token)
-    for (name, url), provider in zip(urls.items(), ("anthropic", "openai"), strict=True):
-        present = os.environ.get(name)  # would be lost: it has to be named as the provider's
-        if present and present != url and getattr(given, provider) is None and f"/token/{token}" not in present:
-            shown = plain(present, 200)
-            raise InputError(f"{name} is {shown} already; add --{provider} {shown} to keep it")
-
-    # How the proxy is started: with the same options, and paths that hold from any folder.
-    named: dict[str, Any] = {"store": store if store == ":memory:" or "://" in store else str(Path(store).absolute())}
-    named |= {name: getattr(given, name) for name in ("anthropic", "openai", "budget", "summarizer", "model")}
-    named["config"] = given.config and str(given.config.absolute())
-    words = [word for name, value in named.items() if value is not None for word in (f"--{name}", value)]
-    words += [f"--{name.replace('_', '-')}" for name in ("shadow", "shadow_pays") if getattr(given, name)]
-    start = [sys.executable, "-m", "summarizing_context", "proxy", *words, "--listen", f"{host}:{port}"]
-
-    # What is to be written: the token, the lines of the shell and of Codex, the service.
-    path = installation.shell_files(shell, home, os.environ, sys.platform)[0]
-    edits = [new_token, installation.add_lines(path, installation.shell_lines(shell, address, kept))]
-    codex, trouble = read_codex(os.environ, home), None
-    if codex is not None and (trouble := codex.trouble(token, openai=given.openai)) is None:
-        line = f'openai_base_url = "{urls["OPENAI_BASE_URL"]}"'
-        edits.append(installation.add_lines(codex.config, [line], is_top=True))
-    service = None
-    calls: Sequence[Command] = ()
-    if not no_service:
-        service = installation.service_of(sys.platform, home, os.environ, start)
-        unit = installation.add_service(service)
-        edits.append(unit)
-        calls = service.start if unit is None else service.restart
-    changes = [edit for edit in edits if edit is not None]
-    if not changes:
-        tell("everything is written already")
-    if not _agreed("Write", changes, calls, yes=yes, dry_run=dry_run):
-        return Status.OK
-
-    # Write it all, start the service and wait until it answers; else all is as it was before.
-    failed = None if service is None else _called(service.check)
-    if failed is None:
-        for edit in changes:
-            edit.apply()
-        failed = _called(calls)
-        ends = time.monotonic() + 20.0
-        while failed is None and service is not None:
-            try:
-                _asked(f"{host}:{port}", token)
-                break
-            except InputError as error:  # another program, which refuses the token, will not change
-                if isinstance(error.__cause__, HTTPError) or time.monotonic() > ends:
-                    failed = f"the service manager started it, but {error}"
-            time.sleep(0.2)
-        if failed is not None and service is not None:
-            _called(service.stop)
-            for edit in reversed(changes):
-                edit.undo()
-            _called(service.forget)
-    if failed is not None:
-        told = (
-            f"{failed}: no service can start the proxy, and nothing is left of what was to be written. Send one client "
-            "through with `summarizing-context proxy run`, or start the proxy yourself and give --no-service"
-        )
-        tell(plain(told, 600))
-        return Status.ENVIRONMENT
-    tell(f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back")
-    if trouble is not None:
-        tell(f"Codex goes on without the proxy: {plain(trouble, 600)}")
-    if no_service:
-        tell(f"WARNING: no client works until you start the proxy: {shlex.join(start)}")
-    return Status.OK
-
-
-@command(family)
-def disable(*, yes: options.Yes = False, dry_run: _DryRun = False) -> int:
-    """Take back what `proxy enable` has written: the marked lines of each shell, and the service.
-
-    Both are shown first. Everything else in these files stays byte for byte.
-    """
-    home = Path.home()
-    shells = (installation.shell_files(shell, home, os.environ, sys.platform) for shell in installation.SHELLS)
-    paths = [*(path for files in shells for path in files), config_file(os.environ, home)]
-    service = installation.service_of(sys.platform, home, os.environ, [])
-    unit = installation.remove_service(service)
-    edits = [edit for edit in (*map(installation.remove_lines, paths), unit) if edit is not None]
-    if not edits:
-        tell("nothing to remove")
-        return Status.OK
-    if (held := installation.read_file(kept := token_file(_TOKEN_FILE))) is not None:
-        edits.append(installation.Edit(kept, held, None, "(the token of the proxy)"))
-    calls = [*service.stop, *service.forget] if unit is not None else []
-    if not _agreed("Remove", edits, calls, yes=yes, dry_run=dry_run):
-        return Status.OK
-    failed = _called(service.stop) if unit is not None else None
-    for edit in edits:
-        edit.apply()
-    if unit is not None:
-        failed = _called(service.forget) or failed
-    if failed is not None:
-        tell(plain(f"{failed}; the files are removed, call it by hand", 600))
-    tell("shells that are open keep the addresses until they end")
-    return Status.OK if failed is None else Status.ENVIRONMENT
-
-
-def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: bool, dry_run: bool) -> bool:
-    """Show everything, and ask. Raises `InputError` where the answer is no."""
-    lines = []
-    for edit in edits:
-        note = " (which others can no longer read)" if edit.is_private and edit.before is not None else ""
-        lines += [f"{word} in {edit.path}{note}:", edit.shown.rstrip("\n"), ""]
-    for line in (*lines, *(f"Run: {' '.join(call.words)}" for call in calls)):
-        output.screen().print(line, soft_wrap=True)
-    if not dry_run:
-        output.confirm("Go on?", yes or not edits, "changed")
-    return not dry_run
-
-
-def _called(calls: Sequence[Command]) -> str | None:
-    """Call the service manager; return what it could not do, or None."""
-    for call in calls:
-        try:
-            done = subprocess.run(call.words, capture_output=True, text=True, timeout=30, check=False)
-            failed = done.stderr.strip() or "no words" if done.returncode else None
-        except (OSError, subprocess.TimeoutExpired) as error:
-            failed = type(error).__name__
-        if failed is not None and not call.may_fail:
-            return f"{' '.join(call.words)} failed ({failed[:200]})"
-    return None
 
 
 @command(family, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # the client's

@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -25,13 +25,9 @@ from summarizing_context.settings.addresses import check_scheme, is_address, sho
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 
-if TYPE_CHECKING:
-    from summarizing_context.contrib.postgres.store import PostgresStore
-
 commands = typer.Typer()
 
 _FREE = "port 0 picks a free port."
-_KEPT = "The store keeps it for all workers; -1 removes it."
 
 
 @command(commands, TRY)
@@ -160,22 +156,18 @@ def worker(
     concurrency: Annotated[int | None, option("N", "Number of summaries made at once.", min=1)] = None,
     listen: Annotated[str, option("HOST:PORT", f"Address of /health and /metrics; {_FREE}")] = "127.0.0.1:9464",
     drain: Annotated[float, option("S", "Seconds to finish running work after SIGTERM.", min=0)] = 20.0,
-    fleet_calls: Annotated[int | None, option("N", f"Maximum concurrent calls of all workers. {_KEPT}", min=-1)] = None,
-    fleet_calls_per_minute: Annotated[
-        int | None, option("N", f"Maximum calls of all workers per minute. {_KEPT}", min=-1)
-    ] = None,
     own: options.OwnSettings,
 ) -> None:
     """Make the summaries that hosts ask for.
 
-    These hosts have the setting `workers = "pool"` or `"both"`. A worker runs until SIGTERM or Ctrl-C.
+    These hosts have the setting `workers = "pool"`. A worker runs until SIGTERM or Ctrl-C.
 
     Any number of workers may run, anywhere. One that ends finishes what it makes, or gives it to another; one that is
     killed loses only its calls. It needs the model that the hosts name, and the model's key.
 
     Examples:
         worker --store postgresql://agents@db.example.org/agents --model gpt-5.4-mini --concurrency 16
-        worker --store postgresql://agents@db.example.org/agents --config agent.toml --fleet-calls 40
+        worker --store postgresql://agents@db.example.org/agents --config agent.toml --drain 60
     """
     check_scheme(store)
     if not is_address(store):  # before what needs the extra is imported
@@ -184,15 +176,12 @@ def worker(
     settings = own.load(store=store, concurrency=concurrency)
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
-    from summarizing_context.contrib.postgres.pool import pool_worker
+    from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker, serving
 
     async def serve() -> None:
-        metrics, opened = PoolMetrics(), cast("PostgresStore", await open_store(settings.store))
+        metrics, opened = PoolMetrics(), await open_store(settings.store)
         try:
             async with pool_worker(settings, opened, metrics, drain_within=drain) as one:
-                if (fleet_calls, fleet_calls_per_minute) != (None, None):
-                    await opened.fleet.set(fleet_calls, fleet_calls_per_minute)
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, one.drain)

@@ -10,7 +10,7 @@ import hashlib
 import logging
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,8 +20,6 @@ import anyio.to_thread
 from summarizing_context.errors import MissingExtraError, StoreError
 from summarizing_context.stores.base import Owner, VectorStore
 from summarizing_context.stores.relational.retrieval import cosines
-
-_FLOAT = 4  # bytes
 
 Made = TypeVar("Made")
 
@@ -35,7 +33,7 @@ class ChromaVectors:
         self._marks = marks
         self._folder = folder  # None: in memory
         self._one_by_one = anyio.CapacityLimiter(1)
-        self._swept: set[str] = set()
+        self._swept: set[str] = set()  # collections that hold marked vectors alone
         self.rows, self.messages, self.matches = marks.rows, marks.messages, marks.matches
 
     def check_usable(self) -> None:
@@ -56,51 +54,40 @@ class ChromaVectors:
         for size in {len(vector) for vector in vectors.values()}:
             some = {number: vector for number, vector in vectors.items() if len(vector) == size}
             name, mark = _collection(owner, recipe, size), _mark(recipe, size)
-            await self._sweep(owner, mark, name)
-            await self._run(lambda name=name, some=some: self._put(name, some))  # type: ignore[misc]
+            if name not in self._swept:  # once for each opening: take out what no mark names any longer
+                self._swept.add(name)
+                gone = await self._marks.missing(owner, mark, await self._run(partial(self._numbers, name)), 0)
+                await self._run(partial(self._delete, name, gone))
+            await self._run(partial(self._put, name, some))
             await self._marks.save(owner, mark, dict.fromkeys(some, b""))
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
         for name in [name for name in self._swept if name.startswith(_collection(owner, recipe))]:
-            await self._marks.drop(owner, _mark(recipe, _FLOAT * int(name.rpartition("-")[2])), numbers)
-            await self._run(lambda name=name: self._client.delete_collection(name))  # type: ignore[misc]
+            await self._marks.drop(owner, _mark(recipe, 4 * int(name.rpartition("-")[2])), numbers)
+            await self._run(partial(self._client.delete_collection, name))
             self._swept.discard(name)
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         missing = set(await self.missing(owner, recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
         name = _collection(owner, recipe, len(query))
-        scores = await self._run(lambda: self._cosines(name, there, query)) if there else {}
+        scores = await self._run(partial(self._cosines, name, there, query)) if there else {}
         if len(scores) < len(there):  # the folder was removed, or is an older copy
             lost = [number for number in there if number not in scores]
             logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
             await self._marks.drop(owner, _mark(recipe, len(query)), lost)
         return scores
 
-    async def _sweep(self, owner: Owner, mark: str, name: str) -> None:
-        """Once for each opening: take out what no mark names any longer."""
-        if name not in self._swept:
-            self._swept.add(name)
-            kept = await self._run(lambda: [int(id) for id in self._table(name).get(include=[])["ids"]])
-            gone = await self._marks.missing(owner, mark, kept, 0)
-            await self._run(lambda: [self._table(name).delete(ids=some) for some in _slices(gone)])
+    # What follows runs in a thread, one call at a time: Chroma blocks.
 
-    def _put(self, name: str, vectors: Mapping[int, bytes]) -> None:
-        for some in _slices(vectors):
-            table = [array("f", vectors[int(number)]).tolist() for number in some]
-            self._table(name).upsert(ids=some, embeddings=table)
-
-    def _cosines(self, name: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        scores: dict[int, float] = {}
-        for some in _slices(numbers):
-            found = self._table(name).get(ids=some, include=["embeddings"])
-            vectors = [array("f", vector).tobytes() for vector in found["embeddings"]]
-            scores |= cosines(zip(map(int, found["ids"]), vectors, strict=True), query)
-        return scores
-
-    def _table(self, name: str) -> Any:
-        space = {"hnsw": {"space": "cosine"}}
-        return self._client.get_or_create_collection(name, embedding_function=None, configuration=space)
+    async def _run(self, work: Callable[[], Made]) -> Made:
+        try:
+            return await anyio.to_thread.run_sync(work, limiter=self._one_by_one)
+        except Exception as error:
+            raise StoreError(
+                f"{self._folder or 'chroma in memory'}: Chroma failed with {type(error).__name__}; where its folder is "
+                "damaged, remove it: the vectors are made anew"
+            ) from error
 
     @cached_property
     def _client(self) -> Any:
@@ -113,15 +100,29 @@ class ChromaVectors:
         self._folder.mkdir(mode=0o700, exist_ok=True)  # what it makes itself may be read by all users
         return chromadb.PersistentClient(path=str(self._folder), settings=silent)
 
-    async def _run(self, work: Callable[[], Made]) -> Made:
-        """Chroma blocks: it works in a thread, one call at a time."""
-        try:
-            return await anyio.to_thread.run_sync(work, limiter=self._one_by_one)
-        except Exception as error:
-            raise StoreError(
-                f"{self._folder or 'chroma in memory'}: Chroma failed with {type(error).__name__}; where its folder is "
-                "damaged, remove it: the vectors are made anew"
-            ) from error
+    def _table(self, name: str) -> Any:
+        space = {"hnsw": {"space": "cosine"}}
+        return self._client.get_or_create_collection(name, embedding_function=None, configuration=space)
+
+    def _numbers(self, name: str) -> list[int]:
+        return [int(id) for id in self._table(name).get(include=[])["ids"]]
+
+    def _delete(self, name: str, numbers: Sequence[int]) -> None:
+        for some in _slices(numbers):
+            self._table(name).delete(ids=some)
+
+    def _put(self, name: str, vectors: Mapping[int, bytes]) -> None:
+        for some in _slices(vectors):
+            rows = [array("f", vectors[int(number)]).tolist() for number in some]
+            self._table(name).upsert(ids=some, embeddings=rows)
+
+    def _cosines(self, name: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        scores: dict[int, float] = {}
+        for some in _slices(numbers):
+            found = self._table(name).get(ids=some, include=["embeddings"])
+            vectors = [array("f", vector).tobytes() for vector in found["embeddings"]]
+            scores |= cosines(zip(map(int, found["ids"]), vectors, strict=True), query)
+        return scores
 
 
 def _slices(numbers: Iterable[int]) -> list[list[str]]:
@@ -131,11 +132,11 @@ def _slices(numbers: Iterable[int]) -> list[list[str]]:
 
 
 def _mark(recipe: str, size: int) -> str:
-    """The recipe under which SQLite says that Chroma has a vector of so many bytes; its own vectors stay apart."""
-    return f"chroma {size // _FLOAT} {recipe}"
+    """Return the recipe under which SQLite says that Chroma has a vector of so many bytes, of 32-bit floats."""
+    return f"chroma {size // 4} {recipe}"
 
 
 def _collection(owner: Owner, recipe: str, size: int | None = None) -> str:
-    """The name of the vectors of one recipe and length, short and plain; without a length, how all of them begin."""
+    """Return the name of the vectors of one recipe and length; without a length, how all of them begin."""
     begins = f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
-    return begins if size is None else f"{begins}{size // _FLOAT}"
+    return begins if size is None else f"{begins}{size // 4}"

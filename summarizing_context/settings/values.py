@@ -441,8 +441,8 @@ class Settings:
     )
 
     # background work and its limits
-    workers: Literal["own", "pool", "both"] = _setting(
-        "own", "Who makes the summaries: this process, the pool of workers on the PostgreSQL store, or both."
+    workers: Literal["own", "pool"] = _setting(
+        "own", "Who makes the summaries: this process, or the pool of workers on the PostgreSQL store."
     )
     concurrency: FewTimes = _setting(8, "Summaries in progress at the same time.")
     call_timeout: Duration = _setting(60.0, "Seconds for one call.")

@@ -29,7 +29,8 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.verification.replies import Refusal, readable
+from summarizing_context.summarizers.verification.replies import Refusal as Refusal
+from summarizing_context.summarizers.verification.replies import readable
 
 MOST_BYTES = 2_000_000  # of a reply
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import os
 import re
 import subprocess
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -135,33 +133,8 @@ async def test_an_upgrade_to_a_websocket_is_answered_so_that_the_client_asks_by_
     assert fake.seen[0]["raw"] == body
 
 
-PACKED = {"gzip": gzip.compress, "deflate": zlib.compress, "x-gzip": gzip.compress}
-
-
-@pytest.mark.parametrize("coding", PACKED)
-async def test_a_packed_request_gets_a_view_which_goes_out_plain(coding: str):
-    fake = Fake()
-    packed = PACKED[coding](json.dumps(request_of("messages", 30)).encode())
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
-        answer = await post(address, "/v1/messages", packed, **{"content-encoding": coding})
-        (record,) = (await status(address))["records"]
-    assert (answer.status_code, record["changed"], fake.problems) == (200, True, [])
-    assert "content-encoding" not in fake.seen[0]["headers"]
-    assert 2 < len(fake.seen[0]["body"]["messages"]) < 61
-
-
-async def test_a_packed_request_that_needs_no_view_goes_on_as_it_came():
-    fake = Fake()
-    packed = gzip.compress(json.dumps(request_of("messages", 2)).encode())
-    async with served(fake) as upstream, proxied(upstream) as address:
-        await post(address, "/v1/messages", packed, **{"content-encoding": "gzip"})
-        assert (await status(address))["passed_unchanged"] == 0
-    assert fake.seen[0]["raw"] == packed
-    assert fake.seen[0]["headers"]["content-encoding"] == "gzip"
-
-
-@pytest.mark.parametrize("coding", ["zstd", "br", "gzip, zstd"])
-async def test_a_request_packed_in_another_way_goes_on_unchanged_and_is_told_once(coding: str):
+@pytest.mark.parametrize("coding", ["gzip", "zstd", "gzip, zstd"])
+async def test_a_packed_request_goes_on_unchanged_and_is_told_once(coding: str):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
         for _ in range(2):

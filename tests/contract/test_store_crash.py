@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
 from tests import postgres_server

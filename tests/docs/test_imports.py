@@ -27,7 +27,7 @@ HOMES = {
     "numpy": ("stores/relational/retrieval.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
-    "prometheus_client": ("contrib/postgres/metrics.py",),
+    "prometheus_client": ("contrib/postgres/pool.py",),
     "psycopg": ("contrib/postgres/",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),

@@ -17,7 +17,7 @@ import yaml
 
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import build_command
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from tests import postgres_server
 from tests.contract.store_builders import log_of
 from tests.pool.test_pool import PATIENCE, Model, host, talk, until, working
@@ -85,7 +85,7 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
     address = postgres_server.address_for(tmp_path)
     command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
     with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--fleet-calls", "3"],
+        [*command, "--listen", "127.0.0.1:0"],
         env={"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
         stderr=subprocess.PIPE,
         text=True,
@@ -93,7 +93,6 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
         try:
             assert worker.stderr is not None
             assert "/health and /metrics" in worker.stderr.readline()
-            assert rows(address, "select calls_at_once, calls_per_minute from fleet") == [(3, None)]
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
             assert "has ended" in worker.stderr.read()

@@ -15,9 +15,14 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.contrib.postgres.metrics import PoolMetrics, serving
-from summarizing_context.contrib.postgres.pool import PoolWorker, pool_worker
-from summarizing_context.contrib.postgres.store import RETRIES
+from summarizing_context.contrib.postgres.pool import (
+    RETRIES,
+    PoolMetrics,
+    PoolWorker,
+    PostgresRequests,
+    pool_worker,
+    serving,
+)
 from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
@@ -120,7 +125,7 @@ async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeyp
     async def broken(*_: object, **__: object) -> None:
         raise TypeError("a fault of the queue")
 
-    monkeypatch.setattr("summarizing_context.contrib.postgres.store.PostgresRequests.take", broken)
+    monkeypatch.setattr("summarizing_context.contrib.postgres.pool.PostgresRequests.take", broken)
     async with opened_worker(settings(address, "own"), Model(), drain_within=PATIENCE) as worker:
         with anyio.fail_after(PATIENCE), pytest.raises(TypeError):
             await worker.run()
@@ -180,8 +185,8 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
     async with (
         working(address, model, "one"),
         working(address, model, "two"),
-        host(address, "both", "a", model) as first,
-        host(address, "both", "b", model) as second,
+        host(address, "pool", "a", model) as first,
+        host(address, "pool", "b", model) as second,
         host(address, "own", "c", model) as third,
     ):
         async with anyio.create_task_group() as tasks:
@@ -195,7 +200,7 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
 
 async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):
     store: Any = await open_store(address)
-    requests, key = store.requests, SummaryKey("range", "recipe")
+    requests, key = PostgresRequests(store), SummaryKey("range", "recipe")
 
     async def taken() -> bool:
         found = await requests.take("model", 5)
@@ -277,31 +282,6 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
             assert await context.wait_idle(PATIENCE)
     model.asked += next_one.asked
     assert model.paid_twice() == 0
-
-
-async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
-    model = Model(seconds=0.05)
-    async with host(address) as context:
-        await talk(context, 8)
-        store: Any = await open_store(address)
-        await store.fleet.set(2, None)
-        model.released.clear()
-        async with working(address, model, "one"), working(address, model, "two"):
-            await until(lambda: model.running == 2)
-            await asyncio.sleep(0.3)
-            model.released.set()
-            assert await context.wait_idle(PATIENCE)
-        assert model.most_running == 2
-        most = len(model.asked) + 1
-        noted = rows(address, "update calls set began = now() + interval '1 hour' returning id")  # none gets too old
-        await store.fleet.set(-1, len(noted) + 1)
-        async with working(address, model, "three", drain_within=0.1):  # whose calls wait for the next minute
-            await talk(context, 12, "roses")
-            await until(lambda: len(model.asked) == most)
-            await asyncio.sleep(0.3)
-        assert rows(address, "select count(*) > 0 from requests") == [(True,)]
-        assert len(model.asked) == most
-        await store.close()
 
 
 async def test_a_worker_tells_its_health_and_its_figures(address):

@@ -22,7 +22,7 @@ import psycopg
 import pytest
 
 from summarizing_context import SummarizingContext, open_context
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from tests import postgres_server
 from tests.laws.builders import assistant, user
 from tests.pool.test_pool import PATIENCE, settings, until

@@ -17,8 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob
-from summarizing_context.contrib.postgres.metrics import PoolMetrics
-from summarizing_context.contrib.postgres.pool import pool_worker
+from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker
 from summarizing_context.contrib.postgres.store import PostgresStore
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.testing import range_name

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from summarizing_context import assembly, open_context
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
-from summarizing_context.contrib.proxy import app, rewriter
+from summarizing_context.contrib.proxy import rewriter, server
 from summarizing_context.contrib.proxy.dialects import Anthropic
 from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.settings.values import Settings
@@ -35,7 +35,6 @@ SECRET = "a secret in an error"
 
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
-    "telling the client": (rewriter, "client_of"),
     "naming the session": (rewriter, "session_of"),
     "the window of the model": (rewriter, "window_of"),
     "opening the session": (open_sessions, "start_context"),
@@ -146,7 +145,7 @@ async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch: p
     async def never(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(600)
 
-    monkeypatch.setattr(app, "VIEW_WITHIN", 0.2)
+    monkeypatch.setattr(server, "VIEW_WITHIN", 0.2)
     monkeypatch.setattr(Rewriter, "_viewed", never)
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream) as address:

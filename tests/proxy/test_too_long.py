@@ -102,28 +102,6 @@ async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent: Any)
     assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
 
 
-@AGENTS
-@IN_STREAM
-async def test_a_lone_message_that_no_window_holds_is_sent_with_its_middle_left_out(agent: Any, in_stream: bool):
-    fake = Fake(refuses_in_stream=in_stream)
-    async with served(fake) as upstream, proxied(upstream) as address:
-        url, body, text = lone(agent, address)
-        fake.most_tokens = len(body) // 4 * 2 // 3
-        code, content = await streamed(url, body, {})
-        told = await status(address)
-    assert code == 200
-    assert b"answer" in content
-    assert fake.problems == []
-    assert fake.seen[0]["raw"] == body
-    sent = fake.seen[1]["raw"].decode()
-    assert len(fake.seen) == 2
-    assert "Summarize this conversation." in sent
-    assert text[-80:] in json.dumps(fake.seen[1]["body"]).replace("\\n", "\n")
-    assert "tokens left out" in sent
-    assert "You summarize." in sent
-    assert told["failures"] == 0
-
-
 async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
     """The provider goes on only when the client has got what came first."""
     got = asyncio.Event()

@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from summarizing_context.contrib.proxy import app as application
+from summarizing_context.contrib.proxy import server as application
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 

@@ -14,8 +14,7 @@ import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.contrib.postgres import store as shared
-from summarizing_context.contrib.postgres.connection import read_address, unreachable
-from summarizing_context.contrib.postgres.store import PostgresStore
+from summarizing_context.contrib.postgres.store import PostgresStore, read_address, unreachable
 from summarizing_context.errors import (
     SessionInUseError,
     SessionLostError,

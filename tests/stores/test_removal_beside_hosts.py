@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.contrib.postgres.connection import read_address
+from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import Place
 from tests import postgres_server
@@ -43,7 +43,7 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
             assert await log_of(other, "mine") == ["still mine"]
 
 
-async def test_no_deletion_waits_for_a_vacuum_and_purge_passes_over_what_is_locked(address):
+async def test_no_deletion_and_no_purge_waits_for_a_vacuum(address):
     async with opened(address, "mine", "old") as store:
         with sql(address) as connection, connection.transaction():
             connection.execute("lock table words in share update exclusive mode")  # as a VACUUM does

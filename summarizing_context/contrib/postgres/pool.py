@@ -8,38 +8,36 @@ its calls and nothing else: its claims end with its lease, and another worker ta
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import logging
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from summarizing_context.contrib.postgres.store import CLAIM, PostgresFleet, PostgresStore
-from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.settings.providers import PROVIDERS
+from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
+from summarizing_context.errors import (
+    MissingExtraError,
+    SettingsError,
+    StoreError,
+    SummarizerError,
+    SummarizerNotReady,
+)
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.stores.base import SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.relational import log
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
-from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 
-if TYPE_CHECKING:
-    from summarizing_context.contrib.postgres.metrics import PoolMetrics
-
-_PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes one
-_LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests
-_UNREACHABLE = 1.0  # seconds until what the store failed is tried again
+RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
+_CLAIM = 300.0  # seconds that a summary may take before another worker pays for it
+_LOOK_AGAIN = 1.0  # seconds until a worker that has room looks for requests, or tries again what the store failed
 
 logger = logging.getLogger(__name__)
-
-
-def queue_name(recipe: str) -> str:
-    """Return the queue for workers of one model, and of a version that checks replies alike."""
-    made_by = f"{recipe} {GROUNDING_VERSION}"
-    return f"summaries_{hashlib.sha256(made_by.encode()).hexdigest()[:16]}"
 
 
 def _shared(store: SessionStore, needs: str) -> PostgresStore:
@@ -48,88 +46,188 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
     return store
 
 
-async def _find(store: PostgresStore, session_id: str, key: SummaryKey) -> SummaryReply | None:
-    kept = (await store.find_summaries(session_id, [key])).get(key)
-    return None if kept is None else SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
+class PostgresRequests:
+    """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe.
 
+    Removing a session removes its text. Every method raises `StoreError`.
+    """
 
-def _stored(job: SummaryJob, reply: SummaryReply) -> StoredSummary:
-    return StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+
+    async def _run(self, query: str, **values: Any) -> Any:
+        """Run one query, and return its first row, if it has one."""
+
+        def work(connection: PostgresConnection) -> Any:
+            cursor = connection.run(query, **values)
+            return cursor.fetchone() if cursor.description else None
+
+        return await self._store.submit(work)
+
+    async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
+        """Keep a request for the workers of a queue."""
+        await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
+
+    async def take(self, queue: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
+        """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
+
+        def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
+            found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=_CLAIM)
+            return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
+
+        return await self._store.submit(work)
+
+    async def wait(self, key: SummaryKey) -> str | None:
+        """Wait until a request is answered, or removed with its session; return the error where it failed."""
+        async for _ in looks():
+            row = await self._run("find_error", **key._asdict())
+            if row is None or row[0] is not None:
+                return None if row is None else str(row[0])
+        return None
+
+    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
+        """Keep a summary unless there is one, and end its request, in one transaction.
+
+        It is dropped where its session was deleted meanwhile and no other session asks.
+        """
+
+        def work(connection: PostgresConnection) -> None:
+            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
+            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
+                return
+            log.save_summary(connection, key, summary)
+            for one in {session_id, *asking}:
+                log.note_uses(connection, one, [key], places if one == session_id else NOWHERE)
+            connection.run("remove_request", **key._asdict())
+
+        await self._store.submit(work)
+
+    async def end(self, key: SummaryKey) -> None:
+        """End a request: its summary is there."""
+        await self._run("remove_request", **key._asdict())
+
+    async def fail(self, key: SummaryKey, error: str) -> None:
+        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
+        await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
+
+    async def backlog(self) -> tuple[int, int]:
+        """Return how many requests wait, and how many failed."""
+        waiting, failed = await self._run("count_requests")
+        return waiting, failed
 
 
 # The side of a host
 
 
 def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | None) -> PoolCaller:
-    """Return how a session asks the pool; with `workers = "both"` also by `caller`, which is None where no model is
-    asked. Raises `SettingsError`."""
+    """Return how a session asks the pool for what `caller` would make, which is None where no model is asked. Raises
+    `SettingsError`."""
     for_hosts = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
     if caller is None or caller.recipe is None:
         raise SettingsError(
-            f"workers = {settings.workers!r} needs a summarizer that workers have too: "
-            f"{' or '.join(map(repr, PROVIDERS))}, or an object of yours with an attribute `recipe`"
+            f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such as "
+            "'openai', or an object of yours with an attribute `recipe`"
         )
-    return PoolCaller(for_hosts, settings.session_id, caller, settings.concurrency if settings.workers == "both" else 0)
+    return PoolCaller(for_hosts, settings.session_id, caller.recipe, caller.model)
 
 
 class PoolCaller:
-    """Has the summaries of one session made by the pool; with `own` calls at once also by this host, where the pool is
-    behind."""
+    """Has the summaries of one session made by the pool. Workers of one model serve those who ask for its recipe."""
 
-    def __init__(self, store: PostgresStore, session_id: str, inner: NamedCaller, own: int) -> None:
-        self.recipe, self.model = inner.recipe, inner.model
+    def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
+        self.recipe, self.model = recipe, model
         self._store = store
         self._session_id = session_id
-        self._queue = queue_name(inner.recipe or "")
-        self._inner = inner
-        self._own = asyncio.Semaphore(own) if own else None
+        self._requests = PostgresRequests(store)
 
     def ready_in(self) -> float | None:
         """Return 0: a request may always be made."""
         return 0.0
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the summary of a job, by this process or a worker. Raises `SummarizerError` where the attempt
-        failed."""
-        tasks = [asyncio.create_task(self._ask(job))]
+        """Return the summary of a job, by a worker. Raises `SummarizerError` where the attempt failed."""
+        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._requests
         try:
-            if self._own is not None:
-                await asyncio.wait(tasks, timeout=_PATIENCE)
-                tasks.insert(0, asyncio.create_task(self._make(self._own, job)))
-                done, running = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-                made = [task for task in tasks if task in done and task.exception() is None]
-                return await (made or list(running) or tasks)[0]  # what failed here may succeed there
-            return await tasks[0]
+            while True:
+                await requests.ask(self._session_id, key, self.recipe, json.dumps(asdict(job)).encode())
+                if (error := await requests.wait(key)) is not None:
+                    raise SummarizerError(error)
+                if kept := (await self._store.find_summaries(self._session_id, [key])).get(key):
+                    return SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
         except StoreError as error:
             raise SummarizerError("the pool's queue is out of reach") from error
-        finally:
-            for task in tasks:
-                task.cancel()
-
-    async def _ask(self, job: SummaryJob) -> SummaryReply:
-        key, requests = SummaryKey(job.range_hash, job.recipe_hash), self._store.requests
-        while True:
-            await requests.ask(self._session_id, key, self._queue, json.dumps(asdict(job)).encode())
-            error = await requests.wait(key)
-            if error is not None:
-                raise SummarizerError(error)
-            if (found := await _find(self._store, self._session_id, key)) is not None:
-                return found
-
-    async def _make(self, own: asyncio.Semaphore, job: SummaryJob) -> SummaryReply:
-        """Make it here, unless a worker has begun; then wait for that."""
-        key, claims = SummaryKey(job.range_hash, job.recipe_hash), self._store.claims
-        assert claims is not None
-        async with own, claims.held(key, CLAIM):
-            if (found := await _find(self._store, self._session_id, key)) is not None:
-                return found
-            reply = await self._inner.summarize(job)
-            places = {key: (job.start, job.stop)}
-            await self._store.requests.answer(self._session_id, key, _stored(job, reply), places)
-            return reply
 
 
 # The side of a worker
+
+
+class PoolMetrics:
+    """The figures of one worker. No label holds a session or a text."""
+
+    every = 5.0  # seconds between two looks at the backlog
+
+    def __init__(self) -> None:
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+        except ImportError as error:
+            raise MissingExtraError("pool", "the metrics of a worker need the package prometheus-client") from error
+
+        self.registry = registry = CollectorRegistry()
+        name, buckets = "summarizing_context_worker", (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160)  # seconds
+        self.jobs = Counter(f"{name}_jobs", "Jobs that ended, by how", ["outcome"], registry=registry)
+        for outcome in ("made", "answered", "failed", "released"):
+            self.jobs.labels(outcome)
+        self.running = Gauge(f"{name}_calls_running", "Summaries being made", registry=registry)
+        self.seconds = Histogram(f"{name}_call_seconds", "How long a summary took", buckets=buckets, registry=registry)
+        self._tokens = Counter(f"{name}_tokens", "Tokens of the model's calls", ["direction"], registry=registry)
+        self.requests = Gauge(f"{name}_requests", "Requests of the whole store", ["state"], registry=registry)
+        self.held = Gauge(f"{name}_calls_held", "1 while calls are held back", registry=registry)
+
+    def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
+        """Count a summary that was made and kept."""
+        self.jobs.labels("made").inc()
+        self._tokens.labels("input").inc(reply.input_tokens or 0)
+        self._tokens.labels("output").inc(reply.output_tokens or 0)
+
+
+@contextmanager
+def serving(host: str, port: int, metrics: PoolMetrics, health: Callable[[], str]) -> Iterator[str]:
+    """Serve `/metrics` in Prometheus' text form, and `/health`, by a thread for the length of the block; yield the
+    address. Port 0 takes a free one. Raises `StoreError` where the port is taken."""
+    from prometheus_client import make_wsgi_app
+
+    pages: Any = make_wsgi_app(metrics.registry)
+
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if path == "/metrics":
+            return pages(environ, start_response)  # type: ignore[no-any-return]
+        state = health() if path == "/health" else "not found"
+        status = {"ok": "200 OK", "not found": "404 Not Found"}.get(state, "503 Service Unavailable")
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{state}\n".encode()]
+
+    class Server(WSGIServer):
+        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+    class Handler(WSGIRequestHandler):
+        timeout = 5  # seconds that a client may take
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write no line for a request."""
+
+    try:
+        server = make_server(host, port, app, Server, Handler)
+    except OSError as error:
+        raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
+    thread = threading.Thread(target=server.serve_forever, args=[0.1], name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @asynccontextmanager
@@ -143,58 +241,37 @@ async def pool_worker(
 ) -> AsyncIterator[PoolWorker]:
     """A worker on an open store; the settings name the model and its limits. Raises `SettingsError`."""
     for_hosts = _shared(store, "a worker serves hosts that share a store")
-    if summarizer is None and settings.summarizer not in PROVIDERS:
-        raise SettingsError(f"a worker asks a model: summarizer is {' or '.join(map(repr, PROVIDERS))}")
+    if summarizer is None and settings.summarizer == "extractive":
+        raise SettingsError("a worker asks a model: set summarizer to one that does, such as 'openai' or 'anthropic'")
     own = make_model(settings, read_only=False) if summarizer is None else None
-    model: Summarizer = cast(Summarizer, own or summarizer)
     try:
-        capped = CappedSummarizer(model, for_hosts.fleet)
-        caller = make_caller(without_default_cap(settings), capped, read_only=False)
+        caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(for_hosts, queue_name(caller.recipe), caller, settings.concurrency, drain_within, metrics)
+        yield PoolWorker(for_hosts, caller.recipe, caller, metrics, settings.concurrency, drain_within)
     finally:
         if own is not None:
             await own.close()
 
 
-class CappedSummarizer:
-    """A summarizer whose calls count against the caps of the fleet."""
-
-    def __init__(self, inner: Summarizer, fleet: PostgresFleet) -> None:
-        self._inner, self._fleet = inner, fleet
-        self.recipe: str | None = getattr(inner, "recipe", None)
-        self.model: str | None = getattr(inner, "model", None)
-        self.host: str | None = getattr(inner, "host", None)
-
-    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
-        """Ask, if the fleet may call now; else `SummarizerNotReady` says when to try again."""
-        try:
-            call, wait = await self._fleet.begin()
-        except StoreError as error:
-            raise SummarizerNotReady("the caps of the fleet cannot be read", retry_after=_UNREACHABLE) from error
-        if call is None:
-            raise SummarizerNotReady("the fleet makes as many calls as it may", retry_after=wait)
-        try:
-            return await self._inner.summarize(job)
-        finally:
-            self._fleet.end(call)
-
-
-@dataclass(eq=False)
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    _store: PostgresStore
-    _queue: str
-    _caller: Caller
-    _concurrency: int
-    _drain_within: float
-    _metrics: PoolMetrics
-    _is_connected: bool = False
-    _is_draining: bool = False
-    _look: asyncio.Event = field(default_factory=asyncio.Event)  # there may be something to do
-    _running: set[asyncio.Task[None]] = field(default_factory=set)
+    def __init__(
+        self,
+        store: PostgresStore,
+        recipe: str,
+        caller: Caller,
+        metrics: PoolMetrics,
+        concurrency: int,
+        drain_within: float,
+    ) -> None:
+        self._store, self._recipe, self._caller, self._metrics = store, recipe, caller, metrics
+        self._concurrency, self._drain_within = concurrency, drain_within
+        self._requests = PostgresRequests(store)
+        self._is_connected = self._is_draining = False
+        self._look = asyncio.Event()  # there may be something to do
+        self._running: set[asyncio.Task[None]] = set()
 
     def drain(self) -> None:
         """Take no more requests; finish those under way, or give them back when the time for it has passed."""
@@ -213,10 +290,16 @@ class PoolWorker:
         watching = asyncio.create_task(self._watch())
         try:
             while not self._is_draining:
+                # begin what is asked for, as far as there is room
                 self._look.clear()
-                wait = await self._take_some()
+                gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
+                if gate == 0.0 and room:
+                    for key, session_id, text in await self._taken(room):
+                        task = asyncio.create_task(self._make(key, session_id, text))
+                        self._running.add(task)
+                        task.add_done_callback(self._end)
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._look.wait(), wait)
+                    await asyncio.wait_for(self._look.wait(), min(gate or _LOOK_AGAIN, _LOOK_AGAIN))
             if self._running:
                 _, late = await asyncio.wait(self._running, timeout=self._drain_within)
                 for task in late:
@@ -227,40 +310,32 @@ class PoolWorker:
             watching.cancel()
             await asyncio.wait([watching])
 
-    async def _take_some(self) -> float:
-        """Begin to make what is asked for, as far as there is room; return the seconds until the next look."""
-        gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
-        if gate != 0.0 or not room:
-            return _LOOK_AGAIN if not gate else min(gate, _LOOK_AGAIN)
-        try:
-            taken = await self._store.requests.take(self._queue, room)
-        except StoreError as error:
-            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-            self._is_connected = False
-            return _UNREACHABLE
-        self._is_connected = True
-        for key, session_id, text in taken:
-            task = asyncio.create_task(self._make(key, session_id, text))
-            self._running.add(task)
-            task.add_done_callback(self._end)
-        return _LOOK_AGAIN
-
     def _end(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         self._look.set()
+
+    async def _taken(self, room: int) -> list[tuple[SummaryKey, str, bytes]]:
+        """Return requests that this worker has claimed; none while the store is out of reach."""
+        try:
+            taken = await self._requests.take(self._recipe, room)
+        except StoreError as error:
+            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+            taken = None
+        self._is_connected = taken is not None
+        return taken or []
 
     async def _watch(self) -> None:
         """Keep the figures of the backlog and the model's gate."""
         while True:
             with suppress(StoreError):
-                for state, number in zip(("waiting", "failed"), await self._store.requests.backlog(), strict=True):
+                for state, number in zip(("waiting", "failed"), await self._requests.backlog(), strict=True):
                     self._metrics.requests.labels(state).set(number)
             self._metrics.held.set(self._caller.ready_in() != 0.0)
             await asyncio.sleep(self._metrics.every)
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:
         """Make one summary, whose key is claimed until then."""
-        requests = self._store.requests
+        requests = self._requests
         try:
             job = SummaryJob(**json.loads(text))
             places = {key: (job.start, job.stop)}
@@ -275,13 +350,14 @@ class PoolWorker:
             finally:
                 self._metrics.running.dec()
                 self._metrics.seconds.observe(time.monotonic() - began)
-            await self._until_kept(lambda: requests.answer(session_id, key, _stored(job, reply), places))
+            made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+            await self._until_kept(lambda: requests.answer(session_id, key, made, places))
             self._metrics.note_made(job, reply)
         except SummarizerNotReady:  # it waits in the table; the gate of the caller says when to take it again
             pass
         except StoreError as error:
             logger.warning("a request waits for the store", extra={"cause": type(error).__name__})
-            await asyncio.sleep(_UNREACHABLE)
+            await asyncio.sleep(_LOOK_AGAIN)
         except Exception as error:
             cause = str(error)
             if not isinstance(error, SummarizerError):  # a fault of this package or of a foreign object
@@ -301,4 +377,4 @@ class PoolWorker:
                 return
             except StoreError as error:
                 logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
-                await asyncio.sleep(_UNREACHABLE)
+                await asyncio.sleep(_LOOK_AGAIN)

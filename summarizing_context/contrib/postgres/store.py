@@ -1,5 +1,9 @@
 """`PostgresStore`: the sessions of many hosts in one schema of a PostgreSQL database.
 
+The address is `postgresql://user@host/database?schema=agents&lease=30`: `schema` and `lease` are ours; all other
+parameters are those of libpq. Nothing depends on the server's session, so that a pooler may give each transaction
+another one. Neither the values of a query nor the text of a message gets into an error.
+
 Nothing that is removed locks what other hosts write: appends, activations and forks of other sessions go on. A row is
 gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space free and the
 server has used it again; what it wrote ahead, and its backups, are the operator's matter.
@@ -10,39 +14,277 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import socket
 import threading
+import time
+import unicodedata
 import uuid
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
-from functools import partial
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cache, partial
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
+from psycopg import errors
 
-from summarizing_context.contrib.postgres import connection as server
-from summarizing_context.contrib.postgres.connection import (
-    Address,
-    PostgresConnection,
-    queries_for,
-    read_address,
+from summarizing_context.errors import (
+    SessionInUseError,
+    SessionLostError,
+    SettingsError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreUnreachableError,
+    SummarizingContextError,
 )
-from summarizing_context.errors import SessionInUseError, StoreError
-from summarizing_context.stores.base import NOWHERE, Places, StoredEntry, StoredSummary, SummaryKey
+from summarizing_context.messages.search_terms import indexed_words
+from summarizing_context.stores.base import StoredEntry, SummaryKey
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import VERSION, Engine, Result, Work, check_version
+from summarizing_context.stores.relational.engine import (
+    VERSION,
+    Engine,
+    Result,
+    Values,
+    Work,
+    check_version,
+    read_queries,
+)
 from summarizing_context.stores.relational.retrieval import remove_of_session
 from summarizing_context.stores.relational.store import RelationalStore
 
 logger = logging.getLogger(__name__)
 
-RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
-CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
+_PATIENCE = 20.0  # seconds that operations wait for a server that cannot be reached, from its loss on
+_RETRY = 0.1  # seconds
+_PART_WORDS = 4_000  # of a part of a text; the server keeps places up to 16,383
+_LONGEST_WORD = 500  # letters; the server takes no more than 2,046 bytes
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+
+_WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
 LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which grow
 
-_TABLES = (
-    "entries words summaries summary_uses activations activation_history checkpoints rules memories vectors requests"
-)
+
+class Address(NamedTuple):
+    """Where a store is."""
+
+    url: str  # for libpq
+    schema: str
+    lease: float  # seconds after which the sessions of a writer that has vanished may be taken
+    name: str  # without a password, as messages show it
+
+    def __repr__(self) -> str:
+        return f"Address({self.name!r})"
+
+
+def read_address(text: str) -> Address:
+    """The parts of an address; `SettingsError` where one is wrong."""
+    try:
+        parts = urlsplit(text.strip())
+        given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
+        _ = parts.port
+    except ValueError:  # whose text may hold a part of the password
+        raise SettingsError(f"store: this is not an address; {_WRITE}") from None
+    if parts.netloc.count("@") > 1 or "@" in parts.path:
+        raise SettingsError(f"store: an @ too many, or a / before it, in this address; {_WRITE}")
+    schema = given.pop("schema", "summarizing_context")
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise SettingsError("store: schema is 1 to 63 of a-z, 0-9 and _, no digit first, and not pg_…")
+    try:
+        lease = float(given.pop("lease", "15"))
+    except ValueError:
+        lease = 0.0
+    if not 1 <= lease <= 3600:
+        raise SettingsError("store: lease is a number of seconds from 1 to 3600")
+    place = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given, quote_via=quote), ""))
+    user, at, host = parts.netloc.rpartition("@")
+    shown = {key: value for key, value in given.items() if "password" not in key}
+    netloc = f"{user.partition(':')[0]}{at}{host}"
+    name = urlunsplit(("postgresql", netloc, parts.path, urlencode({**shown, "schema": schema}, safe="/"), ""))
+    return Address(place, schema, lease, name)
+
+
+def is_connection_lost(error: Exception) -> bool:
+    """Return whether the server, or the way to it, has gone."""
+    if not isinstance(error, psycopg.OperationalError):
+        return isinstance(error, psycopg.InterfaceError)
+    return error.sqlstate is None or error.sqlstate[:2] == "08" or error.sqlstate[:3] in ("57P", "57p")
+
+
+def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
+    """Return the error where the server cannot be reached. libpq's own words, and `error`, are left out where they may
+    hold the password, or a part of it."""
+    said, told = " ".join(str(error).split()), "the server cannot be reached; start it or check the address"
+    parts = urlsplit(address.url)
+    secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
+    secrets += [parts.password or "", unquote(parts.password or "")]
+    secrets += [piece for secret in secrets for piece in re.split(r"[@/:?#\s]", secret) if len(piece) >= 3]
+    if any(secret and secret in said for secret in secrets):
+        return StoreUnreachableError(f"{address.name}: {told}")
+    fault = StoreUnreachableError(f"{address.name}: {told}. It said: {said}")
+    fault.__cause__ = error
+    return fault
+
+
+@cache
+def queries_for(schema: str) -> dict[str, str]:
+    """Return all queries by name, for one schema, with the marks of psycopg for values."""
+    value = re.compile(r"(?<![:\w]):([a-z_]+)")
+    queries = read_queries("summarizing_context.contrib.postgres", schema=f"{schema}.")
+    marked = {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()}
+    return {**marked, "schema": queries["schema"]}
+
+
+class PostgresConnection:
+    """A `Connection` for the engine's thread. `fences` holds the sessions that this writer has; `writer` is None where
+    it only reads."""
+
+    def __init__(self, address: Address, writer: str | None, *, is_leaving: Callable[[], bool]) -> None:
+        self._address = address
+        self._queries = queries_for(address.schema)
+        self._is_leaving = is_leaving
+        self.writer = writer
+        self.fences: dict[str, int] = {}
+        self._batch = 0  # the number of the transaction
+        self._began = 0.0  # by the monotonic clock
+        self._lost_at: float | None = None  # the same, while the server cannot be reached
+        self.raw = self._connect()
+
+    # Transactions
+
+    def begin_work(self) -> None:
+        """Begin a transaction that writes: with its number, and a new lease that holds from now on."""
+        self.ensure()
+        self._batch += 1
+        self._began = time.monotonic()
+        with self.raw.pipeline():
+            self.raw.execute("begin")
+            self._renew()
+
+    def commit_work(self) -> None:
+        """End it. A commit whose answer was lost is looked up; one still under way is waited for."""
+        if time.monotonic() - self._began > self._address.lease / 3:
+            self._renew()
+        try:
+            self.raw.execute("commit")
+        except Exception as error:
+            if not (is_connection_lost(error) and self._was_committed()):
+                raise
+
+    def undo_work(self) -> None:
+        if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            self.raw.execute("rollback")
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """For work that begins its own transactions; the engine undoes one that fails."""
+        self.begin_work()
+        yield
+        self.commit_work()
+
+    def _renew(self) -> None:
+        self.run("renew", batch=self._batch, writer=self.writer, lease=self._address.lease)
+
+    def _was_committed(self) -> bool:
+        """Return whether the transaction took place whose answer was lost, however often it has to be asked."""
+        while True:
+            self.raw.close()
+            self.ensure()
+            try:
+                row = self.run("newest_batch", writer=self.writer).fetchone()
+                return row is not None and row[0] == self._batch
+            except psycopg.Error as error:
+                if not is_connection_lost(error):
+                    raise
+                time.sleep(_RETRY)
+
+    # Queries
+
+    def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
+        if "match" in values:
+            values["match"] = _as_query(values["match"])
+        return self.raw.execute(self._queries[query].encode(), values)
+
+    def run_many(self, query: str, rows: Iterable[Values]) -> None:
+        with self.raw.cursor() as cursor:
+            cursor.executemany(self._queries[query].encode(), list(rows))
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
+        """Index words by parts: the server takes no text of any size."""
+        self.run_many("add_words", [(n, at, part) for n, text in texts for at, part in enumerate(_parts(text))])
+
+    # The server
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self._address.url,
+            autocommit=True,
+            prepare_threshold=None,  # a pooler gives each transaction another session
+            client_encoding="utf8",
+            connect_timeout=5,
+            application_name="summarizing-context",
+        )
+
+    def ensure(self) -> None:
+        """Connect again where the connection is lost; `StoreUnreachableError` when that takes too long."""
+        while self.raw.closed:
+            lost_at = self._lost_at = self._lost_at or time.monotonic()
+            try:
+                self.raw = self._connect()
+                self._lost_at = None
+            except psycopg.OperationalError as error:
+                if time.monotonic() >= lost_at + _PATIENCE or self._is_leaving():
+                    fault = unreachable(self._address, error)
+                    raise fault from fault.__cause__
+                time.sleep(_RETRY)
+
+
+# Texts as the server indexes them: words alone, without accents; it stems and ranks them.
+
+
+def _parts(text: str) -> Iterator[str]:
+    """Yield a text in parts that the server can index, at least one: words with one space between them."""
+    words = _plain_words(text)
+    for start in range(0, len(words) or 1, _PART_WORDS):
+        yield " ".join(words[start : start + _PART_WORDS])
+
+
+def _plain_words(text: str) -> list[str]:
+    if not text.isascii():
+        spaced = unicodedata.normalize("NFD", indexed_words(text))
+        text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
+    return [word[:_LONGEST_WORD] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
+
+
+def _as_query(match: str) -> str:
+    """Return what `websearch_to_tsquery` reads for phrases in quotation marks that are joined by OR or AND."""
+    joint = " " if " AND " in match else " or "
+    return joint.join(f'"{" ".join(_plain_words(phrase))}"' for phrase in re.findall(r'"([^"]*)"', match))
+
+
+_LOST = "this host no longer has its lease; nothing was written: open the session again"
+_FULL = "the server has no space left; nothing was written: free some and call again"
+_LOCKED = "another process held a lock for too long; try again, or find out which one holds it"
+_READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
+
+_BY_STATE: dict[str, tuple[type[StoreError], str]] = {
+    "53100": (StoreFullError, _FULL),
+    "53200": (StoreFullError, _FULL),
+    "55P03": (StoreLockedError, _LOCKED),
+    "40P01": (StoreLockedError, _LOCKED),
+    "25006": (StoreReadOnlyError, _READ_ONLY),
+    "42501": (StoreReadOnlyError, _READ_ONLY),
+    "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
+    "57014": (StoreError, "the statement was cancelled; try again"),
+    "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
+    "XX002": (StoreCorruptError, "the server reports a damaged index; rebuild it with REINDEX"),
+    "42P01": (StoreError, "a table is missing; was the schema removed while the store was open? Open it again"),
+    "3F000": (StoreError, "the schema is missing; was it removed while the store was open? Open it again"),
+}
 
 
 class PostgresEngine(Engine):
@@ -96,10 +338,28 @@ class PostgresEngine(Engine):
             connection.raw.close()
 
     def translate(self, error: Exception) -> Exception:
-        return server.translate(error, self._address)
+        """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
+        kept."""
+        if isinstance(error, SummarizingContextError):
+            return error
+        if is_connection_lost(error):
+            return unreachable(self._address, error)
+        name = self.name
+        if isinstance(error, UnicodeError):
+            return StoreError(
+                f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
+            )
+        if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
+            return StoreError(f"{name}: the store was given something that it cannot keep ({type(error).__name__})")
+        state = error.sqlstate or ""
+        kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
+        fault = kind(f"{name}: {text}")
+        fault.__cause__ = error
+        return fault
 
     def may_pass(self, error: Exception) -> bool:
-        return server.may_pass(error)
+        passing = (errors.DeadlockDetected, errors.SerializationFailure, errors.UniqueViolation)
+        return is_connection_lost(error) or isinstance(error, passing)
 
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
@@ -117,13 +377,11 @@ class PostgresEngine(Engine):
     def _create(self, raw: psycopg.Connection[Any]) -> None:
         """Make the tables, whole or not at all, unless they are there."""
         schema = self._address.schema
-        if self._version(raw) is not None:
-            return
         with raw.transaction():
             raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
             if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
                 raw.execute(f"create schema {schema}".encode())
-            if self._version(raw) is None:  # else another process was quicker
+            if self._version(raw) is None:
                 raw.execute(queries_for(schema)["schema"].encode())
                 raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
 
@@ -149,8 +407,6 @@ class PostgresStore(RelationalStore):
         make_engine = partial(PostgresEngine, self._address, read_only=read_only)
         super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only, claimed=claimed)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
-        self.requests = PostgresRequests(self)  # what is asked of a pool of workers
-        self.fleet = PostgresFleet(self)  # the caps on calls of all workers
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""
@@ -158,15 +414,7 @@ class PostgresStore(RelationalStore):
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
-        freed = await self.submit_alone("purge", _purge)
-        tables = ", ".join(f"{self._address.schema}.{table}" for table in _TABLES.split())
-        try:  # their space becomes free, on a connection of its own; a table that is locked is left to autovacuum
-            url = self._address.url
-            async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=5) as connection:
-                await connection.execute(f"vacuum (skip_locked) {tables}".encode())
-        except psycopg.Error as error:
-            logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})
-        return freed
+        return await self.submit_alone("purge", _purge)
 
     async def _give_up(self, engine: Engine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
@@ -188,8 +436,11 @@ class PostgresStore(RelationalStore):
     # What follows runs in the engine's thread.
 
     def _read(self, connection: PostgresConnection, work: Work[Result]) -> Result:
-        with connection.reading():
-            return work(connection)
+        connection.ensure()
+        connection.raw.execute("begin isolation level repeatable read, read only")
+        result = work(connection)
+        connection.raw.execute("commit")
+        return result
 
     def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
         """Become the session's only writer, creating the session if needed."""
@@ -205,7 +456,13 @@ class PostgresStore(RelationalStore):
         self._sessions.add(session_id)
 
     def _check_still_ours(self, connection: PostgresConnection, session_id: str) -> None:
-        connection.check_fence(session_id)
+        """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
+        known = {"session_id": session_id, "writer": connection.writer, "fence": connection.fences.get(session_id, -1)}
+        if connection.run("check_fence", **known).fetchone() is None:
+            raise SessionLostError(
+                f"session {session_id!r}: {_LOST}. Another host may have taken it after this one was silent for too "
+                "long"
+            )
 
     def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
         with connection.raw.pipeline():  # what needs no answer goes to the server at once
@@ -273,34 +530,23 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
 
 
 # What hosts and workers on one store share. Hosts look for what they wait for from time to time, so that a pooler may
-# stand before the server; no view waits with them. The table of requests is the queue of the pool: removing a session
-# removes its text.
+# stand before the server; no view waits with them.
 
 
-class _Shared:
-    """A part of a store that hosts share."""
+async def looks() -> AsyncIterator[None]:
+    """Yield whenever it is time to look again."""
+    look = LOOK_AGAIN
+    while True:
+        yield
+        await asyncio.sleep(look)
+        look = min(look * 1.5, LONGEST_LOOK)
+
+
+class PostgresClaims:
+    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
-
-    async def _run(self, query: str, **values: Any) -> Any:
-        """Run one query, and return its first row, if it has one."""
-
-        def work(connection: PostgresConnection) -> Any:
-            cursor = connection.run(query, **values)
-            return cursor.fetchone() if cursor.description else None
-
-        return await self._store.submit(work)
-
-    def _run_later(self, work: Work[object]) -> None:
-        """Queue work whose end is not waited for, and that may fail."""
-        with suppress(StoreError):  # closed
-            done = self._store.submit(work)
-            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-
-
-class PostgresClaims(_Shared):
-    """Which of the hosts asks a model for a key. A store that fails costs the sharing of a summary, not the summary."""
 
     @asynccontextmanager
     async def held(self, key: SummaryKey, seconds: float) -> AsyncIterator[None]:
@@ -312,7 +558,7 @@ class PostgresClaims(_Shared):
 
         try:  # also one that was cancelled may have been taken
             try:
-                async for _ in _looks():
+                async for _ in looks():
                     if await self._store.submit(take):
                         break
             except StoreError as error:
@@ -322,99 +568,11 @@ class PostgresClaims(_Shared):
             self.give_up(key)
 
     def give_up(self, key: SummaryKey) -> None:
-        """End a claim of this host, which may have none."""
-        self._run_later(lambda connection: connection.run("give_up_claim", **key._asdict(), writer=connection.writer))
-
-
-async def _looks() -> AsyncIterator[None]:
-    """Yield whenever it is time to look again."""
-    look = LOOK_AGAIN
-    while True:
-        yield
-        await asyncio.sleep(look)
-        look = min(look * 1.5, LONGEST_LOOK)
-
-
-class PostgresRequests(_Shared):
-    """The requests of a store for summaries, which workers of a pool answer. Every method raises `StoreError`."""
-
-    async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
-        """Keep a request for the workers of a queue."""
-        await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
-
-    async def take(self, queue: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
-
-        def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
-            found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=CLAIM)
-            return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
-
-        return await self._store.submit(work)
-
-    async def wait(self, key: SummaryKey) -> str | None:
-        """Wait until a request is answered, or removed with its session; return the error where it failed."""
-        async for _ in _looks():
-            row = await self._run("find_error", **key._asdict())
-            if row is None or row[0] is not None:
-                return None if row is None else str(row[0])
-        return None
-
-    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
-        """Keep a summary unless there is one, and end its request, in one transaction.
-
-        It is dropped where its session was deleted meanwhile and no other session asks.
-        """
+        """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
 
         def work(connection: PostgresConnection) -> None:
-            (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
-            if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
-                return
-            log.save_summary(connection, key, summary)
-            for one in {session_id, *asking}:
-                log.note_uses(connection, one, [key], places if one == session_id else NOWHERE)
-            connection.run("remove_request", **key._asdict())
+            connection.run("give_up_claim", **key._asdict(), writer=connection.writer)
 
-        await self._store.submit(work)
-
-    async def end(self, key: SummaryKey) -> None:
-        """End a request: its summary is there."""
-        await self._run("remove_request", **key._asdict())
-
-    async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
-        await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
-
-    async def backlog(self) -> tuple[int, int]:
-        """Return how many requests wait, and how many failed."""
-        waiting, failed = await self._run("count_requests")
-        return waiting, failed
-
-
-class PostgresFleet(_Shared):
-    """Caps on the calls of all workers on one store: how many at once, and how many in a minute."""
-
-    async def set(self, at_once: int | None, per_minute: int | None) -> None:
-        """Change the caps that are given, for all workers from now on; -1 removes one. Raises `StoreError`."""
-        await self._run("write_caps", calls_at_once=at_once, calls_per_minute=per_minute)
-
-    async def begin(self) -> tuple[int | None, float]:
-        """Begin a call of this worker; return its number, or None and the seconds until it is worth asking again where
-        a cap has no room. Raises `StoreError`."""
-
-        def work(connection: PostgresConnection) -> tuple[int | None, float]:
-            at_once, per_minute = connection.run("read_caps").fetchone() or (None, None)
-            connection.run("tidy_calls")  # without a cap too: one that is set later counts the calls of the last minute
-            if at_once is not None or per_minute is not None:
-                running, recent, frees_in = connection.run("count_calls").fetchone() or (0, 0, 0.0)
-                if per_minute is not None and recent >= per_minute:
-                    return None, min(max(frees_in, 0.05), 2.0)
-                if at_once is not None and running >= at_once:
-                    return None, 0.1
-            (call,) = connection.run("begin_call", writer=connection.writer).fetchone() or (None,)
-            return call, 0.0
-
-        return await self._store.submit(work)
-
-    def end(self, call: int) -> None:
-        """Note that a call of this worker has ended. Where this cannot be done, it counts until the lease ends."""
-        self._run_later(lambda connection: connection.run("end_call", id=call))
+        with suppress(StoreError):  # closed
+            done = self._store.submit(work)
+            done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

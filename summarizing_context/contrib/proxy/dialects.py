@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -56,19 +56,6 @@ class Asked:
     opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
     bound_thinking: BoundThinking = "kept"
-
-
-class Dialect(Protocol):
-    """One protocol of a provider."""
-
-    name: str
-
-    def read(self, fields: Fields) -> Asked:
-        """Return a request, from the JSON of its fields. Raise `PassUnchanged`, and `ValueError` for no request."""
-
-    def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
-        """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
-        drop signed thinking that it would refuse."""
 
 
 def digest(*texts: bytes) -> str:
@@ -141,6 +128,7 @@ class Chat:
     name = "chat"
 
     def read(self, fields: Fields) -> Asked:
+        """Return a request, from the JSON of its fields. Raise `PassUnchanged`, and `ValueError` for no request."""
         rows = [row_of(msgspec.json.decode(item), item) for item in items_of(fields, "messages")]
         roles = [row.message["role"] for row in rows]
         start = next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(rows))
@@ -158,6 +146,8 @@ class Chat:
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
+        """Return the body of the same request with a view of its rows. With `drops_thinking` the provider is asked to
+        drop signed thinking that it would refuse."""
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
         return encoded(asked.fields, "messages", [*asked.lead, *items])
 
@@ -316,9 +306,6 @@ def _marked(fields: Fields, items: list[Out], header: Out | None) -> bytes:
     return encoded({**fields, **own}, "messages", items)
 
 
-_SYSTEM = ("system", "developer")
-
-
 class Responses:
     """OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log.
 
@@ -340,14 +327,14 @@ class Responses:
         start = max((at + 1 for at, kind in enumerate(kinds) if kind in COMPACTED), default=0)
         while start < len(items) and (
             kinds[start] == "additional_tools"
-            or (isinstance(items[start], dict) and items[start].get("role") in _SYSTEM)
+            or (isinstance(items[start], dict) and items[start].get("role") in ("system", "developer"))
         ):
             start += 1
         if start == len(items):
             raise PassUnchanged("there is nothing behind what stays in front")
         rows, at = list[Row](), start
         for message, own in rows_of(items[start:]):
-            is_told = message["role"] in _SYSTEM and own[0].get("type", "message") == "message"
+            is_told = message["role"] in ("system", "developer") and own[0].get("type", "message") == "message"
             named = {**message, KEY: message[NAME]} | ({"metadata": HOOK} if is_told else {})
             rows.append(Row(named, data[at : at + len(own)], message[NAME]))
             at += len(own)
@@ -372,3 +359,6 @@ class Responses:
         for message, row in shown:
             items += writer.items(message) if row is None else row.sent
         return encoded(asked.fields, "input", [*asked.lead, *items])
+
+
+Dialect = Chat | Anthropic | Responses

@@ -1,24 +1,25 @@
 """From a client's request to the same request with a view of its history, through the session that it belongs to.
 
 A request of one message without tools goes on as it came, whatever the budget, such as a client's own compaction: who
-asks for a summary of a text means all of it. Only where the provider finds it too long it is sent once more, with its
-middle left out, which a mark in its place tells.
+asks for a summary of a text means all of it.
 """
 
 from __future__ import annotations
 
-import asyncio
+import logging
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import time
+from collections import OrderedDict, deque
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from summarizing_context import Settings, open_store
-from summarizing_context.adapters.open_sessions import Sessions, Window, session_id_from
+from summarizing_context import Settings
+from summarizing_context.adapters.open_sessions import Sessions, Window, opened_store, session_id_from
 from summarizing_context.contrib.proxy.dialects import (
     KEY,
     Asked,
@@ -29,13 +30,12 @@ from summarizing_context.contrib.proxy.dialects import (
     digest,
     read_fields,
 )
-from summarizing_context.contrib.proxy.feed import Record, Usage
-from summarizing_context.contrib.proxy.summaries import ClientSummarizer
-from summarizing_context.contrib.proxy.upstream import Headers, Upstream
+from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import estimate_text, estimate_texts
-from summarizing_context.views.shrunk_messages import Price, shrink_message
+from summarizing_context.summarizers.prices import PriceTable
+
+logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
 _MAX_KNOWN = 1_000  # sessions whose last request is remembered
@@ -53,24 +53,15 @@ _SMALLEST = 3_000  # tokens: what is shorter is not too long for any model, what
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
 
 
-class Client(NamedTuple):
-    """Who asks, as far as its headers tell."""
-
-    name: str
-    id: str | None  # of the session
-    agent: str | None
-
-
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """A request, with a view in it where its record says so. Without a record it is a lone message."""
+    """A request, with a view in it where its record says so."""
 
     body: bytes
     asked: Asked
     dialect: Dialect
-    client: Client
     window: int  # of the model, in tokens
-    record: Record | None = None
+    record: Record
     drops_thinking: bool = False  # which a header has to allow
 
 
@@ -91,13 +82,13 @@ class Rewriter:
         self,
         settings: Settings,
         upstream: Upstream,
+        feed: Feed,
         *,
-        notice: Callable[[str, str], None],
         budget: int | None = None,
         lends: bool = False,
     ) -> None:
         self._settings = settings
-        self._notice = notice
+        self._feed = feed
         self._upstream = upstream
         self._budget = budget
         self._lends = lends
@@ -106,22 +97,17 @@ class Rewriter:
         self._known: OrderedDict[str, _Known] = OrderedDict()
 
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False) -> Rewritten:
-        """Return the request with a view, or a lone message as it is. One that only `counts` tokens changes no session.
+        """Return the request with a view. One that only `counts` tokens changes no session.
 
         Raise `PassUnchanged` where no view can be made, and whatever the session raises.
         """
         fields = read_fields(body)
         asked = dialect.read(fields)
-        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
-        client = client_of(told, fields)
-        window = window_of(asked.model, told.get("anthropic-beta", ""), client.name)
-        made = Rewritten(body, asked, dialect, client, window or _USUAL_WINDOW)
         if len(asked.rows) < 2 and not asked.has_tools:
-            if counts or not asked.rows:
-                raise PassUnchanged("a single message is not a session")
-            return made
-
-        name = await self._unnamed(asked) if client.id is None else session_of(client, asked)
+            raise PassUnchanged("a single message is not a session")
+        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        client, name = session_of(told, fields, asked)
+        name = name or await self._unnamed(asked)
         keys = [row.key for row in asked.rows]
         known = self._known.get(name) or _Known()
         if counts and (not known.keys or keys[: len(known.keys)] != known.keys):
@@ -135,11 +121,13 @@ class Rewriter:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
+        window = window_of(asked.model, told.get("anthropic-beta", ""), client)
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
             words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-            self._notice(f"model {asked.model}", words)
-        return await self._viewed(replace(made, record=Record(name, client.name, dialect.name, asked.model)), known)
+            self._feed.notice(f"model {asked.model}", words)
+        record = Record(name, client, dialect.name, asked.model)
+        return await self._viewed(Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record), known)
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -149,15 +137,9 @@ class Rewriter:
         if base not in self._recalled and str(self._settings.store) != ":memory:":
             self._recalled.add(base)
             stored: list[str] = []
-            try:
-                store = await open_store(self._settings.store, read_only=True)
-            except StoreError:
-                pass  # there is none yet
-            else:
-                try:
+            with suppress(StoreError):  # there is none yet
+                async with opened_store(self._settings.store, read_only=True) as store:
                     stored = [info.session_id for info in await store.sessions() if info.session_id.startswith(base)]
-                finally:
-                    await store.close()
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
                     held = [str(message.get(KEY)) for message in await context.get_messages()]
@@ -172,16 +154,10 @@ class Rewriter:
         It is done for each 413, for an error that tells of a size and a limit in whatever words, and for any other
         error where the request was near its budget.
         """
-        answer, asked, record = answer[:4_000], before.asked, before.record
-        price = Price(estimate_text, self._settings.image_tokens)
-        if record is None:
-            beside = estimate_texts(str(each) for each in asked.beside)
-            alone = await asyncio.to_thread(price.message, asked.rows[0].message)
-            sent, budget = alone + beside, before.window
-        else:
-            sent, budget = record.view_tokens + record.fixed_tokens, record.budget
+        answer, record = answer[:4_000], before.record
+        known, sent = self._known.get(record.session), record.view_tokens + record.fixed_tokens
         said = re.sub(r"max_\w*tokens|(?:output|completion) tokens", "", answer)  # of the reply
-        if not (status == 413 or _OF_LENGTH.match(said) or sent >= _NEAR * budget):
+        if known is None or not (status == 413 or _OF_LENGTH.match(said) or sent >= _NEAR * record.budget):
             return None
 
         # how much fits: as the error tells, where it names a limit below what was sent
@@ -190,18 +166,11 @@ class Rewriter:
         limit = int(found[1]) if found else largest
         total = largest if largest > limit else sent
         ceiling = int(sent * (min(_LESS, limit / total * 0.95) if 0 < limit < total else _LESS))
-        if record is None:
-            if (cap := ceiling - beside) < _SMALLEST:
-                return None
-            shown = await asyncio.to_thread(shrink_message, asked.rows[0].message, alone, cap, price)
-            body = before.dialect.write(asked, [(shown.message, None)])
-            return replace(before, body=body) if shown.tokens <= cap else None
-        known = self._known.get(record.session)
-        if ceiling < _SMALLEST or known is None:
+        if ceiling < _SMALLEST:
             return None
         known.ceilings[record.model] = ceiling
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
-        return made if made.record is not None and made.record.view_tokens < record.view_tokens else None
+        return made if made.record.view_tokens < record.view_tokens else None
 
     def was_not_too_long(self, replayed: Record) -> None:
         """Forget the ceiling: refused once more, though shorter, the request has something else wrong with it."""
@@ -228,7 +197,6 @@ class Rewriter:
     async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:
         """Return the request with a view, or unchanged where its history fits or no view of it does."""
         asked, record, dialect = made.asked, made.record, made.dialect
-        assert record is not None
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self._budget, ceiling) if limit is not None), default=None)
@@ -283,15 +251,114 @@ class Rewriter:
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
-            self._notice(f"budget of {about}", words)
+            self._feed.notice(f"budget of {about}", words)
+
+
+# What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that a view was made for, or could have been."""
+
+    session: str
+    client: str
+    dialect: str
+    model: str
+    messages: int = 0  # of the client's history
+    sent_messages: int = 0
+    tokens: int = 0  # of the history, as we count
+    view_tokens: int = 0  # of what was sent in its place
+    fixed_tokens: int = 0  # of system prompt and tools
+    activation: str | None = None  # its reason
+    prefix_kept: float | None = None  # share of the messages sent before with which this request begins
+    changed: bool = False  # whether a view was sent
+    replayed: bool = False  # after the provider had found it too long
+    budget: int = 0  # tokens that the request may have, system prompt and tools too
+    least_budget: int | None = None  # tokens that would do for this client; None where the budget does
+    own_ms: float = 0.0  # that the client waited for us
+    status: int = 0  # of the provider's answer; 0 where there was none
+    usage: Usage | None = None
+    cost: float | None = None  # dollars
+    at: float = 0.0  # seconds since 1970
+    number: int = 0  # of the record, from 1 on
+
+
+class Feed:
+    """The records of the proxy, the newest at the end."""
+
+    def __init__(self, prices: PriceTable, **about: Any) -> None:
+        self._prices = prices
+        self._about = about
+        self._started = time.time()
+        self._records: deque[Record] = deque(maxlen=500)
+        self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
+        self._total = 0
+        self.passed_unchanged = 0  # requests that no view can be made for
+        self.failures = 0  # of the proxy, after which a request went on unchanged
+        self.last_failure: str | None = None
+        self._notices: dict[str, str] = {}  # by what each is about
+
+    def failed(self, words: str, error: Exception) -> None:
+        """Tell that something in the proxy has failed: what that did, and the kind of the error alone."""
+        self.failures += 1
+        self.last_failure = type(error).__name__
+        logger.warning(words, extra={"cause": self.last_failure})
+
+    def notice(self, about: str, words: str) -> None:
+        """Tell once what the proxy had to work around: in the log, and in each status from now on."""
+        if about not in self._notices and len(self._notices) < 50:
+            self._notices[about] = words
+            logger.warning(words)
+
+    def add(self, record: Record) -> None:
+        """A request is answered."""
+        self._total += 1
+        record.at, record.number = time.time(), self._total
+        usage, price = record.usage or Usage(), self._prices.price_of(record.model)
+        if record.usage is not None and price is not None:
+            record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
+        self._records.append(record)
+        sums = {
+            "requests": 1,
+            "failed": not 200 <= record.status < 300,  # an error of the provider, or nothing
+            "activations": record.activation is not None,
+            "input_tokens": usage.total_input,
+            "cache_read": usage.cache_read,
+            "output_tokens": usage.output,
+            "saved_tokens": max(0, record.tokens - record.view_tokens),
+            "cost": record.cost or 0.0,
+        }
+        before = self._sessions.pop(record.session, {})
+        self._sessions[record.session] = {
+            **{
+                name: getattr(record, name)
+                for name in ("session", "client", "model", "messages", "tokens", "view_tokens")
+            },
+            **{name: before.get(name, 0) + value for name, value in sums.items()},
+            "last_at": record.at,
+        }
+        if len(self._sessions) > 500:
+            del self._sessions[next(iter(self._sessions))]
+
+    def status(self, after: int = 0) -> dict[str, Any]:
+        """All that is told, and the records after that number."""
+        return {
+            **self._about,
+            "started_at": self._started,
+            "requests": self._total,
+            "passed_unchanged": self.passed_unchanged,
+            "failures": self.failures,
+            "last_failure": self.last_failure,
+            "notices": list(self._notices.values()),
+            "sessions": list(reversed(self._sessions.values())),
+            "records": [asdict(record) for record in self._records if record.number > after],
+        }
 
 
 # Who asks, which session it belongs to, and how large its model's window is. A client's own id holds several histories:
 # the main one, those of its agents, and small requests for a title. They are told apart by the agent, by whether tools
 # are sent, and by what a person typed first.
-#
-# Windows are those of 2026-11-26, by the pages of platform.claude.com and developers.openai.com on their models, the
-# table of `genai-prices` 0.2.3, and the models that Codex 0.169 and 0.171 bring along, in which they get less of them.
 
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("x-claude-code-session-id", "claude-code"),
@@ -305,24 +372,27 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
 _IN_USER_ID = re.compile(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})")  # where older Claude Code has it
 
 
-def client_of(headers: Mapping[str, str], fields: Mapping[str, Any]) -> Client:
-    """Return who asks; `headers` by names in small letters."""
-    for header, name in _HEADERS:
-        if headers.get(header):
-            return Client(name, headers[header], headers.get("x-claude-code-agent-id"))
-    user = _IN_USER_ID.search(bytes(fields["metadata"]).decode("utf-8", "replace")) if "metadata" in fields else None
-    return Client("claude-code" if user else "chat", user[1] if user else None, None)
+def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Asked) -> tuple[str, str | None]:
+    """Return who asks, and the name of its session, which is None for a client without an id.
 
-
-def session_of(client: Client, asked: Asked) -> str:
-    """Return the name of the session of a client with an id: by what a person typed first, for what the client puts in
-    beside may change, and by whether tools are sent."""
+    The name holds what a person typed first, for what the client puts in beside may change.
+    """
+    client, id = next(((name, headers[header]) for header, name in _HEADERS if headers.get(header)), ("chat", ""))
+    metadata = bytes(fields["metadata"]).decode("utf-8", "replace") if "metadata" in fields and not id else ""
+    if user := _IN_USER_ID.search(metadata):
+        client, id = "claude-code", user[1]
+    if not id:
+        return client, None
     users = (row.message for row in asked.rows if row.message["role"] == "user")
     typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), [asked.rows[0].key])
     kind = "agent" if asked.has_tools else "plain"
     beginning = f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
-    return session_id_from(":".join(filter(None, (client.name, client.id, client.agent, beginning))))
+    agent = headers.get("x-claude-code-agent-id")
+    return client, session_id_from(":".join(filter(None, (client, id, agent, beginning))))
 
+
+# Windows are those of 2026-11-26, by the pages of platform.claude.com and developers.openai.com on their models, the
+# table of `genai-prices` 0.2.3, and the models that Codex 0.169 and 0.171 bring along, in which they get less of them.
 
 _WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds
     (r"claude-[a-z]+-(?:4[.-][6-9]|[5-9]|[1-9]\d)(?!\d)", 1_000_000),

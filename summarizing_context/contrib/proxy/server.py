@@ -1,68 +1,402 @@
-"""The proxy as a server: its parts put together, its socket, one command behind it, and its end within two seconds.
+"""The proxy: who may ask, which requests get a view, what becomes of their replies, and the server around all that.
 
-Open streams get half a second, and closing the sessions what is left. Then the process ends as it is, whatever holds it
-up. Nothing is lost by that: what was acknowledged is in the store, and the rest stands in the client's next request.
+Programs that know the token may ask, and never a page that a browser has open, but for the inspector's own. Without a
+token, a page could reach the loopback under a name of its own (DNS rebinding), so the header Host must name an address.
+
+A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
+kind alone, and the request goes on as it came.
+
+The end takes two seconds. Open streams get half a second, and closing the sessions what is left. Then the process ends
+as it is. Nothing is lost: what was acknowledged is in the store, and the rest stands in the client's next request.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import hmac
+import json
 import logging
 import os
+import re
 import signal
 import socket
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+import tomllib
+from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import unquote_to_bytes
 
+import msgspec
+
+from summarizing_context import Settings, load_prices
+from summarizing_context.adapters.bound_thinking import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
 try:
+    import httpx2
     import uvicorn
-
-    from summarizing_context.contrib.proxy.app import OPENAI
-    from summarizing_context.contrib.proxy.app import ProxySettings as ProxySettings
-    from summarizing_context.contrib.proxy.app import make_app as make_app
-    from summarizing_context.contrib.proxy.installation import (
-        CHATGPT,
-        TOKEN_VARIABLE,
-        arguments_for,
-        base_urls,
-        read_codex,
-    )
+    from starlette.applications import Starlette
+    from starlette.requests import ClientDisconnect, Request
+    from starlette.responses import JSONResponse
+    from starlette.routing import BaseRoute, Mount, Route
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
+from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
+from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
+from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, UsageReader, passed_on
+
 logger = logging.getLogger("summarizing_context.proxy")
 
+_LEAST_BUDGET = 1_000  # tokens
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
+
+MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they came
+VIEW_WITHIN = 30.0  # seconds in which a view has to be there
 STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
+
+Made = TypeVar("Made")
+
+_FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
+
+_NO_TOKEN = (
+    "this proxy answers its user alone: the base URL has to hold its token, as in http://127.0.0.1:8377/token/TOKEN. "
+    "The proxy printed it at its start; `proxy run` sets it for clients"
+)
+
+_GOOGLE = (
+    "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
+    "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
+)
+
+_GOOGLES_PATH = re.compile(
+    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
+)
+
+_COUNT = "/messages/count_tokens"
+
+_DIALECTS: dict[str, Dialect] = {  # by the path behind the version
+    "/messages": Anthropic(),
+    _COUNT: Anthropic(),
+    "/chat/completions": Chat(),
+    "/responses": Responses(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
+
+    settings: Settings
+    anthropic: str = ANTHROPIC
+    openai: str = OPENAI
+    budget: int | None = None  # tokens; None: by the model's window
+    lends: bool = False  # summaries by the client's own model and credentials
+    shadow: bool = False  # views are made and told of, and never sent; their summaries cost nothing
+    token: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access, repr=False)  # to the inspector
+
+
+class Refused(Exception):
+    """A request that goes no further; with the status of the answer and its words."""
+
+
+def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
+    """Return what is asked for, without the token in its path. Raise `Refused`.
+
+    Paths that begin with `pages` need no token: those of the inspector, which has a guard of its own.
+    """
+    path: str = scope["path"]
+    raw_path: bytes = scope.get("raw_path") or path.encode()
+    query: bytes = scope.get("query_string", b"")
+    if not raw_path.startswith(b"/"):
+        raise Refused(400, "this is no proxy for other hosts; set it as the base URL of a client")
+    if b"#" in raw_path + query:
+        raise Refused(400, "an address that is asked for has no fragment")
+    segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
+    if b"." in segments or b".." in segments:
+        raise Refused(400, "an address has no segments of dots")
+    if path.startswith(pages):
+        return {**scope, "raw_path": raw_path}
+
+    # The token, in a header or in the path.
+    given = {name: value.decode("latin-1") for name, value in scope["headers"]}
+    told = given.get(TOKEN_HEADER, "")
+    if path.startswith(_FOLDER):
+        told, _, rest = path.removeprefix(_FOLDER).partition("/")
+        folder = f"{_FOLDER}{told}".encode()
+        if not raw_path.startswith(folder):  # else a part of the token would stay in the address
+            raise Refused(400, "the token is written with escapes; write it plainly")
+        path, raw_path = f"/{rest}", raw_path[len(folder) :] or b"/"
+    if f"{path}/".startswith("/inspect/"):
+        raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
+    if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
+        raise Refused(401, _NO_TOKEN)
+
+    # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
+    host = given.get(b"host", "")
+    if token is None and not is_local(host):
+        raise Refused(403, "the header Host has to name this machine, such as 127.0.0.1")
+    if given.get(b"sec-fetch-mode") == "navigate" or given.get(b"sec-fetch-dest", "empty") != "empty":
+        raise Refused(403, "this is no page: it answers programs, and a browser may open the inspector alone")
+    origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+    is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
+    if is_foreign or not all(is_own(origin, host) for origin in origins):
+        raise Refused(403, "pages of other origins may not ask")
+
+    # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
+    by_google = any(name.startswith(b"x-goog-") for name in given) and not path.startswith(
+        ("/v1/messages", "/messages")
+    )
+    if by_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
+        raise Refused(404, _GOOGLE)
+    if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
+        raise Refused(426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events")
+    return {**scope, "path": path, "raw_path": raw_path}
+
+
+@dataclass(frozen=True)
+class Passage:
+    """Takes every request that is not the proxy's own to its provider. An ASGI application."""
+
+    _rewriter: Rewriter
+    _upstream: Upstream
+    _feed: Feed
+    _shadow: bool
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on until it is answered, or until the client has hung up."""
+        try:
+            body = await Request(scope, receive).body()
+        except ClientDisconnect:
+            return
+        passing = asyncio.ensure_future(self._pass(scope, body, send))
+
+        async def hang_up() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            passing.cancel()
+
+        tasks = [passing, asyncio.ensure_future(hang_up())]
+        try:
+            await asyncio.wait([passing])
+            if not passing.cancelled():
+                passing.result()
+        except asyncio.CancelledError:  # the proxy ends
+            passing.cancel()
+            await asyncio.wait([passing])
+            with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
+                await _reply_error(send, 503, "the proxy was told to end; ask again")
+            raise
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _pass(self, scope: Scope, body: bytes, send: Send) -> None:
+        """Ask the provider, once more where it finds a view too long, and pass its answer on."""
+        headers: Headers = list(scope["headers"])
+        path = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+        made = await self._rewritten(scope, body, headers)
+
+        async def ask(asked: Rewritten | None) -> Reply:
+            """Send what was made of the request, or the request as it came."""
+            data = body if asked is None or not asked.record.changed else asked.body
+            given = passed_on(headers, but=[b"content-length"])
+            if any(name in (b"content-length", b"transfer-encoding") for name, _ in headers):
+                given.append((b"content-length", str(len(data)).encode()))
+            if asked is not None and asked.drops_thinking:
+                betas = [value for name, value in given if name == b"anthropic-beta" and value]
+                given = [(name, value) for name, value in given if name != b"anthropic-beta"]
+                given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
+            return await self._upstream.send(scope["method"], path, given, data)
+
+        try:
+            sent = None if self._shadow else made
+            reply = await ask(sent)
+            try:
+                if sent is not None and (error := await reply.error()) is not None:
+                    again = await self._guarded(self._rewriter.shorter(sent, reply.status, error))
+                    if again is not None:
+                        await reply.aclose()
+                        reply, made = await ask(again), again
+                        if reply.status in (400, 413):
+                            self._rewriter.was_not_too_long(again.record)
+                await self._answered(reply, made, send)
+            finally:
+                await reply.aclose()
+        except httpx2.HTTPError as error:
+            logger.info("a request was not answered", extra={"cause": type(error).__name__})
+            if made is not None and not made.record.status:
+                self._feed.add(made.record)
+            is_there = not isinstance(error, httpx2.ConnectError)
+            words = "the provider broke off" if is_there else "the provider cannot be reached"
+            with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
+                await _reply_error(send, 502, f"{words} ({type(error).__name__})")
+
+    async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
+        """Return the request with a view; None for all else, which goes on as it came."""
+        path = scope["path"].removeprefix("/v1")
+        dialect = _DIALECTS.get(path)
+        if scope["method"] != "POST" or dialect is None or len(body) > MAX_BYTES:
+            return None
+        began = time.perf_counter()
+        coding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
+        if coding.strip() not in ("", "identity"):
+            self._feed.passed_unchanged += 1
+            words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
+            self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+            return None
+        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers, counts=path == _COUNT))
+        if rewritten is not None:
+            rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
+        return rewritten
+
+    async def _guarded(self, work: Awaitable[Made]) -> Made | None:
+        """Return what the work makes; None where it fails or takes too long, which costs the client nothing else."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())  # of a late one asyncio tells nothing
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), VIEW_WITHIN)
+        except PassUnchanged:
+            self._feed.passed_unchanged += 1
+        except Exception as error:
+            self._feed.failed("a request went on unchanged", error)
+        return None
+
+    async def _answered(self, reply: Reply, made: Rewritten | None, send: Send) -> None:
+        """Pass a reply on, and note what it tells of usage beside it."""
+        if made is None:
+            await reply.pass_on(send, lambda piece: None)
+            return
+        record = made.record
+        reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
+        record.status = reply.status
+        told = []
+        if record.least_budget is not None:  # the tokens that would do for this client
+            told.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
+        try:
+            await reply.pass_on(send, reader.feed, told)
+        finally:
+            record.usage = reader.usage()
+            self._feed.add(record)
+        if record.usage is not None and not self._shadow:
+            await self._guarded(self._rewriter.observe(record, record.usage))
+
+
+def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
+    """Return the application for a server that listens on `host`: `/_status`, the inspector where the store is one that
+    it can read, and the passage for all else. Raise `SettingsError`."""
+    for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
+        logging.getLogger(name).setLevel(logging.WARNING)
+    is_loopback = ip_address(host).is_loopback
+    if proxy.token is None and not is_loopback:
+        raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
+    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+        raise SettingsError(
+            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            "client's system prompt and tools take their part; leave it out for the window of each model"
+        )
+    upstream = Upstream(proxy.anthropic, proxy.openai)
+    if proxy.shadow:
+        proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
+    settings = proxy.settings
+    feed = Feed(
+        load_prices(settings.prices),
+        anthropic=proxy.anthropic,
+        openai=proxy.openai,
+        budget=proxy.budget,
+        shadow=proxy.shadow,
+        summarizer="client" if proxy.lends else settings.summarizer,
+        store=str(settings.store),
+    )
+    rewriter = Rewriter(settings, upstream, feed, budget=proxy.budget, lends=proxy.lends)
+    pages = f"/inspect/{proxy.access.folder}"
+    has_pages = str(settings.store) != ":memory:"
+
+    async def status(request: Request) -> JSONResponse:
+        after = request.query_params.get("after", "0")
+        told = feed.status(int(after) if re.fullmatch(r"[0-9]{1,15}", after) else 0)
+        if has_pages and "link" in request.query_params:
+            told["inspector"] = proxy.access.link(str(request.base_url.replace(path=pages)))
+        return JSONResponse(told)
+
+    @asynccontextmanager
+    async def lifespan(_app: Any) -> AsyncIterator[None]:
+        async with upstream.client:
+            yield
+            await rewriter.close()
+
+    routes: list[BaseRoute] = [Route("/_status", status)]
+    if has_pages:
+        inspector = inspector_app(
+            settings.store, settings=settings, undo=rewriter.undo, checks_host=is_loopback, access=proxy.access
+        )
+        routes.append(Mount(pages, inspector))
+    own = Starlette(routes=routes, lifespan=lifespan)
+    passage = Passage(rewriter, upstream, feed, proxy.shadow)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_without_scripts(message: Message) -> None:
+            """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
+            if message["type"] == "http.response.start":
+                no_page = [(b"content-security-policy", b"sandbox; default-src 'none'")]
+                no_page += [(b"x-content-type-options", b"nosniff")]
+                message = {**message, "headers": [*message.get("headers", ()), *no_page]}
+            await send(message)
+
+        if scope["type"] != "http":
+            return await own(scope, receive, send)
+        try:
+            scope = admitted(scope, proxy.token, f"{pages}/")
+        except Refused as error:
+            status, words = error.args
+            if words == _GOOGLE:
+                feed.notice("Google", f"answered with 404: {words}")
+            return await _reply_error(send, status, words)
+        if scope["path"] == "/_status" or scope["path"].startswith(f"{pages}/"):
+            return await own(scope, receive, send)
+        return await passage(scope, receive, send_without_scripts)
+
+    return app
+
+
+async def _reply_error(send: Send, status: int, words: str) -> None:
+    """Answer with an error of the proxy's own, in the form in which both providers' clients read errors."""
+    error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
+    body = msgspec.json.encode({"type": "error", "error": error})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+# The server, and one command behind it.
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
     """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sees by this that it is TCP
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(2_048)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
+    listening = socket.create_server((host, port), family=family, backlog=2_048)
+    # asyncio sees by the protocol that it is TCP
+    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
 
 class Server(uvicorn.Server):
     """A server that writes no log of requests."""
 
-    def __init__(self, app: Any, *, takes_signals: bool = True) -> None:
+    def __init__(self, app: Any) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
@@ -77,36 +411,32 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
         )
-        self._takes_signals = takes_signals
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end, which has to come to its end in time."""
-        if not self.should_exit:
-            end_process_in_time()
-        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Take what tells a process to end. uvicorn would raise it once more at last, which is no exit status of 0."""
-        taken = (signal.SIGINT, signal.SIGTERM) if self._takes_signals else ()
-        before = {each: signal.signal(each, self.handle_exit) for each in taken}
-        try:
-            yield
-        finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+        """Leave signals to others: uvicorn would raise one once more at last, which is no exit status of 0."""
+        yield
 
 
 async def serve(app: Any, listening: socket.socket) -> None:
     """Serve an application of `make_app` until the process is told to end."""
-    await Server(app).serve(sockets=[listening])
+    server = Server(app)
+
+    def told_to_end(sign: int, frame: FrameType | None) -> None:
+        if not server.should_exit:
+            end_process_in_time()
+        server.handle_exit(sign, frame)
+
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sign, told_to_end)
+    await server.serve(sockets=[listening])
     gc.freeze()  # the process ends: else its end would look through all that it holds once more
 
 
 @asynccontextmanager
 async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterator[str]:
     """A server beside other work, by its address. Raises `SettingsError`."""
-    server = Server(make_app(proxy, listening.getsockname()[0]), takes_signals=False)
+    server = Server(make_app(proxy, listening.getsockname()[0]))
     running = asyncio.ensure_future(server.serve(sockets=[listening]))
     try:
         while not (server.started or running.done()):  # noqa: ASYNC110 - uvicorn tells no other way
@@ -125,28 +455,31 @@ def address_of(listening: socket.socket) -> str:
 
 def end_process_in_time(status: int = 0) -> None:
     """Let this process end by itself, with this exit status; what is left of it at the deadline ends at once."""
+    deadline = threading.Timer(PROCESS_ENDS_WITHIN, os._exit, [status])
+    deadline.daemon = True
+    deadline.start()
 
-    def end_at_deadline() -> None:
-        time.sleep(PROCESS_ENDS_WITHIN)
-        logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
-        os._exit(status)
 
-    threading.Thread(target=end_at_deadline, name="deadline", daemon=True).start()
+def base_urls(address: str, token: str | None) -> dict[str, str]:
+    """What clients read, for a proxy at this address."""
+    address = address if token is None else f"{address}/token/{token}"
+    return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
 
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
-    """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start."""
-    codex = read_codex(os.environ, Path.home()) if Path(command[0]).name == "codex" else None
-    by_chatgpt = codex is not None and codex.by_chatgpt
+    """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
+
+    Ctrl-C at a terminal reaches the command by itself, and this process goes on until the command ends.
+    """
+    token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
+    by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
         proxy = replace(proxy, openai=CHATGPT)
-    if codex is not None and (trouble := codex.trouble(proxy.token or "", openai=proxy.openai)) is not None:
-        raise SettingsError(trouble)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
-            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: proxy.token or ""}
-            if Path(command[0]).name == "codex":
-                command = [command[0], *arguments_for(address, by_chatgpt=by_chatgpt), *command[1:]]
+            places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
+            if is_codex:
+                command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
             before = signal.signal(signal.SIGINT, signal.SIG_IGN)
             try:
                 process = await asyncio.create_subprocess_exec(
@@ -154,15 +487,7 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-
-                def interrupted() -> None:
-                    """Pass on what came to this process alone. Ctrl-C at its terminal reaches the command too."""
-                    if not _is_in_front():
-                        process.send_signal(signal.SIGINT)
-
-                loop = asyncio.get_running_loop()
-                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                loop.add_signal_handler(signal.SIGINT, interrupted)
+                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -173,13 +498,43 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 signal.signal(signal.SIGINT, before)
 
 
-def _is_in_front() -> bool:
-    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
+# Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:
+# `OPENAI_BASE_URL` is ignored; `openai_base_url` and a table of `model_providers` count, in `config.toml` and by `-c`.
+# A session is resumed with the provider's name that it began with, or not at all.
+
+TOKEN_VARIABLE = "SUMMARIZING_CONTEXT_PROXY_TOKEN"
+CHATGPT = "https://chatgpt.com/backend-api/codex"  # where Codex asks with a login of ChatGPT
+_CODEX_PROVIDER = "summarizing-context"
+
+
+def codex_asks_chatgpt(token: str) -> bool:
+    """Return whether Codex asks with a login of ChatGPT. Raise `SettingsError` where its files are broken, or name
+    another provider than OpenAI, in whose place the proxy cannot stand."""
+    folder = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+    config, login = folder / "config.toml", folder / "auth.json"
     try:
-        terminal = os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY)
-    except OSError:
-        return False
-    try:
-        return os.tcgetpgrp(terminal) == os.getpgrp()
-    finally:
-        os.close(terminal)
+        told = tomllib.loads(config.read_text(encoding="utf-8")) if config.exists() else {}
+        known = json.loads(login.read_text(encoding="utf-8")) if login.exists() else {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"the files of Codex in {folder} cannot be read: {error}") from error
+    provider, base_url = told.get("model_provider", "openai"), told.get("openai_base_url")
+    if provider not in ("openai", _CODEX_PROVIDER):
+        raise SettingsError(f"{config}: model_provider is {provider!r}, and the proxy stands in for OpenAI alone")
+    if base_url is not None and f"/token/{token}/" not in base_url:
+        raise SettingsError(f"{config}: openai_base_url is {base_url!r}; take it out, and name it by --openai instead")
+    return bool(known.get("tokens")) and not known.get("OPENAI_API_KEY")
+
+
+def codex_options(address: str, *, by_chatgpt: bool) -> list[str]:
+    """Return what sends one run of Codex to a proxy. The token goes by the environment: all users see arguments.
+
+    To a provider that is called OpenAI, Codex sends fields that are documented nowhere, and asks it to compact. With a
+    login of ChatGPT it is OpenAI that answers, and then a header of routing is sent too.
+    """
+    called = "OpenAI" if by_chatgpt else _CODEX_PROVIDER
+    table = (
+        f'name = "{called}", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
+        f'supports_websockets = false, env_http_headers = {{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
+    )
+    words = ["-c", f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", "-c", f"model_provider={_CODEX_PROVIDER}"]
+    return words + (["-c", "features.enable_request_compression=false"] if by_chatgpt else [])  # views need the text

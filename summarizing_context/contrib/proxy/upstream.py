@@ -1,4 +1,5 @@
-"""The way to the providers: addresses, headers that go on, and answers, which are passed on as they come.
+"""The way to the providers: addresses, headers that go on, answers, which are passed on as they come, and summaries by
+the client's own model.
 
 An answer is looked at for the error that a request was too long. Such an error comes with a status of its own, or as an
 event of a stream before any content. Only events that tell nothing are held back for it, and for a second at most.
@@ -9,46 +10,56 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import httpx2
+import msgspec
 from starlette.types import Send
 
-from summarizing_context.contrib.proxy.installation import TOKEN_HEADER
-from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.errors import (
+    SettingsError,
+    SummarizerError,
+    SummarizerNotReady,
+    SummarizerRefused,
+    briefly,
+)
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import (
+    MOST_BYTES,
+    Fault,
+    Refusal,
+    fenced,
+    made_reply,
+    most_tokens,
+    seconds_to_wait,
+    status_failure,
+    token_count,
+)
 
 Headers = list[tuple[bytes, bytes]]
 
-_HOP = frozenset(  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
-    (
-        *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
-        *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
-    )
-)
+TOKEN_HEADER = b"x-summarizing-context-token"  # of requests to the proxy; it goes no further
+
+_HOP = {  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
+    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
+    *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
+}
 
 _BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
 
-_GOOGLES_PATH = re.compile(
-    r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
-)
-
 
 class Upstream:
-    """Sends requests to the provider that speaks their protocol. Enter it before use."""
+    """Sends requests to the provider that speaks their protocol. Close its `client` in the end."""
 
     def __init__(self, anthropic: str, openai: str) -> None:
         self._anthropic, self._openai = _base(anthropic, "--anthropic"), _base(openai, "--openai")
-
-    async def __aenter__(self) -> Upstream:
-        self._client = httpx2.AsyncClient(
+        self.client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(None, connect=15.0),  # a model may be silent for minutes; the client knows how long
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=15.0),
             follow_redirects=False,
         )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._client.aclose()
 
     async def send(self, method: str, path: bytes, headers: Headers, body: bytes | AsyncIterator[bytes]) -> Reply:
         """Return the provider's answer, its body still on the way; the caller closes it. The path, with its query, and
@@ -65,21 +76,7 @@ class Upstream:
             path = path[3:]  # a base of OpenAI's SDK has it already, and one of the AI SDK's too
         url = base.copy_with(raw_path=folder + path)  # never of another host, whatever the path says
         request = httpx2.Request(method, url, headers=[*headers, (b"accept-encoding", b"identity")], content=body)
-        return Reply(await self._client.send(request, stream=True))
-
-
-def refusal(method: str, path: str, query: bytes, headers: Headers) -> tuple[int, str] | None:
-    """Return why a request goes to no provider, with the status of the answer; None where it does."""
-    is_googles = _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query
-    is_anthropics = path.startswith(("/v1/messages", "/messages"))  # whose server, a gateway perhaps, may ask for more
-    if is_googles or (not is_anthropics and any(name.startswith(b"x-goog-") for name, _ in headers)):
-        return 404, (
-            "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
-            "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
-        )
-    if method == "GET" and any(name == b"upgrade" and b"websocket" in value.lower() for name, value in headers):
-        return 426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events"
-    return None
+        return Reply(await self.client.send(request, stream=True))
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = ()) -> Headers:
@@ -93,15 +90,12 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = 
 
 
 def _base(text: str, option: str) -> httpx2.URL:
-    try:
+    """Return a provider's address. Raise `SettingsError`."""
+    with contextlib.suppress(httpx2.InvalidURL):
         url = httpx2.URL(text)
-    except (httpx2.InvalidURL, TypeError) as error:
-        raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host") from error
-    if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
-        raise SettingsError(
-            f"{option}: {briefly(text)} is not an address; write it like https://host, without a password"
-        )
-    return url
+        if url.scheme in ("http", "https") and url.host and not (url.userinfo or url.query or url.fragment):
+            return url
+    raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host, without a password")
 
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
@@ -185,3 +179,165 @@ class Reply:
         piece = reading.result()
         self._held += piece
         return bool(piece)
+
+
+# What a request took is read beside the reply on its way to the client, which that neither holds up nor changes.
+
+_MAX_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one request."""
+
+    input: int = 0  # neither read from nor written to a cache
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+
+    @property
+    def total_input(self) -> int:
+        return self.input + self.cache_read + self.cache_write
+
+
+class UsageReader:
+    """Reads the bytes of one reply as they pass. Raises nothing."""
+
+    def __init__(self, content_type: str, *, packed: bool) -> None:
+        self._streams = "event-stream" in content_type
+        self._reads = not packed and (self._streams or "json" in content_type)
+        self._kept = bytearray()
+        self._usage: Usage | None = None
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes of the reply."""
+        if not self._reads:
+            return
+        self._kept += data
+        if self._streams and b"\n" in data:
+            *lines, self._kept = self._kept.split(b"\n")
+            for line in lines:
+                if b'"usage"' in line and line.startswith(b"data:"):
+                    self._take(line[5:])
+        if len(self._kept) > _MAX_BYTES:
+            self._reads = False
+            self._kept.clear()
+
+    def usage(self) -> Usage | None:
+        """Return what was told, once the reply has ended."""
+        if self._reads and not self._streams:
+            self._take(self._kept)
+        return self._usage
+
+    def _take(self, data: bytes | bytearray) -> None:
+        """Take the figures of any protocol. A later place of the same reply tells only what has changed."""
+        try:
+            event = msgspec.json.decode(data)
+        except msgspec.DecodeError:
+            return
+        holders = [event, event.get("message"), event.get("response")] if isinstance(event, dict) else []
+        for holder in holders:
+            told = holder.get("usage") if isinstance(holder, dict) else None
+            if not isinstance(told, dict):
+                continue
+            before = self._usage or Usage()
+            counts = {name: count for name, count in told.items() if isinstance(count, int)}
+            output = counts.get("output_tokens") or counts.get("completion_tokens") or before.output
+            details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+            if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
+                read = details.get("cached_tokens") if isinstance(details, dict) else 0
+                read = read if isinstance(read, int) else 0
+                total = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
+                self._usage = Usage(max(0, total - read), read, 0, output)
+            else:
+                self._usage = Usage(
+                    counts.get("input_tokens") or before.input,
+                    counts.get("cache_read_input_tokens") or before.cache_read,
+                    counts.get("cache_creation_input_tokens") or before.cache_write,
+                    output,
+                )
+
+
+# Summaries by the client's own model: the same provider, the same credentials, lent for as long as they are fresh.
+# Those of a session's newest request are kept in memory; they are never stored and never logged.
+
+_LENT = (  # headers of a client's request with which its provider is asked for summaries
+    *(b"authorization", b"x-api-key", b"anthropic-version", b"anthropic-beta", b"chatgpt-account-id"),
+    *(b"openai-organization", b"openai-project", b"user-agent", b"originator", b"api-key"),
+)
+
+_PATHS = {"anthropic": b"/v1/messages", "chat": b"/v1/chat/completions", "responses": b"/v1/responses"}
+
+
+class ClientSummarizer:
+    """Asks the provider of one session's client, with what its newest request brought."""
+
+    def __init__(self, upstream: Upstream, dialect: str, model: str) -> None:
+        self._upstream = upstream
+        self._dialect = dialect
+        self._model = model
+        self._lent: Headers = []
+        self.recipe = f"client/{dialect}/{model}"
+
+    def lend(self, headers: Headers) -> None:
+        """Take the credentials of a request of the client's."""
+        self._lent = [(name, value) for name, value in headers if name in _LENT]
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """Return the model's answer; raise `SummarizerError` or a subclass."""
+        if not self._lent:
+            raise SummarizerNotReady("no request of the client has brought its credentials yet", retry_after=5.0)
+        limit, asked = most_tokens(job.max_tokens), {"role": "user", "content": fenced(job)}
+        body: dict[str, Any] = {"model": self._model}
+        if self._dialect == "anthropic":
+            system = [{"type": "text", "text": job.instructions, "cache_control": {"type": "ephemeral"}}]
+            body |= {"max_tokens": limit, "system": system, "messages": [asked]}
+        elif self._dialect == "chat":
+            body |= {"messages": [{"role": "system", "content": job.instructions}, asked]}
+        else:  # some accounts are served only streams
+            body |= {"instructions": job.instructions, "input": [asked], "store": False, "stream": True}
+        headers = [*self._lent, (b"content-type", b"application/json")]
+        data = bytearray()
+        try:
+            answer = await self._upstream.send("POST", _PATHS[self._dialect], headers, msgspec.json.encode(body))
+            try:
+                async for piece in answer.pieces():
+                    data += piece
+                    if len(data) > MOST_BYTES:
+                        raise SummarizerRefused(Refusal.TOO_LARGE)
+            finally:
+                await answer.aclose()
+        except httpx2.HTTPError:
+            raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
+        if not 200 <= answer.status < 300:
+            raise status_failure(answer.status, seconds_to_wait(answer.headers))
+        if "event-stream" in answer.headers.get("content-type", ""):  # its last event tells all of it
+            events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
+            data = events[-1] if events else data
+        try:
+            reply = msgspec.json.decode(data, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise SummarizerError(Fault.NOT_JSON) from None
+
+        # what it says, in any of the protocols
+        reply = inner if isinstance(inner := reply.get("response"), dict) else reply
+        blocks: list[Any] = list(reply.get("content") or ())
+        choices: list[Mapping[str, Any]] = list(reply.get("choices") or ())
+        for choice in choices:
+            said = (choice.get("message") or {}).get("content")
+            blocks += [{"text": said}] if isinstance(said, str) else said or ()
+        for item in reply.get("output") or ():
+            blocks += item.get("content") or () if item.get("type") == "message" else ()
+        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        reason = reply.get("stop_reason") or (choices[0].get("finish_reason") if choices else None)
+        reason = reason or (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
+        if reason in ("refusal", "content_filter"):
+            raise SummarizerRefused(Refusal.DECLINED)
+        return made_reply(
+            "".join(text for text in texts if isinstance(text, str)),
+            token_count(reply.get("usage"), "input_tokens", "prompt_tokens"),
+            token_count(reply.get("usage"), "output_tokens", "completion_tokens"),
+            reason=reason,
+            cut_reasons=("max_tokens", "length", "max_output_tokens"),
+            limit=limit,
+        )

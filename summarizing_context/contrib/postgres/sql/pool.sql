@@ -1,4 +1,4 @@
--- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
+-- The queries about requests for the pool's workers, each under its name and purpose.
 
 -- ask: of one that failed, how often it fails counts from 0 again
 insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
@@ -60,35 +60,3 @@ delete from store.requests where session_id = :session_id;
 
 -- remove_failed_requests: nobody asks for them any longer, and they are not tried again
 delete from store.requests where error is not null and retry_at is null;
-
--- read_caps: of the fleet, held until the transaction ends
-select calls_at_once, calls_per_minute from store.fleet for update;
-
--- write_caps: those that are given; null leaves one as it is, a negative number removes it
-update store.fleet set
-calls_at_once = case when :calls_at_once < 0 then null else coalesce(:calls_at_once, calls_at_once) end,
-calls_per_minute = case when :calls_per_minute < 0 then null else coalesce(:calls_per_minute, calls_per_minute) end;
-
--- count_calls: those under way by living workers, those of the last minute, and the seconds until the oldest is older
-select
-    count(*) filter (where not ended and exists (
-        select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
-    )),
-    count(*) filter (where began > clock_timestamp() - interval '1 minute'),
-    cast(coalesce(
-        60 - extract(epoch from clock_timestamp() - min(began) filter (
-            where began > clock_timestamp() - interval '1 minute'
-        )), 0
-    ) as double precision)
-from store.calls;
-
--- begin_call: of a worker
-insert into store.calls (writer) values (:writer) returning id;
-
--- end_call: of a worker
-update store.calls set ended = true where id = :id;
-
--- tidy_calls: that count no longer
-delete from store.calls where began < clock_timestamp() - interval '1 minute' and (ended or not exists (
-    select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
-));

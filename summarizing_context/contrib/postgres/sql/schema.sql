@@ -179,13 +179,13 @@ create table store.claims (
     primary key (range_hash, recipe_hash)
 );
 
--- Requests for summaries that workers of a pool make, and the caps on calls that hold for all workers.
+-- Requests for summaries that workers of a pool make.
 
 create table store.requests (
     range_hash text not null,
     recipe_hash text not null,
     session_id text not null, -- that asked first
-    queue text not null, -- whose workers make it
+    queue text not null, -- the recipe of the model whose workers make it
     request bytea not null, -- what is asked of a model, redacted
     others text[] not null default '{}', -- that asked too, in order, so that deleting one leaves it to them
     error text, -- why the last attempt failed; who asked decides whether to ask again
@@ -196,21 +196,6 @@ create table store.requests (
 );
 create index requests_by_session on store.requests (session_id);
 create index requests_by_queue on store.requests (queue, asked_at);
-
-create table store.fleet (
-    single boolean primary key default true check (single), -- one row
-    calls_at_once bigint, -- null: no cap
-    calls_per_minute bigint
-);
-insert into store.fleet default values;
-
-create table store.calls (
-    id bigint generated always as identity primary key,
-    writer text not null, -- whose lease must hold, or the call has ended
-    began timestamptz not null default clock_timestamp(),
-    ended boolean not null default false
-);
-create index calls_by_time on store.calls (began);
 
 -- How much of each branch the heads need; of what only other branches need, `everything` leaves nothing.
 create function store.needed(everything boolean) returns table (branch bigint, stop bigint) language sql stable as $$
