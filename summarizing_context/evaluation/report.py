@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval, indented
+from summarizing_context.evaluation.outcomes import DRAWS, Interval, indented
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
 from summarizing_context.evaluation.real.recording import ABSENT, ABSTAINED, CATEGORIES, PARTLY, RIGHT, WRONG
-from summarizing_context.evaluation.real.scores import Count, RealOutcome
+from summarizing_context.evaluation.real.scores import Count, GateOutcome, RealOutcome
 from summarizing_context.evaluation.retention import ARMS, SessionOutcome, scores_of
 from summarizing_context.evaluation.tune import TuneOutcome
 from summarizing_context.messages.text import inert

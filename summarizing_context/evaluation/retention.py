@@ -33,8 +33,7 @@ from summarizing_context.evaluation.probes import (
     dataset_session,
     read_session,
 )
-from summarizing_context.evaluation.real.arms import Past, masking
-from summarizing_context.evaluation.real.rendering import text_of
+from summarizing_context.evaluation.real.arms import Past, masking, text_of
 from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.shapes import check_message

@@ -8,7 +8,6 @@ bytes. `settings.json` and `prompts/` hold what shapes views otherwise than ship
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
 import re
 import tomllib
@@ -23,7 +22,7 @@ import msgspec
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, indented
-from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of
+from summarizing_context.evaluation.real.arms import Case, Message, Reply, parts_of, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
@@ -38,6 +37,10 @@ RIGHT, PARTLY, ABSTAINED, WRONG = 2, 1, 0, -1
 
 CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
+_DAMAGED = (
+    "holds something else than it should ({}); bring the file back, or delete it and record again: replies that are "
+    "kept in the cassettes are not sent again"
+)
 _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
     *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
     *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
@@ -45,24 +48,6 @@ _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model
     *("max_input_tokens_per_session", "embedding", "embedding_model", "vector_store", "similarity_threshold"),
     *("checkpoint_interval_messages", "memory_include", "memory_extract"),
 )
-
-
-class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One log, and the message before which its views are taken."""
-
-    name: str
-    log: str  # file of `logs/`
-    cut: int  # messages before the view
-    budget: int  # tokens of our view
-    source: str
-    licence: str
-    session: str = ""  # cases of one session count as one in intervals; else each case is one
-    tokens: int = 0  # of the other arms' views, which then stay as they were read; 0 for as many as ours has
-
-    @property
-    def drawn_as(self) -> str:
-        """The session that it counts for in intervals."""
-        return self.session or self.name
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -74,16 +59,6 @@ class Question(msgspec.Struct, frozen=True):
     answer: str
     evidence: list[int] = []  # messages
     needed_after_cut: bool = False
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What a model wrote for one request."""
-
-    key: str
-    purpose: str  # the kind of a job of this package; `compact` or `brief`
-    model: str
-    reading: str  # `isolated`: without sight of other requests of the same log
-    reply: str
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -133,12 +108,16 @@ class Recording:
         """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
         kind = dict[Literal["case"], list[Case]]
         listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), kind))
-        found = cls(folder, listed.get("case", []), settings=_read_settings(folder))
+        found = cls(folder, listed.get("case", []))
+        if (folder / _SETTINGS).exists():
+            values = _read(folder / _SETTINGS, lambda data: msgspec.json.decode(data, type=dict[str, Any]))
+            prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
+            found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
             path = folder / "questions" / f"{case.name}.json"
             if path.exists():
                 found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
-        found.add_replies(_lines(folder / REPLIES, Reply))
+        found.replies = {line.key: line for line in _lines(folder / REPLIES, Reply)}
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
         found.add_marks(_lines(folder / MARKS, Mark))
         return found
@@ -164,10 +143,6 @@ class Recording:
         replace_private(self.folder / "questions" / f"{case.name}.json", indented(document))
         self.asked[case.name] = list(questions)
 
-    def add_replies(self, replies: Iterable[Reply]) -> None:
-        """Take replies in; a later one replaces an earlier one to the same request."""
-        self.replies.update({reply.key: reply for reply in replies})
-
     def add_answers(self, answers: Answers) -> None:
         """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
         known = self.answers.get((answers.case, answers.arm))
@@ -188,11 +163,6 @@ class Recording:
             replace_private(self.folder / name, _gzipped(data))
 
 
-def digest(text: str) -> str:
-    """Return the SHA-256, hex, of a text; half characters count as they are."""
-    return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
-
-
 def _gzipped(data: bytes) -> bytes:
     return gzip.compress(data, mtime=0)  # the same bytes on any day
 
@@ -207,7 +177,7 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
     except TranscriptError:
         raise
     except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise _damaged(path, len(found) + 1, error) from error
+        raise TranscriptError(f"{path}:{len(found) + 1}: {_DAMAGED.format(error)}") from error
     return found
 
 
@@ -218,36 +188,7 @@ def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
     except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))  # of TOML; else it is one JSON value
-        raise _damaged(path, int(line[1]) if line else 1, error) from error
-
-
-def _damaged(path: Path, line: int, error: Exception) -> TranscriptError:
-    return TranscriptError(
-        f"{path}:{line}: holds something else than it should ({error}); bring the file back, or delete it and record "
-        "again: replies that are kept in the cassettes are not sent again"
-    )
-
-
-def _read_settings(folder: Path) -> Settings | None:
-    """Return the settings that a folder keeps; None where it keeps none."""
-    path = folder / _SETTINGS
-    if not path.exists():
-        return None
-    values = _read(path, lambda data: msgspec.json.decode(data, type=dict[str, Any]))
-    prompts = folder / _PROMPTS
-    return replace(Settings.from_mapping(values), prompts=prompts if prompts.is_dir() else None)
-
-
-def _files_of(settings: Settings | None) -> dict[str, bytes]:
-    """Return what is kept of settings, by file; nothing where all are as shipped."""
-    if settings is None:
-        return {}
-    root = settings.prompts and Path(settings.prompts)
-    files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)} if root else {}
-    changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
-    if changed or files:
-        files[_SETTINGS] = indented(dict(sorted(changed.items())))
-    return files
+        raise TranscriptError(f"{path}:{line[1] if line else 1}: {_DAMAGED.format(error)}") from error
 
 
 def add_case(
@@ -292,12 +233,12 @@ def with_own_case(
 
     Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
-    at = cut_at(messages, cut)
+    at, files = cut_at(messages, cut), _files_of(own)
     name = f"{_stem(log)}-{at}"
-    is_new = not (folder / CASES).exists()
-    if not is_new:
-        _check_settings(folder, own)
+    if (folder / CASES).exists():
         recording = Recording.open(folder)
+        if _files_of(recording.settings or Settings()) != files:
+            raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
         for case in recording.cases:
             if case.name == name:
                 if case.budget != budget or recording.messages(case) != messages[:at]:
@@ -310,19 +251,21 @@ def with_own_case(
             f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
             f"take a budget below {size}, or a later cut"
         )
-    if is_new or to != folder:  # first: a folder with a case and without its settings would be another one
-        for file, content in _files_of(own).items():
-            replace_private(to / file, content)
-        _check_settings(to, own)
+    for file, content in files.items():  # first: a folder with a case and without its settings would be another one
+        replace_private(to / file, content)
     about = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
     case = add_case(to, log, name=name, cut=at, budget=budget, messages=messages, **about)
     return replace(Recording.open(to), cases=[case])
 
 
-def _check_settings(folder: Path, own: Settings) -> None:
-    """Raise `TranscriptError` for a folder whose views were built with other settings."""
-    if _files_of(_read_settings(folder)) != _files_of(own):
-        raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
+def _files_of(settings: Settings) -> dict[str, bytes]:
+    """Return what is kept of settings, by file; nothing where all are as shipped."""
+    root = settings.prompts and Path(settings.prompts)
+    files = {f"{_PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)} if root else {}
+    changed = {name: value for name, value in changed_settings(settings).items() if name not in _SHAPE_NO_VIEW}
+    if changed or files:
+        files[_SETTINGS] = indented(dict(sorted(changed.items())))
+    return files
 
 
 def _stem(log: Path) -> str:

@@ -20,7 +20,7 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.outcomes import GateOutcome, Interval, difference, for_each, mean_of
+from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of
 from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OURS, build
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
@@ -93,7 +93,6 @@ def replay(
         views += found
         missing += left
         watch(name)
-
     shown = []
     for case in recording.cases:
         read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
@@ -120,88 +119,94 @@ def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[ViewRea
     found = []
     for arm in arms:
         view, answers = built.views.get(arm), recording.answers.get((name, arm))
-        if view is None:
-            found.append(ViewRead(name, arm, None, "no view"))
-        elif answers is None:
-            found.append(ViewRead(name, arm, view.tokens, "not read"))
-        else:
-            is_this = answers.view == view.digest
-            found.append(ViewRead(name, arm, view.tokens, "this view" if is_this else "an earlier view"))
+        reading: Literal["this view", "an earlier view", "not read", "no view"] = "no view"
+        if view is not None:
+            reading = "not read"
+            if answers is not None:
+                reading = "this view" if answers.view == view.digest else "an earlier view"
+        found.append(ViewRead(name, arm, None if view is None else view.tokens, reading))
     return found, len(built.missing) + built.waiting
 
 
 def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
     """Return the scores of the arms that have marks, in their order."""
-    marked = {arm for _, _, arm in recording.marks}
-    return [_score(recording, arm) for arm in arms if arm in marked]
+    marks: dict[str, dict[str, list[tuple[str, int]]]] = {}  # by arm and category: session and mark
+    for case in recording.cases:
+        for question in recording.questions(case):
+            for arm in ARMS:
+                if (mark := recording.marks.get((case.name, question.id, arm))) is not None:
+                    by_category = marks.setdefault(arm, {})
+                    by_category.setdefault(question.category, []).append((case.drawn_as, mark.mark))
 
-
-def _score(recording: Recording, arm: str) -> ArmScore:
-    def marks(arm: str, categories: Sequence[str]) -> dict[str, list[int]]:
-        """The marks of these categories, by session."""
-        found: dict[str, list[int]] = {}
-        for case in recording.cases:
-            for question in recording.questions(case):
-                mark = recording.marks.get((case.name, question.id, arm))
-                if mark is not None and question.category in categories:
-                    found.setdefault(case.drawn_as, []).append(mark.mark)
+    def sessions(arm: str, categories: Sequence[str]) -> dict[str, list[float]]:
+        """The points of an arm, by session."""
+        found: dict[str, list[float]] = {}
+        for session, mark in (one for category in categories for one in marks.get(arm, {}).get(category, ())):
+            found.setdefault(session, []).append({RIGHT: 1.0, PARTLY: 0.5}.get(mark, 0.0))
         return found
 
-    def points(marks: Sequence[int]) -> float:
-        return sum({RIGHT: 1.0, PARTLY: 0.5}.get(mark, 0.0) for mark in marks)
-
-    def count(*categories: str) -> Count:
-        ours, theirs = marks(arm, categories), marks(COMPACT, categories)
-        shares, others = ({key: points(of) / len(of) for key, of in found.items()} for found in (ours, theirs))
+    def count(arm: str, *categories: str) -> Count:
+        ours, theirs = sessions(arm, categories), sessions(COMPACT, categories)
+        shares, others = ({key: sum(of) / len(of) for key, of in found.items()} for found in (ours, theirs))
         ahead = difference(shares, others) if arm != COMPACT else None
-        return Count(sum(map(points, ours.values())), sum(map(len, ours.values())), mean_of(shares), ahead)
+        return Count(sum(map(sum, ours.values())), sum(map(len, ours.values())), mean_of(shares), ahead)
 
-    return ArmScore(
-        arm=arm,
-        about=ARMS[arm],
-        cases=len({case for case, _, name in recording.marks if name == arm}),
-        score=count(*CATEGORIES),
-        categories={category: count(category) for category in CATEGORIES},
-        wrong=sum(of.count(WRONG) for of in marks(arm, CATEGORIES).values()),
-        absent=count(ABSENT),
-    )
+    return [
+        ArmScore(
+            arm=arm,
+            about=ARMS[arm],
+            cases=len({case for case, _, name in recording.marks if name == arm}),
+            score=count(arm, *CATEGORIES),
+            categories={category: count(arm, category) for category in CATEGORIES},
+            wrong=sum(mark == WRONG for category in CATEGORIES for _, mark in marks[arm].get(category, ())),
+            absent=count(arm, ABSENT),
+        )
+        for arm in arms
+        if arm in marks
+    ]
 
 
 class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the score of an arm must reach: a share, a lead over one-shot compaction, or no certain lag behind it."""
+    """What the score of an arm must reach: a share, or no certain lag behind one-shot compaction."""
 
     category: str = "all"  # every question that has an answer; or one of the categories
     arm: str = OURS
     at_least: float | None = None
-    ahead_by: float | None = None  # of the mean difference
     not_behind: bool = False  # the interval of the difference does not lie wholly below zero
 
+
+class GateOutcome(msgspec.Struct, frozen=True):
+    """What became of one bound on a score."""
+
+    name: str
+    result: Literal["passed", "failed", "nothing to look at"]
+    words: str
+
     @property
-    def name(self) -> str:
-        """What it asks for, in words."""
-        words = f"{self.arm}, {self.category}"
-        words += f", at least {self.at_least:.0%}" if self.at_least is not None else ""
-        words += f", {100 * self.ahead_by:g} points ahead of {COMPACT}" if self.ahead_by is not None else ""
-        return words + (f", not behind {COMPACT}" if self.not_behind else "")
+    def failed(self) -> bool:
+        """Whether the run fails by it."""
+        return self.result != "passed"
 
 
 def check_bounds(scores: Sequence[ArmScore], bounds: Sequence[Bound]) -> list[GateOutcome]:
     """Return what became of the bounds, in their order."""
     found = []
     for bound in bounds:
+        name = f"{bound.arm}, {bound.category}"
+        name += f", at least {bound.at_least:.0%}" if bound.at_least is not None else ""
+        name += f", not behind {COMPACT}" if bound.not_behind else ""
         score = next((score for score in scores if score.arm == bound.arm), None)
         known = {} if score is None else {"all": score.score, ABSENT: score.absent, **score.categories}
-        count, compared = known.get(bound.category), bound.ahead_by is not None or bound.not_behind
-        if count is None or count.mean is None or (compared and count.ahead is None):
-            found.append(GateOutcome(bound.name, "nothing to look at", "no marks are recorded for it"))
+        count = known.get(bound.category)
+        if count is None or count.mean is None or (bound.not_behind and count.ahead is None):
+            found.append(GateOutcome(name, "nothing to look at", "no marks are recorded for it"))
             continue
         words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
         kept = bound.at_least is None or count.mean.mean >= bound.at_least
-        if compared and (lead := count.ahead) is not None:
+        if bound.not_behind and (lead := count.ahead) is not None:
             words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
-            kept = kept and (bound.ahead_by is None or lead.mean >= bound.ahead_by)
-            kept = kept and not (bound.not_behind and lead.high < 0)
-        found.append(GateOutcome(bound.name, "passed" if kept else "failed", words))
+            kept = kept and lead.high >= 0
+        found.append(GateOutcome(name, "passed" if kept else "failed", words))
     return found
 
 

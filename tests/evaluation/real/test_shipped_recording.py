@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.evaluation.real.arms import ARMS, build
-from summarizing_context.evaluation.real.recording import CATEGORIES, Recording, digest
+from summarizing_context.evaluation.real.arms import ARMS, build, digest
+from summarizing_context.evaluation.real.recording import CATEGORIES, Recording
 
 FOLDER = Path(__file__).parents[3] / "evals" / "real"
 
