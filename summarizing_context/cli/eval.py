@@ -45,7 +45,7 @@ commands = typer.Typer()
 family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
 
 _SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
-_DATASET = "A data set: locomo or longmemeval, and its file."
+_DATASET = "A data set: locomo, and its file or folder."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
 _MARKS = "Model that marks the answers. Default: the reader's model."

@@ -1,17 +1,16 @@
 """Probes: exact values of a session that a view should still hold, found without a model and without labels.
 
 A hindsight probe is a value that was seen before a cut and that a short argument of a later tool call uses. It must not
-stand in the newest part of the past, nor appear again between cut and use. Line numbers of listings do not count: in a
-long listing every small number occurs. Pure.
+stand in the newest part of the past, nor appear again between cut and use. A data set brings questions with answers
+instead. Pure but for reading its file.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,6 @@ Message = dict[str, Any]
 
 _MAX_PROBES = 200  # of one cut
 _MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
-_LINE_NUMBER = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +38,34 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The words of one message: texts apart from calls, names of called tools, arguments as plain values."""
+    """One message as probes see it. Tokens are those of the built-in estimate; images cost nothing."""
 
     role: str
-    texts: tuple[str, ...]
-    tools: tuple[str, ...]
-    arguments: tuple[str, ...]
-    is_result: bool
     tokens: int
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """All its texts."""
-        return (*self.texts, *self.tools, *self.arguments)
+    words: tuple[str, ...]  # texts, names of called tools, arguments as plain values
+    seen: frozenset[str]  # exact values of its texts
+    used: tuple[str, ...]  # those that its calls use
 
 
 def read_session(messages: Sequence[Message]) -> list[Read]:
-    """Return the words of every message. Tokens are those of the built-in estimate; images cost nothing."""
+    """Return every message as probes see it."""
     found = []
     for message in messages:
         reading = read_message(message)
         texts = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
         calls = [part for part in reading.parts if part.kind == "call"]
         arguments = tuple(value for part in calls for value in _values("".join(part.texts[:1])))
+        used: dict[str, None] = {}
+        for text in arguments:
+            if len(text) <= _MAX_REFERENCE_CHARS:
+                bare = text.strip()
+                if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
+                    used[bare] = None
+                used |= dict.fromkeys(exact_values(text))
         tokens = MESSAGE_TOKENS + sum(map(estimate_text, reading.texts))
-        tools = tuple(part.name for part in calls)
-        found.append(Read(reading.role, texts, tools, arguments, bool(reading.answers), tokens))
+        words = (*texts, *(part.name for part in calls), *arguments)
+        seen = frozenset(value for text in texts for value in exact_values(text))
+        found.append(Read(reading.role, tokens, words, seen, tuple(used)))
     return found
 
 
@@ -117,167 +117,83 @@ def cuts_of(messages: Sequence[Message]) -> list[int]:
     return sorted({min(places, key=lambda at: abs(at - place)) for place in wanted}) if places else []
 
 
-class Hindsight:
-    """The exact values of a session, read once for all cuts."""
+def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Probe]:
+    """Return the values that were needed after a cut, those that were needed first before the others."""
+    first, last = dict[str, int](), dict[str, int]()
+    for at, read in enumerate(reads[:cut]):
+        for value in (*read.seen, *read.used):
+            first.setdefault(value, at)
+            last[value] = at
 
-    def __init__(self, reads: Sequence[Read]) -> None:
-        self._reads = reads
-        self._seen = [
-            frozenset(v for text in read.texts for v in exact_values(_without_line_numbers(text))) for read in reads
-        ]
-        self._used = [dict.fromkeys(_references(read)) for read in reads]
+    # The newest part, some 16 % of the budget and one message at least, is raw in every view.
+    sums = list(accumulate((read.tokens for read in reads[:cut]), initial=0))
+    kept = next((at for at in range(cut) if sums[cut] - sums[at] <= 0.16 * budget), max(0, cut - 1))
+    tail = Text(text for read in reads[kept:cut] for text in read.words)
+    shown = {value for read in reads[kept:cut] for value in (*read.seen, *read.used)}
+    shown.update(value for read in reads if read.role in ("system", "developer") for value in read.seen)
 
-    def probes(self, cut: int, budget: int) -> list[Probe]:
-        """Return the values that were needed after a cut, those that were needed first before the others."""
-        first, last = dict[str, int](), dict[str, int]()
-        for at in range(cut):
-            for value in (*self._seen[at], *self._used[at]):
-                first.setdefault(value, at)
-                last[value] = at
-
-        # The newest part, some 16 % of the budget and one message at least, is raw in every view.
-        sums = list(accumulate((read.tokens for read in self._reads[:cut]), initial=0))
-        kept = next((at for at in range(cut) if sums[cut] - sums[at] <= 0.16 * budget), max(0, cut - 1))
-        tail = Text(text for read in self._reads[kept:cut] for text in read.words)
-        shown = set[str]().union(*self._seen[kept:cut], *self._used[kept:cut])
-        for read, seen in zip(self._reads, self._seen, strict=True):
-            if read.role in ("system", "developer"):
-                shown |= seen
-
-        found: dict[str, Probe] = {}
-        for at in range(cut, len(self._reads)):
-            for value in self._used[at]:
-                if value in first and value not in shown and value not in found and not tail.holds(value):
-                    evidence = tuple(dict.fromkeys((first[value], last[value])))
-                    if any(Text(self._reads[place].words).holds(value) for place in evidence):
-                        found[value] = Probe(f"what message {at} needs", (value,), evidence, at)
-            shown.update(self._seen[at], self._used[at])
-            if len(found) >= _MAX_PROBES:
-                break
-        return list(found.values())[:_MAX_PROBES]
-
-
-def _without_line_numbers(text: str) -> str:
-    """A text without the numbers that count its lines, three at least; numbers that a search gives for its hits
-    seldom count up by one, and stay."""
-    runs: list[list[re.Match[str]]] = [[]]
-    for found in _LINE_NUMBER.finditer(text):
-        run = runs[-1]
-        if run and not (int(found[1]) == int(run[-1][1]) + 1 and text.count("\n", run[-1].start(), found.start()) == 1):
-            runs.append(run := [])
-        run.append(found)
-    kept, last = [], 0
-    for found in (found for run in runs if len(run) >= 3 for found in run):
-        kept.append(text[last : found.start()])
-        last = found.end()
-    return "".join([*kept, text[last:]])
-
-
-def _references(read: Read) -> Iterator[str]:
-    """The exact values that the calls of a message use."""
-    for text in read.arguments:
-        if len(text) <= _MAX_REFERENCE_CHARS:
-            bare = text.strip()
-            if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
-                yield bare
-            yield from exact_values(text)
-
-
-DATASETS = ("locomo", "longmemeval")
-Wanted = list[tuple[str, list[str], list[int]]]  # question, parts of its answer, messages of its evidence
+    found: dict[str, Probe] = {}
+    for at, read in enumerate(reads[cut:], cut):
+        for value in read.used:
+            if value in first and value not in shown and value not in found and not tail.holds(value):
+                evidence = tuple(dict.fromkeys((first[value], last[value])))
+                if any(Text(reads[place].words).holds(value) for place in evidence):
+                    found[value] = Probe(f"what message {at} needs", (value,), evidence, at)
+        shown.update(read.seen, read.used)
+    return list(found.values())[:_MAX_PROBES]
 
 
 def dataset_numbers(dataset: str, path: Path) -> list[tuple[Path, int]]:
     """Return (file, number in it) of every session of a data set under a file or folder."""
-    if dataset not in DATASETS:
-        raise SettingsError(f"there is no data set {dataset!r}; known are {', '.join(DATASETS)}")
-    if dataset == "longmemeval":
-        questions = enumerate(_entries(dataset, path))
-        return [(path, number) for number, one in questions if not str(one.get("question_id", "")).endswith("_abs")]
+    if dataset != "locomo":
+        raise SettingsError(f"there is no data set {dataset!r}; known is locomo")
     files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
     if not files:
         raise TranscriptError(f"{path}: the folder holds no .json file; name the folder or file of LoCoMo")
-    return [(file, number) for file in files for number in range(len(_entries(dataset, file)))]
+    return [(file, number) for file in files for number in range(len(_conversations(file)))]
 
 
-def dataset_session(dataset: str, path: Path, number: int) -> tuple[list[Message], list[Probe]]:
-    """Return the messages of one session of a data set, and its questions at the end. Raise `TranscriptError`."""
-    entry = _entries(dataset, path)[number]
-    try:
-        messages, wanted = _locomo(entry) if dataset == "locomo" else _longmemeval(entry)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise TranscriptError(f"{path}:1: no session of {dataset} ({type(error).__name__}: {error})") from error
-    reads = read_session(messages)
+def dataset_session(path: Path, number: int) -> tuple[list[Message], list[Probe]]:
+    """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
+    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
+    `TranscriptError`."""
+    messages: list[Message] = []
+    places: dict[str, int] = {}  # of the turns, by id
     probes = []
-    for question, literals, evidence in wanted:
-        found = Text(word for at in evidence for word in reads[at].words)
-        answers = tuple(literal for literal in literals if found.holds(literal))
-        if answers:
-            probes.append(Probe(question, answers, tuple(dict.fromkeys(evidence))))
+    try:
+        document = _conversations(path)[number]
+        talk = document["conversation"]
+        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+        asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+        for session in numbers:
+            for at, turn in enumerate(talk[f"session_{session}"]):
+                places[str(turn["dia_id"])] = len(messages)
+                date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                role = "user" if turn["speaker"] == asking else "assistant"
+                messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+        reads = read_session(messages)
+        for question in document["qa"]:
+            if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
+                ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
+                evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
+                found = Text(word for at in evidence for word in reads[at].words)
+                answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
+                if answers:
+                    probes.append(Probe(str(question["question"]), answers, evidence))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
     return messages, probes
 
 
-@lru_cache(maxsize=4)
-def _entries(dataset: str, path: Path) -> list[Any]:
-    """The conversations of a file of LoCoMo, the questions of one of LongMemEval."""
-    expected = "the folder or file of LoCoMo" if dataset == "locomo" else "a file of LongMemEval"
+def _conversations(path: Path) -> list[Any]:
     try:
         found = json.loads(path.read_text(encoding="utf8"))
     except OSError as error:
         raise TranscriptError(f"{path}:1: cannot be read ({error.strerror}); check the path") from error
     except ValueError as error:
-        raise TranscriptError(f"{path}:1: not JSON ({error}); name {expected}") from error
-    if isinstance(found, list):
-        return found
-    if dataset == "longmemeval":
-        raise TranscriptError(f"{path}:1: a LongMemEval file is a list of questions; name another file")
-    return [found]
-
-
-def _locomo(document: Mapping[str, Any]) -> tuple[list[Message], Wanted]:
-    """One message a turn, the first speaker as user. Of the questions those of the categories 1 to 4 are asked."""
-    if isinstance(document.get("sessions"), list):
-        sessions = [(session["date_time"], session["turns"]) for session in document["sessions"]]
-    else:
-        talk = document["conversation"]
-        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
-        sessions = [(talk[f"session_{number}_date_time"], talk[f"session_{number}"]) for number in numbers]
-    first = sessions[0][1][0]["speaker"]
-    messages: list[Message] = []
-    places: dict[str, int] = {}  # of the turns, by id
-    for date, turns in sessions:
-        for number, turn in enumerate(turns):
-            places[str(turn["dia_id"])] = len(messages)
-            seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-            role = "user" if turn["speaker"] == first else "assistant"
-            messages.append(_message(role, f"{turn['speaker']}: {turn['text']}{seen}", date, number))
-    wanted: Wanted = []
-    for question in document["qa"]:
-        if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
-            ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
-            evidence = [places[id] for id in ids if id in places]
-            wanted.append((str(question["question"]), _literals(str(question["answer"])), evidence))
-    return messages, wanted
-
-
-def _longmemeval(document: Mapping[str, Any]) -> tuple[list[Message], Wanted]:
-    """The chats of a question one after the other; its evidence are the turns, or the chats, that have the answer."""
-    messages: list[Message] = []
-    evidence: list[int] = []
-    answer_sessions = set(map(str, document.get("answer_session_ids", ())))
-    ids = document.get("haystack_session_ids", [""] * len(document["haystack_sessions"]))
-    for id, date, chat in zip(ids, document["haystack_dates"], document["haystack_sessions"], strict=True):
-        is_marked = any("has_answer" in turn for turn in chat)
-        for number, turn in enumerate(chat):
-            if turn.get("has_answer") if is_marked else str(id) in answer_sessions:
-                evidence.append(len(messages))
-            messages.append(_message(str(turn["role"]), str(turn["content"]), date, number))
-    return messages, [(str(document["question"]), [str(document["answer"]).strip(" .")], evidence)]
-
-
-def _message(role: str, text: str, date: str, number: int) -> Message:
-    """A message of a chat; the first one begins with the date of the chat."""
-    return {"role": role, "content": f"({date}) {text}" if number == 0 else text}
+        raise TranscriptError(f"{path}:1: not JSON ({error}); name the folder or file of LoCoMo") from error
+    return found if isinstance(found, list) else [found]
 
 
 def _literals(answer: str) -> list[str]:

@@ -25,12 +25,12 @@ from summarizing_context.errors import BudgetError, MessageError, SettingsError,
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
 from summarizing_context.evaluation.probes import (
-    Hindsight,
     Message,
     Probe,
     Text,
     cuts_of,
     dataset_session,
+    hindsight,
     read_session,
 )
 from summarizing_context.evaluation.real.arms import Past, masking, text_of
@@ -65,7 +65,7 @@ class Log:
     def load(self) -> tuple[list[Message], list[Probe] | None]:
         """Return the messages, and the probes at their end where a data set brings some."""
         if self.dataset:
-            return dataset_session(self.dataset, self.path, self.number)
+            return dataset_session(self.path, self.number)
         return list(read_transcript(self.path, session_id=self.session_id, format=self.format).messages), None
 
 
@@ -177,7 +177,6 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
         messages = [cassette.scrub(message) for message in messages]
         given = given and [one for one in given if all(cassette.clean(text) == text for text in one.literals)]
     reads, budget = read_session(messages), settings.max_tokens
-    hindsight = Hindsight(reads) if given is None else None
 
     # At each cut: our view after an activation, the others with as many tokens, and what each of them holds.
     asked: list[Asked] = []
@@ -192,7 +191,7 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
             view_tokens.append(tokens)
             past = Past(messages[:cut], tokens)
             texts = {OURS: Text([view]), "tail": Text([past.view([])]), "masking": Text([masking(past)])}
-            for probe in hindsight.probes(cut, budget) if hindsight is not None else given or []:
+            for probe in hindsight(reads, cut, budget) if given is None else given:
                 value = probe.literals[0]
                 evidence = [(at, Text(reads[at].words).excerpt(value)) for at in probe.evidence]
                 kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
@@ -201,7 +200,7 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
         statistics = context.statistics()
 
     recalled = (0, 0)
-    if hindsight is not None and summarizer is None:  # with a model each use would have to be recorded
+    if given is None and summarizer is None:  # with a model each use would have to be recorded
         async with open_arm(settings, None) as context:
             recalled = await _recall(context, messages, asked, budget)
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
