@@ -49,7 +49,6 @@ _DATASET = "A data set: locomo, and its file or folder."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
 _MARKS = "Model that marks the answers. Default: the reader's model."
-_MOST_INPUT = "Maximum number of input tokens; the same command resumes."
 
 Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
 ReaderModel = Annotated[str | None, option("M", "Model that answers from views.")]
@@ -78,7 +77,6 @@ class Record(Run, options.ModelOptions):
     reader_model: ReaderModel = None
     judge_model: Annotated[str | None, option("M", _MARKS)] = None
     max_calls: options.MaxCalls = None
-    max_input_tokens: Annotated[int | None, option("N", _MOST_INPUT, min=0)] = None
 
 
 @command(family)
@@ -317,10 +315,7 @@ def _recording(run: Record, mode: Mode, file: Path | None, secrets: Iterable[str
     from summarizing_context.evaluation.cassettes import Cassette
 
     assert file is not None  # it was asked for
-    most = run.max_input_tokens
-    with Cassette(
-        file, mode, max_calls=run.max_calls, max_input_tokens=most, secrets=secrets, redact=run.redact
-    ) as cassette:
+    with Cassette(file, mode, max_calls=run.max_calls, secrets=secrets, redact=run.redact) as cassette:
         if mode == "record":
             where = f"Recording into {plain(file)}."
             tell(f"{where} --dry-run tells what it takes; after a stop the same command goes on.")

@@ -80,7 +80,7 @@ class AnswerRecorder:
         log = compact_request(case, self.recording.messages(case)).user
         asked = cassettes.Request(
             "questions", self.writer.maker, prompt.render(number=number), (fence("session_record", log),),
-            500 + 120 * number, prompt=f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}",
+            500 + 120 * number,
         )  # fmt: skip
         words = "word " * 20
         assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
