@@ -94,7 +94,6 @@ def render(
     ] = None,
     number: Annotated[int, option("N", "Number of the segment or rollup, from 1.")] = 1,
     rank: Annotated[int, option("R", "Rank in the tree, for rollups.", min=1)] = 1,
-    topic: Annotated[str, option("WORDS", "Topic, for focus prompts.")] = "",
     full: Annotated[bool, flag("--full", "Print the whole record, not only its beginning and end.")] = False,
     prompts: PromptsPath = None,
 ) -> Result:
@@ -103,13 +102,11 @@ def render(
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
+    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, jobs_for, render_request
 
     prompt, counter, messages = _find(name, prompts), _counter(), []
-    if prompt.name not in RENDERED:
-        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
-    if prompt.name == "focus" and not topic.strip():
-        raise InputError("a focus prompt is about a topic; name one with --topic")
+    if prompt.name not in SUMMARIES:
+        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
     if (transcript is None) == (session is None):
         raise InputError("name what to render for: a transcript, or --session with --store")
     skipped: list[str] = []
@@ -130,7 +127,7 @@ def render(
 
         messages = anyio.run(stored_messages)
     settings = Settings.load(store=":memory:", summarizer="extractive")
-    jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
+    jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
     parts = rendered["parts"]
     where = f"messages {rendered['start']}–{rendered['stop'] - 1}, number {number} of {rendered['among']}"

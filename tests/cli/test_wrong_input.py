@@ -52,7 +52,7 @@ prompts show segmen                                           | did you mean seg
 prompts diff segment                                          | with --prompts
 prompts render segment                                        | name what to render for
 prompts render segment {log} --format codxe                   | codex
-prompts render focus {log}                                    | --topic
+prompts render focus {log}                                    | segment, rollup
 prompts render segment --session s1                           | --store
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | is not a folder that holds a prompt
