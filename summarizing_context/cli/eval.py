@@ -38,7 +38,7 @@ from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.real.scores import Suite
+    from summarizing_context.evaluation.real.recording import Suite
     from summarizing_context.evaluation.report import Cell
 
 commands = typer.Typer()
@@ -131,7 +131,7 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
         return _run_logs(run, mode, jobs, is_own=names_summarizer)
     if names_summarizer:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
-    from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
+    from summarizing_context.evaluation.real.recording import load_suite, recorded_folder
 
     if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_reader):
         raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
@@ -145,7 +145,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     """Measure transcripts or a data set, and write the reports."""
     from summarizing_context.evaluation import report, retention
     from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.probes import dataset_numbers
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
     replayed = None
@@ -161,7 +160,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     skipped: list[str] = []
     if run.dataset:
         name, path = run.dataset
-        found = dataset_numbers(name, Path(path))
+        found = retention.dataset_numbers(name, Path(path))
         logs = [retention.Log(log, dataset=name, number=at, name=f"{log.stem}-{at}") for log, at in found]
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
@@ -181,9 +180,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
     if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
-    held, missing = document["within_one_recall"]
-    if missing:
-        shown.append(f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     seconds = time.perf_counter() - started
     shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
     if cassette is not None:
@@ -227,8 +223,7 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     from summarizing_context.evaluation import report
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import Recording
-    from summarizing_context.evaluation.real.scores import check_bounds, replay
+    from summarizing_context.evaluation.real.recording import Recording, check_bounds, replay
 
     recording = Recording.open(Path(suite.recording))
     read = {arm for _, arm in recording.answers}
@@ -430,8 +425,7 @@ def ask(
     """
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import with_own_case
-    from summarizing_context.evaluation.real.scores import recorded_folder
+    from summarizing_context.evaluation.real.recording import recorded_folder, with_own_case
 
     chosen = _chosen_arms(arms, ARMS)
     found = read_session(log, format=own.format)

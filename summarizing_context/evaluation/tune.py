@@ -20,9 +20,8 @@ import msgspec
 from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
-from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, feed, open_arm, run_log
+from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, feed, open_arm, run_log
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private

@@ -9,14 +9,18 @@ import pytest
 
 from summarizing_context import Settings, TranscriptError
 from summarizing_context.evaluation.outcomes import difference, mean_of
-from summarizing_context.evaluation.probes import (
+from summarizing_context.evaluation.retention import (
+    ARMS,
+    Log,
     cuts_of,
     dataset_numbers,
     dataset_session,
     hindsight,
+    logs_of,
     read_session,
+    run_logs,
+    scores_of,
 )
-from summarizing_context.evaluation.retention import ARMS, Log, logs_of, run_logs, scores_of
 from tests.evaluation.sessions import session, value, write
 
 SMALL = Settings(max_tokens=3_000)
@@ -54,7 +58,6 @@ def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path
     assert set(scores) == set(ARMS)
     assert scores["ours"].retention is not None
     assert scores["tail"].ours_ahead is not None
-    assert sum(one.recalled[0] for one in first) > 0
 
 
 def test_all_broken_files_are_told_before_anything_is_run(tmp_path: Path):

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -23,19 +23,7 @@ from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.real.arms import Built, Case, Reply, Request, build, compact_request
-from summarizing_context.evaluation.real.recording import (
-    ABSENT,
-    ABSTAINED,
-    CATEGORIES,
-    PARTLY,
-    RIGHT,
-    WRONG,
-    Answers,
-    Category,
-    Mark,
-    Question,
-    Recording,
-)
+from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, SCALE, Answers, Mark, Question, Recording
 from summarizing_context.messages.fences import fence
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
@@ -157,7 +145,7 @@ class AnswerRecorder:
             asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
             shown.append({**asked_for, "answers": said})
         document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
-        system = latest("marks").render(right=RIGHT, partly=PARTLY, abstained=ABSTAINED, wrong=WRONG)
+        system = latest("marks").render(**SCALE)
         asked = cassettes.Request("judge", self.judge.maker, system, (fence("session_record", document),), 4_000)
 
         def read(text: str) -> list[Mark]:
@@ -255,28 +243,19 @@ async def record_answers(
                 recording.save()
 
 
-class _Written(msgspec.Struct, frozen=True):
-    category: Category
-    question: str
-    answer: str
-    evidence: list[int] = []
-
-
-class _Questions(msgspec.Struct, frozen=True):
-    questions: list[_Written]
-
-
 def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     """Return the questions of a reply, with ids. Raise `ValueError` that says what is wrong with the first bad one."""
-    written = _object(text, _Questions, "not a JSON object with questions").questions
-    if not written:
+    written = _object(text, dict[str, list[dict[str, Any]]]).get("questions", [])
+    try:
+        found = msgspec.convert([{**one, "id": f"q{at}"} for at, one in enumerate(written, 1)], list[Question])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a JSON object with questions ({error})") from error
+    if not found:
         raise ValueError("no question at all")
-    found: list[Question] = []
-    for at, one in enumerate(written, 1):
-        question, answer = one.question.strip(), one.answer.strip()
+    for at, one in enumerate(found, 1):
         beyond = [message for message in one.evidence if not 0 <= message < case.cut]
         complaint = ""
-        if not question or not answer:
+        if not one.question.strip() or not one.answer.strip():
             complaint = "lacks its words or its answer"
         elif not one.evidence and one.category != ABSENT:
             complaint = "names no message that holds its answer"
@@ -284,13 +263,12 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
             complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
         if complaint:
             raise ValueError(f"question {at} ({one.category}) {complaint}")
-        found.append(Question(f"q{at}", one.category, question, answer, one.evidence))
     return found[:number]
 
 
-def _object(text: str, of: type[Value], complaint: str = "not a JSON object as asked for") -> Value:
+def _object(text: str, of: type[Value]) -> Value:
     """Return the one JSON object of a reply, whatever words are around it."""
     try:
         return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(f"{complaint} ({error})") from error
+        raise ValueError(f"not a JSON object as asked for ({error})") from error

@@ -8,8 +8,16 @@ import msgspec
 import pytest
 
 from summarizing_context.evaluation.real.arms import Case
-from summarizing_context.evaluation.real.recording import Answers, Mark, Question, Recording
-from summarizing_context.evaluation.real.scores import Bound, check_bounds, replay, scores
+from summarizing_context.evaluation.real.recording import (
+    Answers,
+    Bound,
+    Mark,
+    Question,
+    Recording,
+    check_bounds,
+    replay,
+    scores,
+)
 from summarizing_context.evaluation.report import write_reports
 from tests.evaluation.real.building import BY, built, replied
 
