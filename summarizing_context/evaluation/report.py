@@ -153,7 +153,9 @@ def answer_rows(outcome: RealOutcome) -> list[tuple[Cell, ...]]:
 
 def views_read(outcome: RealOutcome) -> tuple[str, list[str]]:
     """Return in words how many answers belong to the views as they are now, and which do not."""
-    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
+    others = [
+        f"{view['case']} {view['arm']}: {view['reading']}" for view in outcome.views if view["reading"] != "this view"
+    ]
     current, views = len(outcome.views) - len(others), len(outcome.views)
     return f"For {current:,} of {views:,} views the answers belong to exactly this view.", others
 
@@ -171,7 +173,7 @@ def write_reports(
     document = {
         "suite": "real",
         "arms": {score.arm: msgspec.to_builtins(score) for score in outcome.arms},
-        "views": msgspec.to_builtins(outcome.views),
+        "views": outcome.views,
         "made_by": outcome.made_by,
         "missing": outcome.missing,
         "gates": msgspec.to_builtins(gates),

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -27,7 +27,7 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
 from summarizing_context.evaluation.real.arms import Message, Past, masking, text_of
 from summarizing_context.extraction.values import exact_values
@@ -122,27 +122,16 @@ def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
 
 
 def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[str]]:
-    """Return each session of these files and folders, and the lines that were skipped.
-
-    Raise `TranscriptError`, which names the first file that cannot be read and how many others, before anything is
-    run.
-    """
+    """Return each session of these files and folders, and the lines that were skipped. Raise `TranscriptError`, which
+    names the first file that cannot be read, before anything is run."""
     found: list[Log] = []
     skipped: list[str] = []
-    wrong: list[str] = []
     for path in find_transcripts(paths):
-        try:
-            sessions = read_checked(path, format)
-        except TranscriptError as error:
-            wrong.append(str(error))
-            continue
-        skipped += [line for log in sessions for line in log.unreadable]
+        sessions = read_checked(path, format)
         for log in sessions:
-            name = path.stem if len(sessions) == 1 else f"{path.stem}#{log.session_id}"
-            found.append(Log(path, log.session_id if len(sessions) > 1 else "", format, name=name))
-    if wrong:
-        others = f"; {len(wrong) - 1} more cannot be read" if len(wrong) > 1 else ""
-        raise TranscriptError(f"{wrong[0]}{others}")
+            skipped += log.unreadable
+            id, name = ("", path.stem) if len(sessions) == 1 else (log.session_id, f"{path.stem}#{log.session_id}")
+            found.append(Log(path, id, format, name=name))
     return found, skipped
 
 
@@ -165,8 +154,10 @@ def _run_apart(log: Log, settings: Settings, open_cassette: Callable[[], Cassett
     return anyio.run(run_log, log, settings, open_cassette and open_cassette())
 
 
-async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
-    """Measure one session; what a model says comes through the cassette."""
+async def run_log(
+    log: Log, settings: Settings, cassette: Cassette | None = None, summaries: dict[tuple[int, int], str] | None = None
+) -> SessionOutcome:
+    """Measure one session; what a model says comes through the cassette. Segment summaries are put into `summaries`."""
     if cassette is None and settings.summarizer in PROVIDERS:
         raise SettingsError("summaries by a model are measured through a cassette; name its file with --cassette")
     messages, given = log.load()
@@ -178,11 +169,19 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
     # At each cut: our view after an activation, the others with as many tokens, and what each of them holds.
     asked: list[Asked] = []
     view_tokens: list[int] = []
-    async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, summarizer) as context:
+    made = replace(settings, store=":memory:", session_id="eval", image_tokens=0, idle_after=None, start_at=0.0)
+    async with AsyncExitStack() as stack:
+        summarizer = await stack.enter_async_context(open_summarizer(settings, cassette))
+        if summarizer is not None:  # an open breaker would make views depend on the order of failures
+            made = replace(made, breaker_failures=1_000, max_calls_per_hour=None)
+        context = await stack.enter_async_context(open_context(made, summarizer=summarizer, count_tokens=estimate_text))
         for cut in cuts_of(messages) if given is None else [len(messages)]:
             if sum(read.tokens for read in reads[:cut]) <= budget:
                 continue  # everything before it fits: nothing is left out
-            await feed(context, messages[:cut], cassette)
+            await context.set_messages(messages[:cut])
+            await context.wait_idle()
+            if cassette is not None:
+                cassette.check()  # a context makes good what is missing; an eval must not
             view = await _view_text(context, budget)
             tokens = context.last_view.tokens if context.last_view is not None else 0
             view_tokens.append(tokens)
@@ -195,26 +194,11 @@ async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None
                 literals, words = list(probe.literals), texts[OURS].excerpt(value)
                 asked.append(Asked(cut, probe.question, literals, evidence, probe.used_at, kept, words))
         statistics = context.statistics()
-
+        if summaries is not None:
+            summaries.update({(node.start, node.stop): node.text for node in context.summaries()})
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
     total = sum(read.tokens for read in reads)
     return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, model_tokens)
-
-
-def open_arm(settings: Settings, summarizer: RecordedModel | None) -> AbstractAsyncContextManager[SummarizingContext]:
-    """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
-    made = replace(settings, store=":memory:", session_id="eval", image_tokens=0, idle_after=None, start_at=0.0)
-    if summarizer is not None:  # an open breaker would make views depend on the order of failures
-        made = replace(made, breaker_failures=1_000, max_calls_per_hour=None)
-    return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
-
-
-async def feed(context: SummarizingContext, messages: Sequence[Message], cassette: Cassette | None) -> None:
-    """Give a context these messages, and let every summary be made."""
-    await context.set_messages(messages)
-    await context.wait_idle()
-    if cassette is not None:
-        cassette.check()  # a context makes good what is missing; an eval must not
 
 
 async def _view_text(context: SummarizingContext, budget: int) -> str:

@@ -21,7 +21,7 @@ from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, feed, open_arm, run_log
+from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, run_log
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
@@ -178,21 +178,15 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
 def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
     """The pairs of segment summaries of held-out sessions that differ in most words, at most two of a session."""
 
-    async def summaries(log: Log, variant: Variant) -> dict[tuple[int, int], str]:
-        settings = trial.settings_of(variant)
-        messages = [trial.cassette.scrub(message) for message in log.load()[0]]
-        async with open_summarizer(settings, trial.cassette) as summarizer, open_arm(settings, summarizer) as context:
-            await feed(context, messages, trial.cassette)
-            return {(node.start, node.stop): node.text for node in context.summaries()}
-
     def changed_words(pair: Pair) -> int:
         before, after = Counter(pair.old.split()), Counter(pair.new.split())
         return (before - after).total() + (after - before).total()
 
     found: list[Pair] = []
     for log, outcome in list(zip(trial.judge, trial.of(old, held_out=True), strict=True))[:8]:
-        pairs = []
-        before, after = (anyio.run(summaries, log, variant) for variant in (old, new))
+        pairs, before, after = [], dict[tuple[int, int], str](), dict[tuple[int, int], str]()
+        for variant, summaries in ((old, before), (new, after)):
+            anyio.run(run_log, log, trial.settings_of(variant), trial.cassette, summaries)
         for start, stop in sorted(before.keys() & after.keys()):
             texts = before[start, stop], after[start, stop]
             if texts[0] != texts[1]:

@@ -60,11 +60,10 @@ def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path
     assert scores["tail"].ours_ahead is not None
 
 
-def test_all_broken_files_are_told_before_anything_is_run(tmp_path: Path):
+def test_a_broken_file_is_told_before_anything_is_run(tmp_path: Path):
     write(tmp_path, 1)
     (tmp_path / "cut.jsonl").write_text('{"role": "us', encoding="utf8")
-    (tmp_path / "zz.jsonl").write_text('{"content": "hi"}', encoding="utf8")
-    with pytest.raises(TranscriptError, match=r"cut.jsonl:1.*1 more cannot be read"):
+    with pytest.raises(TranscriptError, match=r"cut.jsonl:1"):
         logs_of([tmp_path])
 
 

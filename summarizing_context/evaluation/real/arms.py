@@ -80,7 +80,6 @@ class Request(msgspec.Struct, frozen=True):
     user: str
     max_tokens: int
     purpose: str  # the kind of a job of this package, or `compact`
-    case: str
     start: int  # first message that it is about
 
     @property
@@ -99,19 +98,11 @@ class Reply(msgspec.Struct, frozen=True):
     reply: str
 
 
-class View(NamedTuple):
-    """What a reader gets of one arm."""
-
-    text: str
-    tokens: int
-    digest: str  # SHA-256, hex, of the text
-
-
 @dataclass
 class Built:
-    """The views of a case, and the requests that need a reply before there are any."""
+    """The views of a case as a reader gets them, by arm; and the requests that need a reply before there are any."""
 
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, str] = field(default_factory=dict)
     missing: list[Request] = field(default_factory=list)
     waiting: int = 0  # requests that cannot be asked yet
 
@@ -125,7 +116,7 @@ async def build(
 ) -> Built:
     """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
     missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
-    summarizer = _Replayer(case.name, replies)
+    summarizer = _Replayer(replies)
     async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         ours = text_of(await _view_at_cut(context, messages, case.budget))
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
@@ -133,7 +124,7 @@ async def build(
     past = Past(messages, case.tokens or estimate_text(ours))
     summary = None
     if any(arm.startswith(COMPACT) for arm in arms):
-        request = compact_request(case, messages)
+        request = compact_request(messages)
         if (reply := replies.get(request.key)) is not None:
             summary = reply.reply
         else:
@@ -152,8 +143,7 @@ async def build(
             text = _cliff(past)
         else:
             text = masking(past) if arm == "masking" else past.view([])
-        text = _encodable(text)
-        built.views[arm] = View(text, estimate_text(text), digest(text))
+        built.views[arm] = _encodable(text)
     return built
 
 
@@ -162,14 +152,14 @@ class _Replayer:
 
     recipe = "recorded"
 
-    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
-        self._case, self._replies = case, replies
+    def __init__(self, replies: Mapping[str, Reply]) -> None:
+        self._replies = replies
         self.missing: dict[str, Request] = {}
         self.waiting: set[str] = set()
 
     async def summarize(self, job: SummaryJob) -> str:
         """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
-        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start)
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, job.start)
         if (reply := self._replies.get(request.key)) is not None:
             return reply.reply
         follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
@@ -204,7 +194,7 @@ def _settings(case: Case, own: Settings | None) -> Settings:
     )
 
 
-def compact_request(case: Case, messages: Sequence[Message]) -> Request:
+def compact_request(messages: Sequence[Message]) -> Request:
     """Return the request to summarize everything before the cut at once: numbered messages, their texts clipped."""
     user = "".join(
         f"\n[{number}] {label}: {clipped(text, 1_000 if label == RESULT else 1_500)}\n"
@@ -212,7 +202,7 @@ def compact_request(case: Case, messages: Sequence[Message]) -> Request:
         for label, text in parts_of(message)
     )
     system = latest("compaction").render(characters=12_000)
-    return Request(system, _encodable(user).strip(), 4_000, COMPACT, case.name, 0)
+    return Request(system, _encodable(user).strip(), 4_000, COMPACT, 0)
 
 
 # Messages as the text that a reader gets

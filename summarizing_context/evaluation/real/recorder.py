@@ -22,9 +22,10 @@ import msgspec
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.real.arms import Built, Case, Reply, Request, build, compact_request
+from summarizing_context.evaluation.real.arms import Built, Case, Reply, Request, build, compact_request, digest
 from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, SCALE, Answers, Mark, Question, Recording
 from summarizing_context.messages.fences import fence
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
@@ -65,7 +66,7 @@ class AnswerRecorder:
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
-        log = compact_request(case, self.recording.messages(case)).user
+        log = compact_request(self.recording.messages(case)).user
         asked = cassettes.Request(
             "questions", self.writer.maker, prompt.render(number=number), (fence("session_record", log),),
             500 + 120 * number,
@@ -117,18 +118,18 @@ class AnswerRecorder:
 
         async def ask(arm: str) -> None:
             view, system = built.views[arm], latest("answers").render(abstention=ABSTENTION)
-            parts = fence("session_record", view.text), f"Questions: {listed}"
+            parts = fence("session_record", view), f"Questions: {listed}"
             asked = cassettes.Request("reader", self.reader.maker, system, parts, 4_000)
             found = await self._readable(self.reader, case, asked, read)
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
-            line = Answers(case.name, arm, view.digest, view.tokens, answers, self.reader.model, READING)
+            line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.reader.model, READING)
             self.recording.add_answers(line)
 
         if questions:
             read_views = {arm: answers.view for (name, arm), answers in known.items() if name == case.name}
-            await self._all(ask, [arm for arm, view in built.views.items() if read_views.get(arm) != view.digest])
+            await self._all(ask, [arm for arm, view in built.views.items() if read_views.get(arm) != digest(view)])
 
     async def _mark(self, case: Case) -> None:
         """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once, under

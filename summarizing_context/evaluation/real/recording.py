@@ -30,7 +30,18 @@ import msgspec
 
 from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.evaluation.outcomes import Interval, changed_settings, difference, for_each, indented, mean_of
-from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OURS, Case, Message, Reply, build, parts_of, text_of
+from summarizing_context.evaluation.real.arms import (
+    ARMS,
+    COMPACT,
+    OURS,
+    Case,
+    Message,
+    Reply,
+    build,
+    digest,
+    parts_of,
+    text_of,
+)
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
@@ -182,8 +193,6 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
             found.extend(msgspec.json.decode(line, type=kind) for line in unpacked_lines(path, file))
     except FileNotFoundError:
         return []
-    except TranscriptError:
-        raise
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise TranscriptError(f"{path}:{len(found) + 1}: {_DAMAGED.format(error)}") from error
     return found
@@ -315,15 +324,6 @@ class ArmScore(msgspec.Struct, frozen=True):
     absent: Count  # abstentions where nothing was said
 
 
-class ViewRead(msgspec.Struct, frozen=True):
-    """One view as it is now, and whether the recorded answers were read from it."""
-
-    case: str
-    arm: str
-    tokens: int | None  # None where a reply is missing that the view needs
-    reading: Literal["this view", "an earlier view", "not read", "no view"]
-
-
 class Shown(msgspec.Struct, frozen=True):
     """One question with the answers of all arms, for a person to look at."""
 
@@ -333,10 +333,11 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class RealOutcome(msgspec.Struct, frozen=True):
-    """The suite's outcome."""
+    """The suite's outcome. A view has its case, arm and tokens (None where a reply is missing that it needs), and
+    says whether the recorded answers were read from it: this view, an earlier view, not read, no view."""
 
     arms: list[ArmScore]
-    views: list[ViewRead]
+    views: list[dict[str, str | int | None]]
     questions: list[Shown]
     made_by: dict[str, list[str]]  # models, by what they did
     missing: int  # requests without a reply
@@ -346,8 +347,7 @@ def replay(
     recording: Recording, arms: Sequence[str], *, jobs: int = 1, watch: Callable[[str], None] = lambda _: None
 ) -> RealOutcome:
     """Rebuild every view, offline, and add up the marks. `watch` is told of each case."""
-    views: list[ViewRead] = []
-    missing = 0
+    views, missing = [], 0
     work, names = partial(_rebuild, recording.folder, tuple(arms)), [case.name for case in recording.cases]
     for name, (found, left) in zip(names, for_each(names, work, jobs), strict=True):
         views += found
@@ -371,20 +371,20 @@ def replay(
     return RealOutcome(scores(recording, arms), views, shown, made_by, missing)
 
 
-def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[ViewRead], int]:
+def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[dict[str, str | int | None]], int]:
     """Return the views of one case as they are now, and how many requests have no reply."""
     recording = Recording.open(folder)
     case = next(case for case in recording.cases if case.name == name)
     built = anyio.run(build, case, recording.messages(case), recording.replies, arms, recording.settings)
     found = []
     for arm in arms:
-        view, answers = built.views.get(arm), recording.answers.get((name, arm))
-        reading: Literal["this view", "an earlier view", "not read", "no view"] = "no view"
-        if view is not None:
+        view, answers, reading = built.views.get(arm), recording.answers.get((name, arm)), "no view"
+        if view is not None and answers is not None:
+            reading = "this view" if answers.view == digest(view) else "an earlier view"
+        elif view is not None:
             reading = "not read"
-            if answers is not None:
-                reading = "this view" if answers.view == view.digest else "an earlier view"
-        found.append(ViewRead(name, arm, None if view is None else view.tokens, reading))
+        tokens = None if view is None else estimate_text(view)
+        found.append({"case": name, "arm": arm, "tokens": tokens, "reading": reading})
     return found, len(built.missing) + built.waiting
 
 
@@ -485,28 +485,23 @@ def load_suite(name: str, start: Path) -> Suite:
     """Return a suite by its name, or the recorded answers of a folder. Raise `SettingsError`."""
     if (own := recorded_folder(Path(name))) is not None:
         return own
-    suites = Path("evals") / "suites"
-    root = next((folder for folder in (start, *start.parents) if (folder / suites).is_dir()), None)
-    if root is None:
+    places = (folder / "evals" / "suites" / f"{name}.toml" for folder in (start, *start.parents))
+    path = next((path for path in places if path.is_file()), None)
+    if path is None:
         raise SettingsError(
-            f"suite {name!r}: named suites stand in {suites.as_posix()} of a checkout, and this is none; "
-            "take --cases or --dataset with data of your own, or a folder that `eval ask` has recorded"
+            f"there is no suite {name!r}: named suites stand in evals/suites of a checkout; take --cases or --dataset "
+            "with data of your own, or a folder that `eval ask` has recorded"
         )
-    path = root / suites / f"{name}.toml"
-    if not path.is_file():
-        there = ", ".join(sorted(file.stem for file in path.parent.glob("*.toml"))) or "none"
-        raise SettingsError(f"there is no suite {name!r} in {suites.as_posix()}; there are: {there}")
     try:
         suite = msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{suites.as_posix()}/{path.name}: {error}") from error
+        raise SettingsError(f"{path}: {error}") from error
+    root = path.parents[2]
     cassette = root / (suite.cassette or f"evals/cassettes/{suite.name}.jsonl")
     return msgspec.structs.replace(suite, recording=str(root / suite.recording), cassette=str(cassette))
 
 
 def recorded_folder(folder: Path) -> Suite | None:
     """Return a folder of recorded answers as a suite; None if it is none."""
-    if not (folder / CASES).is_file():
-        return None
     claim = "Answers of a model to questions about these sessions, from views with equal tokens."
-    return Suite(name=folder.resolve().name, claim=claim, recording=str(folder))
+    return Suite(folder.resolve().name, claim, str(folder)) if (folder / CASES).is_file() else None

@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from summarizing_context.evaluation.real.arms import Case
+from summarizing_context.evaluation.real.arms import Case, digest
 from summarizing_context.evaluation.real.recording import (
     Answers,
     Bound,
@@ -104,9 +104,7 @@ def answered(tmp_path):
     views = built(recording).views
     for arm in ("ours", "compact"):
         answers = {question.id: f"<b>{arm}</b>" for question in recording.questions(recording.cases[0])}
-        recording.add_answers(
-            Answers("heating", arm, views[arm].digest, views[arm].tokens, answers, BY.model, BY.reading)
-        )
+        recording.add_answers(Answers("heating", arm, digest(views[arm]), 9, answers, BY.model, BY.reading))
         recording.add_marks(Mark("heating", question, arm, 2, BY.model) for question in answers)
     recording.save()
     return recording
@@ -118,7 +116,7 @@ def test_a_view_that_changed_is_told_and_its_marks_still_count(tmp_path):
     recording.replies[changed.key] = msgspec.structs.replace(changed, reply="Another summary.")
     recording.save()
     outcome = replay(recording, ("ours", "compact"))
-    assert [view.reading for view in outcome.views] == ["this view", "an earlier view"]
+    assert [view["reading"] for view in outcome.views] == ["this view", "an earlier view"]
     assert [score.arm for score in outcome.arms] == ["ours", "compact"]
 
 
