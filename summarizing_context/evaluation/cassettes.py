@@ -103,14 +103,9 @@ class Request:
         return self.maker.partition(";")[0]
 
     @property
-    def message(self) -> str:
-        """The user's message as it is sent."""
-        return "\n\n".join(self.user)
-
-    @property
     def tokens(self) -> int:
         """An estimate of what it costs to read."""
-        return estimate_text(self.system) + estimate_text(self.message)
+        return estimate_text(self.system) + estimate_text("\n\n".join(self.user))
 
     @property
     def key(self) -> str:
@@ -172,7 +167,15 @@ class Cassette:
             raise CassetteError(f"{path}: there is no such cassette; `summarizing-context eval record` makes it")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            _check_writable(path)
+            try:
+                make_private_folder(path.parent)
+                is_good = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
+            except OSError:
+                is_good = False
+            if not is_good:
+                raise CassetteError(
+                    f"{path}: no cassette can be written here; name another file, or correct the rights"
+                )
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
@@ -240,7 +243,13 @@ class Cassette:
                 if self.mode == "forecast":
                     reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
                 else:
-                    reply = await self._sent(request, send)
+                    answer = await send(request)
+                    told = SummaryReply(answer) if isinstance(answer, str) else answer
+                    # Cleaned before it is used too: so recording and replaying agree.
+                    text, counts = scrubbed(told.text, self._secrets), (told.input_tokens, told.output_tokens)
+                    reply = Reply(text, *counts, told.cached_tokens, told.truncated)
+            except SummarizerRefused as error:  # asked again, it would refuse again
+                reply = Reply("", fault=str(error))
             except Exception as error:
                 self._failed[key] = error
                 spent.input_tokens -= tokens  # a call without a reply stays a call, and costs no tokens
@@ -256,16 +265,6 @@ class Cassette:
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
-
-    async def _sent(self, request: Request, send: Send) -> Reply:
-        """Return what the model says, cleaned: so it is used too, and recording and replaying agree."""
-        try:
-            answer = await send(request)
-        except SummarizerRefused as error:  # asked again, it would refuse again
-            return Reply("", fault=str(error))
-        told = SummaryReply(answer) if isinstance(answer, str) else answer
-        counts = told.input_tokens, told.output_tokens, told.cached_tokens
-        return Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -299,17 +298,6 @@ class Cassette:
             )
             raise self._failure from error
         self._lines, self._new = lines, {}
-
-
-def _check_writable(path: Path) -> None:
-    """Raise `CassetteError` where no file could be put."""
-    try:
-        make_private_folder(path.parent)
-        is_good = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-    except OSError:
-        is_good = False
-    if not is_good:
-        raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
 
 
 def _read(path: Path) -> dict[str, Reply]:
@@ -353,7 +341,7 @@ class RecordedModel:
         async def send(clean: Request) -> SummaryReply:
             for attempt in (1, 2, 3):
                 try:
-                    asked = self._model.complete(clean.system, clean.message, clean.max_tokens)
+                    asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
                     return await call_within(self._timeout, asked)
                 except SummarizerRefused:  # an answer
                     raise

@@ -129,15 +129,14 @@ def render_request(
     job = jobs[number - 1]
     opening, _, rest = fenced(job).partition("\n")
     record, _, closing = rest.rpartition("\n")
-    texts = [
-        ("system", "instructions", True, prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
-        ("user", "opening of the fence", True, f"{opening}\n"),
-        ("user", "record", False, record),
-        ("user", "end of the fence", True, f"\n{closing}"),
-    ]
     parts: list[dict[str, Any]] = [
-        {"slot": slot, "name": name, "fixed": fixed, "tokens": count(text), "text": text}
-        for slot, name, fixed, text in texts
+        {"slot": slot, "name": name, "fixed": name != "record", "tokens": count(text), "text": text}
+        for slot, name, text in (
+            ("system", "instructions", prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
+            ("user", "opening of the fence", f"{opening}\n"),
+            ("user", "record", record),
+            ("user", "end of the fence", f"\n{closing}"),
+        )
     ]
     return {
         "prompt": f"{prompt.name}/v{prompt.version}",

@@ -131,13 +131,13 @@ def write_run(
         table = _table(("value", *ARMS, "needed for, and said in", "our view says"), probes, look="words")
         sessions.append(_fold(title, table, look="session"))
     head = ("view", "held", "ours is ahead by points", "what it is")
-    told = _table(head, run_rows(outcomes), marked=OURS)
     parts = [
         _tag("h1", f"Evals: {name}"),
         _tag("p", "Of the exact values that were needed later, those that views at cuts hold.", look="soft"),
-        _section("Values held", "A mean over sessions. All views have equally many tokens.", told),
+        _section("Values held", "A mean over sessions. All views have equally many tokens.",
+                 _table(head, run_rows(outcomes), marked=OURS)),
         _section("Sessions", "Open a session for its values.", *sessions),
-    ]
+    ]  # fmt: skip
     whole = {**document, "sessions": msgspec.to_builtins(outcomes)}
     return _write("report", folder, whole, f"Evals: {name}", *parts), document
 

@@ -164,9 +164,7 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
         tried.append(Tried(variant.name, key, *means, 1_000 * spent / max(1, history), sum(views) / max(1, len(views))))
     shown = next((trial.variants[key] for key in ranked if key != start.key), None)
     return TuneOutcome(
-        sessions={
-            side: [log.name for log in logs] for side, logs in (("choose", trial.choose), ("judge", trial.judge))
-        },
+        sessions={"choose": [log.name for log in trial.choose], "judge": [log.name for log in trial.judge]},
         tried=tried,
         start=start.name,
         winner=winner.name,
@@ -202,11 +200,10 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
     """Write the prompts of a variant into a folder as new versions; no file is overwritten. Return their paths."""
     written = []
     for prompt in variant.prompts:
-        place = folder / prompt.name
-        make_private_folder(place)
+        make_private_folder(folder / prompt.name)
         there = [int(name.rpartition("/v")[2]) for name in names(folder) if name.startswith(f"{prompt.name}/v")]
         version = 1 + max([latest(prompt.name).version, *there])
-        path = place / f"v{version}.md"
+        path = folder / prompt.name / f"v{version}.md"
         with open_private(path) as file:
             file.write(write_prompt(replace(prompt, version=version)).encode())
         written.append(path)

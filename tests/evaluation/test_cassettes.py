@@ -170,7 +170,7 @@ async def test_the_key_that_signs_is_neither_sent_nor_kept(tmp_path: Path, monke
 
     with opened(tmp_path) as cassette:
         await cassette.reply(replace(ASKED, user=("Use a word that opens now",)), send)
-    assert sent[0].message == f"Use {REDACTED} now"
+    assert sent[0].user[0] == f"Use {REDACTED} now"
     assert b"that opens" not in (tmp_path / "c.jsonl").read_bytes()
 
 

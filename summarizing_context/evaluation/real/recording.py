@@ -29,7 +29,15 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.outcomes import Interval, changed_settings, difference, for_each, indented, mean_of
+from summarizing_context.evaluation.outcomes import (
+    Interval,
+    changed_settings,
+    difference,
+    for_each,
+    indented,
+    mean_of,
+    ratios,
+)
 from summarizing_context.evaluation.real.arms import (
     ARMS,
     COMPACT,
@@ -390,39 +398,38 @@ def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[dict[st
 
 def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
     """Return the scores of the arms that have marks, in their order."""
-    marks: dict[str, dict[str, list[tuple[str, int]]]] = {}  # by arm and category: session and mark
-    for case in recording.cases:
-        for question in recording.questions(case):
-            for arm in ARMS:
-                if (mark := recording.marks.get((case.name, question.id, arm))) is not None:
-                    by_category = marks.setdefault(arm, {})
-                    by_category.setdefault(question.category, []).append((case.drawn_as, mark.mark))
 
-    def sessions(arm: str, categories: Sequence[str]) -> dict[str, list[float]]:
-        """The points of an arm, by session."""
-        found: dict[str, list[float]] = {}
-        for session, mark in (one for category in categories for one in marks.get(arm, {}).get(category, ())):
-            found.setdefault(session, []).append({2: 1.0, 1: 0.5}.get(mark, 0.0))
-        return found
+    def marks(arm: str, categories: Sequence[str]) -> list[tuple[str, int]]:
+        """Session and mark of each question of these categories."""
+        asked = [(case, question) for case in recording.cases for question in recording.questions(case)]
+        found = (
+            (case.drawn_as, recording.marks.get((case.name, question.id, arm)))
+            for case, question in asked
+            if question.category in categories
+        )
+        return [(session, mark.mark) for session, mark in found if mark is not None]
 
     def count(arm: str, *categories: str) -> Count:
-        ours, theirs = sessions(arm, categories), sessions(COMPACT, categories)
-        shares, others = ({key: sum(of) / len(of) for key, of in found.items()} for found in (ours, theirs))
-        ahead = difference(shares, others) if arm != COMPACT else None
-        return Count(sum(map(sum, ours.values())), sum(map(len, ours.values())), mean_of(shares), ahead)
+        ours, theirs = (
+            [(session, ({2: 1.0, 1: 0.5}.get(mark, 0.0), 1.0)) for session, mark in marks(one, categories)]
+            for one in (arm, COMPACT)
+        )
+        ahead = difference(ratios(ours), ratios(theirs)) if arm != COMPACT else None
+        return Count(sum(points for _, (points, _) in ours), len(ours), mean_of(ratios(ours)), ahead)
 
+    cases = {arm: {case for case, _, name in recording.marks if name == arm} for arm in arms}
     return [
         ArmScore(
             arm=arm,
             about=ARMS[arm],
-            cases=len({case for case, _, name in recording.marks if name == arm}),
+            cases=len(of),
             score=count(arm, *CATEGORIES),
             categories={category: count(arm, category) for category in CATEGORIES},
-            wrong=sum(mark == -1 for category in CATEGORIES for _, mark in marks[arm].get(category, ())),
+            wrong=sum(mark == -1 for _, mark in marks(arm, CATEGORIES)),
             absent=count(arm, ABSENT),
         )
-        for arm in arms
-        if arm in marks
+        for arm, of in cases.items()
+        if of
     ]
 
 
