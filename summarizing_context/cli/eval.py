@@ -169,7 +169,9 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
         _recording(run, mode, run.cassette) if by_model and mode != "replay" else nullcontext() as cassette,
         progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
     ):
-        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, open_cassette=replayed):
+        for outcome in retention.run_logs(
+            logs, settings, jobs=jobs, cassette=replayed if cassette is None else cassette
+        ):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and mode == "forecast":

@@ -136,30 +136,25 @@ def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[
 
 
 def run_logs(
-    logs: Sequence[Log],
-    settings: Settings,
-    *,
-    jobs: int = 1,
-    cassette: Cassette | None = None,
-    open_cassette: Callable[[], Cassette] | None = None,
+    logs: Sequence[Log], settings: Settings, *, jobs: int = 1, cassette: Cassette | Callable[[], Cassette] | None = None
 ) -> Iterator[SessionOutcome]:
-    """Yield the outcome of each session in order, `jobs` at a time. With an open cassette they run one by one; without
-    one, what a model says is replayed from a cassette that each process opens."""
-    if cassette is not None:
-        return (anyio.run(run_log, log, settings, cassette) for log in logs)
-    return for_each(logs, partial(_run_apart, settings=settings, open_cassette=open_cassette), jobs)
-
-
-def _run_apart(log: Log, settings: Settings, open_cassette: Callable[[], Cassette] | None) -> SessionOutcome:
-    return anyio.run(run_log, log, settings, open_cassette and open_cassette())
+    """Yield the outcome of each session in order, `jobs` at a time. What a model says comes through an open cassette,
+    then one by one, or through the one that `cassette` opens for each session."""
+    jobs = 1 if isinstance(cassette, Cassette) else jobs
+    return for_each(logs, partial(anyio.run, run_log, settings, cassette), jobs)
 
 
 async def run_log(
-    log: Log, settings: Settings, cassette: Cassette | None = None, summaries: dict[tuple[int, int], str] | None = None
+    settings: Settings,
+    cassette: Cassette | Callable[[], Cassette] | None,
+    log: Log,
+    summaries: dict[tuple[int, int], str] | None = None,
 ) -> SessionOutcome:
-    """Measure one session; what a model says comes through the cassette. Segment summaries are put into `summaries`."""
+    """Measure one session. Segment summaries are put into `summaries`."""
     if cassette is None and settings.summarizer in PROVIDERS:
         raise SettingsError("summaries by a model are measured through a cassette; name its file with --cassette")
+    if not isinstance(cassette, Cassette | None):
+        cassette = cassette()
     messages, given = log.load()
     if cassette is not None:
         messages = [cassette.scrub(message) for message in messages]

@@ -21,7 +21,7 @@ from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, run_log
+from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, run_log, run_logs
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
@@ -128,7 +128,7 @@ class Trial:
             self._watch(variant)
         if (variant.key, held_out) not in self._outcomes:
             settings, logs = self.settings_of(variant), self.judge if held_out else self.choose
-            self._outcomes[variant.key, held_out] = [anyio.run(run_log, log, settings, self.cassette) for log in logs]
+            self._outcomes[variant.key, held_out] = list(run_logs(logs, settings, cassette=self.cassette))
         return self._outcomes[variant.key, held_out]
 
 
@@ -184,7 +184,7 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
     for log, outcome in list(zip(trial.judge, trial.of(old, held_out=True), strict=True))[:8]:
         pairs, before, after = [], dict[tuple[int, int], str](), dict[tuple[int, int], str]()
         for variant, summaries in ((old, before), (new, after)):
-            anyio.run(run_log, log, trial.settings_of(variant), trial.cassette, summaries)
+            anyio.run(run_log, trial.settings_of(variant), trial.cassette, log, summaries)
         for start, stop in sorted(before.keys() & after.keys()):
             texts = before[start, stop], after[start, stop]
             if texts[0] != texts[1]:

@@ -401,13 +401,12 @@ def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
 
     def marks(arm: str, categories: Sequence[str]) -> list[tuple[str, int]]:
         """Session and mark of each question of these categories."""
-        asked = [(case, question) for case in recording.cases for question in recording.questions(case)]
-        found = (
-            (case.drawn_as, recording.marks.get((case.name, question.id, arm)))
-            for case, question in asked
-            if question.category in categories
-        )
-        return [(session, mark.mark) for session, mark in found if mark is not None]
+        return [
+            (case.drawn_as, mark.mark)
+            for case in recording.cases
+            for question in recording.questions(case)
+            if question.category in categories and (mark := recording.marks.get((case.name, question.id, arm)))
+        ]
 
     def count(arm: str, *categories: str) -> Count:
         ours, theirs = (
