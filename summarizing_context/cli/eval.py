@@ -169,9 +169,8 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
         _recording(run, mode, run.cassette) if by_model and mode != "replay" else nullcontext() as cassette,
         progress("sessions", len(logs), f"Measuring {len(logs)} sessions.") as update,
     ):
-        for outcome in retention.run_logs(
-            logs, settings, jobs=jobs, cassette=replayed if cassette is None else cassette
-        ):
+        tape = replayed if cassette is None else cassette
+        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=tape):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and mode == "forecast":

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
-from itertools import starmap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import msgspec
 
 from summarizing_context.evaluation.outcomes import DRAWS, Interval, indented
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
-from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, SCALE, Count, GateOutcome, RealOutcome
+from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, Count, GateOutcome, RealOutcome
 from summarizing_context.evaluation.retention import ARMS, SessionOutcome, scores_of
 from summarizing_context.evaluation.tune import TuneOutcome
 from summarizing_context.messages.text import inert
@@ -160,8 +159,13 @@ def views_read(outcome: RealOutcome) -> tuple[str, list[str]]:
     return f"For {current:,} of {views:,} views the answers belong to exactly this view.", others
 
 
-_TONES = (("right", "good"), ("partly", "warn"), ("abstains", "plain"), ("wrong", "bad"))
-_MARKS = {None: _badge("not marked", "plain"), **dict(zip(SCALE.values(), starmap(_badge, _TONES), strict=True))}
+_MARKS: dict[int | None, Html] = {
+    2: _badge("right", "good"),
+    1: _badge("partly", "warn"),
+    0: _badge("abstains", "plain"),
+    -1: _badge("wrong", "bad"),
+    None: _badge("not marked", "plain"),
+}
 _MARKS_OF_ABSENT = {**_MARKS, 2: _badge("abstains", "good"), -1: _badge("makes something up", "bad")}
 
 

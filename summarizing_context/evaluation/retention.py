@@ -141,14 +141,18 @@ def run_logs(
     """Yield the outcome of each session in order, `jobs` at a time. What a model says comes through an open cassette,
     then one by one, or through the one that `cassette` opens for each session."""
     jobs = 1 if isinstance(cassette, Cassette) else jobs
-    return for_each(logs, partial(anyio.run, run_log, settings, cassette), jobs)
+    return for_each(logs, partial(_run_one, settings=settings, cassette=cassette), jobs)
+
+
+def _run_one(log: Log, settings: Settings, cassette: Cassette | Callable[[], Cassette] | None) -> SessionOutcome:
+    return anyio.run(run_log, settings, cassette, log, None)
 
 
 async def run_log(
     settings: Settings,
     cassette: Cassette | Callable[[], Cassette] | None,
     log: Log,
-    summaries: dict[tuple[int, int], str] | None = None,
+    summaries: dict[tuple[int, int], str] | None,
 ) -> SessionOutcome:
     """Measure one session. Segment summaries are put into `summaries`."""
     if cassette is None and settings.summarizer in PROVIDERS:

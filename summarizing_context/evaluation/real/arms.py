@@ -80,6 +80,7 @@ class Request(msgspec.Struct, frozen=True):
     user: str
     max_tokens: int
     purpose: str  # the kind of a job of this package, or `compact`
+    case: str
     start: int  # first message that it is about
 
     @property
@@ -116,7 +117,7 @@ async def build(
 ) -> Built:
     """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
     missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
-    summarizer = _Replayer(replies)
+    summarizer = _Replayer(case.name, replies)
     async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         ours = text_of(await _view_at_cut(context, messages, case.budget))
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
@@ -124,7 +125,7 @@ async def build(
     past = Past(messages, case.tokens or estimate_text(ours))
     summary = None
     if any(arm.startswith(COMPACT) for arm in arms):
-        request = compact_request(messages)
+        request = compact_request(case, messages)
         if (reply := replies.get(request.key)) is not None:
             summary = reply.reply
         else:
@@ -152,14 +153,14 @@ class _Replayer:
 
     recipe = "recorded"
 
-    def __init__(self, replies: Mapping[str, Reply]) -> None:
-        self._replies = replies
+    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
+        self._case, self._replies = case, replies
         self.missing: dict[str, Request] = {}
         self.waiting: set[str] = set()
 
     async def summarize(self, job: SummaryJob) -> str:
         """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
-        request = Request(job.instructions, job.content, job.max_tokens, job.kind, job.start)
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start)
         if (reply := self._replies.get(request.key)) is not None:
             return reply.reply
         follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
@@ -194,7 +195,7 @@ def _settings(case: Case, own: Settings | None) -> Settings:
     )
 
 
-def compact_request(messages: Sequence[Message]) -> Request:
+def compact_request(case: Case, messages: Sequence[Message]) -> Request:
     """Return the request to summarize everything before the cut at once: numbered messages, their texts clipped."""
     user = "".join(
         f"\n[{number}] {label}: {clipped(text, 1_000 if label == RESULT else 1_500)}\n"
@@ -202,7 +203,7 @@ def compact_request(messages: Sequence[Message]) -> Request:
         for label, text in parts_of(message)
     )
     system = latest("compaction").render(characters=12_000)
-    return Request(system, _encodable(user).strip(), 4_000, COMPACT, 0)
+    return Request(system, _encodable(user).strip(), 4_000, COMPACT, case.name, 0)
 
 
 # Messages as the text that a reader gets

@@ -66,7 +66,7 @@ class AnswerRecorder:
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
-        log = compact_request(self.recording.messages(case)).user
+        log = compact_request(case, self.recording.messages(case)).user
         asked = cassettes.Request(
             "questions", self.writer.maker, prompt.render(number=number), (fence("session_record", log),),
             500 + 120 * number,
