@@ -18,9 +18,9 @@ from pathlib import Path
 import anyio
 
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.real.arms import ARMS
+from summarizing_context.evaluation.real.arms import ARMS, digest
 from summarizing_context.evaluation.real.recorder import AnswerRecorder
-from summarizing_context.evaluation.real.recording import Recording, add_case, digest
+from summarizing_context.evaluation.real.recording import Recording, add_case
 from summarizing_context.summarizers.base import SummaryReply
 
 

@@ -32,14 +32,14 @@ from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.real.scores import Suite
+    from summarizing_context.evaluation.real.recording import Suite
     from summarizing_context.evaluation.report import Cell
 
 commands = typer.Typer()
 family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
 
 _SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
-_DATASET = "A data set: locomo or longmemeval, and its file."
+_DATASET = "A data set: locomo, and its file or folder."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
 _MARKS = "Model that marks the answers. Default: the reader's model."
@@ -119,7 +119,7 @@ def _measure(run: Record, mode: Mode, jobs: int) -> Result:
         return _run_logs(run, mode, jobs, is_own=names_summarizer)
     if names_summarizer:
         raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
-    from summarizing_context.evaluation.real.scores import load_suite, recorded_folder
+    from summarizing_context.evaluation.real.recording import load_suite, recorded_folder
 
     if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_reader):
         raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
@@ -133,7 +133,6 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     """Measure transcripts or a data set, and write the reports."""
     from summarizing_context.evaluation import report, retention
     from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.probes import dataset_numbers
 
     settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
     recorded, replayed = None, None
@@ -150,14 +149,16 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     skipped: list[str] = []
     if run.dataset:
         name, path = run.dataset
-        found = dataset_numbers(name, Path(path))
+        found = retention.dataset_numbers(name, Path(path))
         logs = [retention.Log(log, dataset=name, number=at, name=f"{log.stem}-{at}") for log, at in found]
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
     announced = f"Measuring {len(logs)} sessions."
     with recorded or nullcontext() as cassette, output.progress("sessions", len(logs), announced) as update:
-        for outcome in retention.run_logs(logs, settings, jobs=jobs, cassette=cassette, open_cassette=replayed):
+        for outcome in retention.run_logs(
+            logs, settings, jobs=jobs, cassette=replayed if cassette is None else cassette
+        ):
             outcomes.append(outcome)
             update(f"{sum(len(one.probes) for one in outcomes):,} values")
     if cassette is not None and (forecast := _forecast(cassette, [settings])):
@@ -209,8 +210,7 @@ def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
     from summarizing_context.evaluation import report
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import Recording
-    from summarizing_context.evaluation.real.scores import check_bounds, replay
+    from summarizing_context.evaluation.real.recording import Recording, check_bounds, replay
 
     recording = Recording.open(Path(suite.recording))
     read = {arm for _, arm in recording.answers}
@@ -391,8 +391,7 @@ def ask(
     """
     from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import with_own_case
-    from summarizing_context.evaluation.real.scores import recorded_folder
+    from summarizing_context.evaluation.real.recording import recorded_folder, with_own_case
 
     chosen = _chosen_arms(arms, ARMS)
     found = read_session(log, format=own.format)

@@ -35,7 +35,6 @@ from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.views.activation import REASON_WORDS
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.demo import DemoReport
     from summarizing_context.evaluation.replay import Forecast, Tally
 
 commands = typer.Typer()
@@ -72,8 +71,8 @@ def demo(
         def watch(at: int, view_tokens: int, ready: int) -> None:
             update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries")
 
-        report = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
-    return Result(report.document, _demo_tables(report, keep, budget), _status(report.tally))
+        tally, document = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
+    return Result(document, _demo_tables(tally, document, keep, budget), _status(tally))
 
 
 def _status(total: Tally) -> Status:
@@ -81,9 +80,8 @@ def _status(total: Tally) -> Status:
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator[RenderableType]:
+def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None, budget: str) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
-    tally, told = report.tally, report.document
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
     slowest = max(tally.view_ms, default=0.0)
     broken = sum(told[law] for law in tally.broken_laws())
@@ -106,7 +104,7 @@ def _demo_tables(report: DemoReport, keep: Path | None, budget: str) -> Iterator
     yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
     of, found, without = len(asked), *(sum(one[key] for one in asked) for key in ("found", "without"))
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
-    free = number((tally.budget or 0) - report.last_view_tokens)
+    free = number((tally.budget or 0) - told["last_view_tokens"])
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
     yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]

@@ -94,7 +94,6 @@ class Request:
     system: str
     user: tuple[str, ...]  # the parts of the one message
     max_tokens: int
-    prompt: str = ""  # name and hash of the prompt, where a prompt file was rendered
     replicate: int = 0  # asking the same again is another request
 
     @property
@@ -103,14 +102,9 @@ class Request:
         return self.maker.partition(";")[0]
 
     @property
-    def message(self) -> str:
-        """The user's message as it is sent."""
-        return "\n\n".join(self.user)
-
-    @property
     def tokens(self) -> int:
         """An estimate of what it costs to read."""
-        return estimate_text(self.system) + estimate_text(self.message)
+        return estimate_text(self.system) + estimate_text("\n\n".join(self.user))
 
     @property
     def key(self) -> str:
@@ -130,12 +124,6 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
-
-
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    key: str
-    kind: str  # of the request
-    reply: Reply
 
 
 @dataclass(slots=True)
@@ -161,7 +149,6 @@ class Cassette:
         path: The file; only for replaying it has to be there.
         mode: One of the three.
         max_calls: Of this run; None for any number.
-        max_input_tokens: Of this run; None for any number.
         secrets: Texts to be taken out beside those that are known by their shape.
         redact: Names the function that takes out others, as `module:function`.
     """
@@ -172,24 +159,31 @@ class Cassette:
         mode: Mode = "replay",
         *,
         max_calls: int | None = None,
-        max_input_tokens: int | None = None,
         secrets: Iterable[str | None] = (),
         redact: str | None = None,
     ) -> None:
         if mode == "replay" and not path.exists():
             raise CassetteError(f"{path}: there is no such cassette; `summarizing-context eval record` makes it")
-        if mode == "record":
-            _check_writable(path)
         self.path, self.mode, self.sends = path, mode, mode == "record"
+        if self.sends:  # before anything is paid for
+            try:
+                make_private_folder(path.parent)
+                is_good = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
+            except OSError:
+                is_good = False
+            if not is_good:
+                raise CassetteError(
+                    f"{path}: no cassette can be written here; name another file, or correct the rights"
+                )
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
-        self._max_calls, self._max_input_tokens = (max_calls, max_input_tokens) if self.sends else (None, None)
+        self._max_calls = max_calls if self.sends else None
         self._redact = _load_redaction(redact) if redact is not None else None
         self._lines = _read(path)
-        self._new: dict[str, _Line] = {}  # that the file does not hold yet
+        self._new: dict[str, Reply] = {}  # that the file does not hold yet
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
@@ -225,12 +219,22 @@ class Cassette:
         key, spent, tokens = request.key, self.spent[request.model], request.tokens
         async with self._asking[key]:
             kept = self._lines.get(key)
-            if kept is not None and (self.mode == "replay" or is_usable(kept.reply)):
+            if kept is not None and (self.mode == "replay" or is_usable(kept)):
                 spent.replayed += 1
-                return kept.reply
-            if (refused := self._failure or self._refusal(request)) is not None:  # nothing more is paid for
-                self._failure = refused
-                raise refused
+                return kept
+            calls = sum(one.calls for one in self.spent.values())
+            if self._failure is None and self.mode == "replay":
+                self._failure = CassetteMissError(
+                    f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
+                    "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
+                )
+            elif self._failure is None and self._max_calls is not None and calls >= self._max_calls:
+                self._failure = CassetteLimitError(
+                    f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to "
+                    "go on"
+                )
+            if self._failure is not None:  # nothing more is paid for
+                raise self._failure
             spent.calls += 1
             spent.by_kind[request.kind] += 1
             spent.input_tokens += tokens
@@ -238,56 +242,28 @@ class Cassette:
                 if self.mode == "forecast":
                     reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
                 else:
-                    reply = await self._sent(request, send)
+                    answer = await send(request)
+                    told = SummaryReply(answer) if isinstance(answer, str) else answer
+                    # Cleaned before it is used too: so recording and replaying agree.
+                    text, counts = scrubbed(told.text, self._secrets), (told.input_tokens, told.output_tokens)
+                    reply = Reply(text, *counts, told.cached_tokens, told.truncated)
+            except SummarizerRefused as error:  # asked again, it would refuse again
+                reply = Reply("", fault=str(error))
             except Exception as error:
                 self._failed[key] = error
                 spent.input_tokens -= tokens  # a call without a reply stays a call, and costs no tokens
                 raise
             self._failed.pop(key, None)
-            self._lines[key] = _Line(key, request.kind, reply)
+            self._lines[key] = reply
             if self.sends:
-                self._new[key] = self._lines[key]
+                self._new[key] = reply
                 if len(self._new) >= 64:  # what a killed process can lose
-                    try:
-                        self.save()
-                    except CassetteError as error:
-                        self._failure = error
-                        raise
+                    self.save()
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
             spent.input_tokens += reply.input_tokens - tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
-
-    def _refusal(self, request: Request) -> CassetteError | None:
-        """Return why a request may not be sent."""
-        if self.mode == "replay":
-            return CassetteMissError(
-                f"{self.path}: no reply to the {request.kind} request {request.key[:12]} is recorded; its messages, "
-                "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
-            )
-        calls = sum(one.calls for one in self.spent.values())
-        tokens = sum(one.input_tokens for one in self.spent.values())
-        if self._max_calls is not None and calls >= self._max_calls:
-            return CassetteLimitError(
-                f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
-            )
-        if self._max_input_tokens is not None and tokens + request.tokens > self._max_input_tokens:
-            return CassetteLimitError(
-                f"stopped after {tokens:,} input tokens: the cap max_input_tokens has no room for the next request, of "
-                f"{request.tokens:,}"
-            )
-        return None
-
-    async def _sent(self, request: Request, send: Send) -> Reply:
-        """Return what the model says, cleaned: so it is used too, and recording and replaying agree."""
-        try:
-            answer = await send(request)
-        except SummarizerRefused as error:  # asked again, it would refuse again
-            return Reply("", fault=str(error))
-        told = SummaryReply(answer) if isinstance(answer, str) else answer
-        counts = told.input_tokens, told.output_tokens, told.cached_tokens
-        return Reply(scrubbed(told.text, self._secrets), *counts, truncated=told.truncated)
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -305,24 +281,25 @@ class Cassette:
         """Bring new replies into the file, beside what others have put there. Raise `CassetteError`."""
         if not self._new:
             return
-        _check_writable(self.path)
         try:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):  # another recorder holds it for one write
                 lines = {**_read(self.path), **self._new}
-                replace_private(self.path, b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines)))
+                replace_private(self.path, b"".join(msgspec.json.encode(one) + b"\n" for one in sorted(lines.items())))
         except Timeout as error:
-            raise CassetteError(
+            self._failure = CassetteError(
                 f"{self.path}: another process holds {self.path.name}.lock; end it, and record again"
-            ) from error
+            )
+            raise self._failure from error
         except OSError as error:
-            raise CassetteError(
+            self._failure = CassetteError(
                 f"{self.path}: the cassette cannot be written ({error.strerror}); name another file, or correct the "
                 "rights"
-            ) from error
+            )
+            raise self._failure from error
         self._lines, self._new = lines, {}
 
 
-def _read(path: Path) -> dict[str, _Line]:
+def _read(path: Path) -> dict[str, Reply]:
     """Return what a cassette holds, by key; nothing where there is none. Raise `CassetteError` that names the line."""
     try:
         lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() else []
@@ -330,27 +307,17 @@ def _read(path: Path) -> dict[str, _Line]:
         raise CassetteError(
             f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
         ) from error
-    found: dict[str, _Line] = {}
+    found: dict[str, Reply] = {}
     for number, line in enumerate(lines, 1):
         try:
-            one = msgspec.json.decode(line, type=_Line)
+            key, reply = msgspec.json.decode(line, type=tuple[str, Reply])
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise CassetteError(
                 f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record "
                 "again"
             ) from error
-        found[one.key] = one
+        found[key] = reply
     return found
-
-
-def _check_writable(path: Path) -> None:
-    """Raise `CassetteError` where no file could be put, before anything is paid for."""
-    try:
-        make_private_folder(path.parent)
-        if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
-            raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
-    except OSError as error:
-        raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
 
 
 class RecordedModel:
@@ -372,8 +339,8 @@ class RecordedModel:
 
         async def send(clean: Request) -> SummaryReply:
             for attempt in (1, 2, 3):
-                asked = self._model.complete(clean.system, clean.message, clean.max_tokens)
                 try:
+                    asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
                     return await call_within(self._timeout, asked)
                 except SummarizerRefused:  # an answer
                     raise
@@ -389,8 +356,7 @@ class RecordedModel:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
-        system, user = job.instructions, (job.content,)
-        request = Request(job.kind, self.maker, system=system, user=user, max_tokens=job.max_tokens)
+        request = Request(job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
 
         async def send(clean: Request) -> str | SummaryReply:
             try:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import gzip
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from textwrap import shorten
-from typing import Any, NamedTuple
+from typing import Any
 
 import anyio
 
@@ -32,32 +32,11 @@ _PACE = 0.004  # seconds that the agent takes for a message, so that the worker 
 _FOLDER = files("summarizing_context.evaluation")
 
 
-class Finding(NamedTuple):
-    """A question, and the sentence of the view that answers it."""
-
-    question: str
-    where: Part | None  # the part of the view; None: nothing answers
-    words: str
-    without: bool  # whether the newest messages alone, in the same budget, answer it too
-
-    @property
-    def found(self) -> bool:
-        """Whether the view answers the question."""
-        return self.where is not None
-
-
-class DemoReport(NamedTuple):
-    """What the demo has shown."""
-
-    tally: Tally
-    last_view_tokens: int
-    document: dict[str, Any]  # the figures, as JSON values
-
-
 async def play_demo(
     messages: Sequence[Message], settings: Settings, budget: int, *, watch: Callable[[int, int, int], None]
-) -> DemoReport:
-    """Add the messages one by one, take a view before each answer, and look into the last view.
+) -> tuple[Tally, dict[str, Any]]:
+    """Add the messages one by one, take a view before each answer, and look into the last view. Return what was
+    counted, and the figures as JSON values.
 
     The worker runs in the background, and the agent never waits for it. `watch` is called with the messages so far, the
     tokens of the view and the summaries that are ready.
@@ -86,22 +65,26 @@ async def play_demo(
         whole, cached, before = whole + history, cached + before, history
     price = load_prices().price_of(PRICED_MODEL)
     reasons = {str(reason): count for reason, count in statistics.activations_by_reason.items() if count}
-    findings = find_answers(recorder.view, messages, [messages[0], *messages[start:]])
-    document = {
-        "session": settings.session_id,
-        **tally.figures(),
-        "activations_by_reason": dict(sorted(reasons.items())),
-        "summaries": statistics.summaries_ready,
-        "waited_for_model": sum(elapsed >= 250 for elapsed in tally.view_ms),  # ms, less than any model's answer takes
-        "token_counter": statistics.token_counter,
-        "sent_tokens": tally.view_tokens,
-        "whole_history_sent_tokens": whole,
-        "priced_model": PRICED_MODEL,
-        "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
-        "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
-        "questions": [{**one._asdict(), "found": one.found} for one in findings],
-    }
-    return DemoReport(tally, recorder.view_tokens, document)
+    return (
+        tally,
+        {
+            "session": settings.session_id,
+            **tally.figures(),
+            "last_view_tokens": recorder.view_tokens,
+            "activations_by_reason": dict(sorted(reasons.items())),
+            "summaries": statistics.summaries_ready,
+            "waited_for_model": sum(
+                elapsed >= 250 for elapsed in tally.view_ms
+            ),  # ms, less than any model's answer takes
+            "token_counter": statistics.token_counter,
+            "sent_tokens": tally.view_tokens,
+            "whole_history_sent_tokens": whole,
+            "priced_model": PRICED_MODEL,
+            "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
+            "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
+            "questions": find_answers(recorder.view, messages, [messages[0], *messages[start:]]),
+        },
+    )
 
 
 def demo_session(turns: int | None = None) -> list[Message]:
@@ -120,12 +103,12 @@ def demo_session(turns: int | None = None) -> list[Message]:
     return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
 
 
-def find_answers(view: Sequence[Message], log: Sequence[Message], without: Sequence[Message]) -> tuple[Finding, ...]:
-    """Return for each question of `demo_questions.toml` the first sentence of the view that answers it, and whether
-    `without` answers it too. All fragments of a wording of the answer stand in one sentence."""
+def find_answers(view: Sequence[Message], log: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return each question of `demo_questions.toml` with whether the view answers it, in `words` of which part of it
+    (`where`), and whether `without` does. All fragments of a wording of the answer stand in one sentence."""
 
-    def sentences(message: Message) -> list[str]:
-        texts = message_text_parts(message)
+    def sentences(messages: Iterable[Message]) -> list[str]:
+        texts = (text for message in messages for text in message_text_parts(message))
         return [one for text in texts for line in text.split("\n") for one in split_line(line.strip())]
 
     def plain(text: str) -> str:  # case and marks of code and emphasis do not matter
@@ -137,21 +120,24 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
 
     parts = list(zip(view_parts(view, log), view, strict=True))
     preferred: tuple[Part, ...] = ("pin", "header", "tail", "system")
-    told = [(part, one) for part in preferred for its, row in parts if its == part for one in sentences(row)]
-    others = [one for message in without for one in sentences(message)]
-    findings = []
+    told = [(part, one) for part in preferred for one in sentences(row for its, row in parts if its == part)]
+    others = sentences(without)
+    found = []
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
-        part, words = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
-        is_known = any(answers(wordings, one) for one in others)
-        findings.append(Finding(asked["ask"], part, _excerpt(words, wordings), is_known))
-    return tuple(findings)
-
-
-def _excerpt(sentence: str, wordings: list[list[str]]) -> str:
-    """The sentence, or of a long one what stands around the answer."""
-    text = " ".join(sentence.split()).removeprefix("- ")
-    places = [at for wording in wordings for one in wording if (at := text.casefold().find(one)) >= 0]
-    start = max(min(places, default=0) - 22, 0) if len(text) > 90 else 0
-    start = text.find(" ", start - 1) + 1 if start else 0
-    return ("…" if start else "") + shorten(text[start:], 90, placeholder="…")
+        part, sentence = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
+        words = " ".join(sentence.split()).removeprefix("- ")
+        if len(words) > 90:  # what stands around the answer
+            places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
+            if (start := max(min(places, default=0) - 22, 0)) > 0:
+                words = f"…{words[start:].partition(' ')[2]}"
+        found.append(
+            {
+                "question": asked["ask"],
+                "found": part is not None,
+                "where": part,
+                "words": shorten(words, 90, placeholder="…"),
+                "without": any(answers(wordings, one) for one in others),
+            }
+        )
+    return found

@@ -1,7 +1,4 @@
-"""An independent judge of views by the laws, fast enough for every view of a replay.
-
-It shares no code with the package's own reading of messages. It reads OpenAI, Anthropic and Amplifier shapes.
-"""
+"""A judge of views by the laws, fast enough for every view of a replay. It shares no code with what builds views."""
 
 from __future__ import annotations
 
@@ -13,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.messages.reading import Reading, read_message
+
 Message = Mapping[str, Any]
 
-_CALLS = ("tool_use", "tool_call")
 _FIRST = 32  # characters by which a message is known again
 _BARE = 40  # characters of a message that had next to no room
 
@@ -30,57 +28,29 @@ def canonical(message: Message) -> bytes:
         return json.dumps(message, sort_keys=True, separators=(",", ":")).encode()
 
 
-def called_ids(message: Message) -> list[str]:
-    """Return the ids of the calls that a message makes and does not answer itself; one that stands both as block and
-    in `tool_calls` counts once."""
-    blocks = [str(block.get("id")) for block in _blocks(message) if block.get("type") in _CALLS]
-    listed = message.get("tool_calls")
-    calls = [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
-    made = blocks + [id for call in calls if (id := str(call.get("id"))) not in blocks]
-    inside = set(_result_ids(message))
-    return [id for id in made if id not in inside]
-
-
-def answered_ids(message: Message) -> list[str]:
-    """Return the ids of the calls that a message answers, except its own."""
-    own = {str(block.get("id")) for block in _blocks(message) if block.get("type") in _CALLS}
-    return [id for id in _result_ids(message) if id not in own]
-
-
-def _blocks(message: Message) -> list[Mapping[str, Any]]:
-    content = message.get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-
-
-def _result_ids(message: Message) -> list[str]:
-    if message.get("role") == "tool" or ("tool_call_id" in message and message.get("role") != "assistant"):
-        return [str(message.get("tool_call_id"))]
-    results = [block for block in _blocks(message) if block.get("type") == "tool_result"]
-    return [str(block.get("tool_use_id", block.get("tool_call_id"))) for block in results]
-
-
-def _words(content: Any) -> str:
-    """The texts of a content, of results too."""
-    if isinstance(content, list):
-        return "\n".join(filter(None, map(_words, content)))
-    if isinstance(content, Mapping):
-        return _words(content.get("text", content.get("content", content.get("output"))))
-    return content if isinstance(content, str) else ""
+def bound_ids(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ids of the calls that a message makes and a host answers, and of those that it answers."""
+    return tuple(id for id in reading.calls if id not in reading.held), reading.answers
 
 
 def shows(row: Message, message: Message) -> bool:
     """Return whether a row of a view is a message of the log: whole, shrunk, a part of it, or the note of a late
     result."""
-    calls, answers = called_ids(message), answered_ids(message)
-    if canonical(row) == canonical(message) or (calls and set(called_ids(row)) & set(calls)):
+    row_read, read = (read_message(dict(each)) for each in (row, message))
+    (row_calls, row_answers), (calls, answers) = bound_ids(row_read), bound_ids(read)
+    if canonical(row) == canonical(message) or set(row_calls) & set(calls):
         return True
-    if answers and not answered_ids(row):
-        fits = row.get("role") == "user" and _words(row.get("content")).startswith("<late_result")
+    said = [
+        [text for part in each.parts if part.kind in ("text", "result") for text in part.texts]
+        for each in (row_read, read)
+    ]
+    shown, wanted = (" ".join(" ".join(texts).split()) for texts in said)
+    if answers and not row_answers:
+        fits = row_read.role == "user" and shown.startswith("<late_result")
     elif answers:
-        fits = not set(answered_ids(row)).isdisjoint(answers)
+        fits = bool(set(row_answers) & set(answers))
     else:
-        fits = row.get("role") == message.get("role") and not called_ids(row) and not answered_ids(row)
-    wanted, shown = (" ".join(_words(each.get("content")).split()) for each in (message, row))
+        fits = row_read.role == read.role and not row_calls and not row_answers
     head, left_out, _ = shown.partition("…")
     began = head.rstrip("[ ")[:_FIRST]
     is_cut = bool(left_out) and (len(shown) <= _BARE or (began != "" and wanted.startswith(began)))
@@ -98,7 +68,7 @@ class Judge:
     def __init__(self) -> None:
         self._log: list[bytes] = []
         self._places: dict[bytes, list[int]] = {}  # of equal messages in the log
-        self._ids: dict[bytes, tuple[list[str], list[str]]] = {}  # of the calls that a message makes and answers
+        self._ids: dict[bytes, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # that a message calls and answers
         self._newest: Message = {}
         self._newest_at: int | None = None  # the row of the last view that shows the newest message
         self._judged = 0  # length of the log at the last view
@@ -108,7 +78,7 @@ class Judge:
         """Note the next message of the log."""
         key = canonical(message)
         self._places.setdefault(key, []).append(len(self._log))
-        self._ids[key] = called_ids(message), answered_ids(message)
+        self._ids[key] = bound_ids(read_message(dict(message)))
         self._log.append(key)
         self._newest = message
 
@@ -129,7 +99,7 @@ class Judge:
         call_place: int | None = None  # of the last message with calls; None where it is not shown as it came
         for message, key in zip(view, keys, strict=True):
             if key not in self._ids:
-                self._ids[key] = called_ids(message), answered_ids(message)
+                self._ids[key] = bound_ids(read_message(dict(message)))
             calls, answers = self._ids[key]
             # Calls are followed by their results only, all of them; results stand nowhere else.
             self.tool_unsafe |= bool(waiting) and not answers

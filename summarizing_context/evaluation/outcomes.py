@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from multiprocessing import get_context
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -31,19 +31,6 @@ def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(work, items)
-
-
-class GateOutcome(msgspec.Struct, frozen=True):
-    """What became of one bound on a score."""
-
-    name: str
-    result: Literal["passed", "failed", "nothing to look at"]
-    words: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run fails by it."""
-        return self.result != "passed"
 
 
 class Interval(NamedTuple):

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.resources.abc import Traversable
-from typing import Any, Literal
+from typing import Any
 
 from summarizing_context.assembly import open_context
 from summarizing_context.errors import PromptError, SettingsError
-from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
@@ -19,7 +17,6 @@ from summarizing_context.summarizers.prompts import Prompt, load, names, prompts
 from summarizing_context.summarizers.sdk import fenced
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
-RENDERED = ("segment", "rollup", "focus")
 
 _CAP = 400  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
@@ -83,44 +80,25 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
         yield f"nothing fills in {listed[0]}; {prompt.name} prompts are given {listed[1]}"
 
 
-class _Noting:
-    """Notes what it is asked, and answers with an extractive summary."""
-
-    def __init__(self) -> None:
-        self.jobs: list[SummaryJob] = []
-
-    async def summarize(self, job: SummaryJob) -> str:
-        self.jobs.append(job)
-        if job.kind == "rules":
-            return "none"
-        kind: Literal["segment", "rollup"] = "rollup" if job.kind == "rollup" else "segment"
-        return summarize_extractively(job.content, kind=kind, max_tokens=job.max_tokens)
-
-
 async def jobs_for(
-    messages: Sequence[dict[str, Any]], settings: Settings, *, purpose: str, topic: str = "", rank: int = 1
+    messages: Sequence[dict[str, Any]], settings: Settings, *, purpose: str, rank: int = 1
 ) -> list[SummaryJob]:
     """Return the jobs of one purpose that a session with these messages asks for, oldest first."""
-    noting = _Noting()
+    jobs: list[SummaryJob] = []
+
+    class Noting:
+        async def summarize(self, job: SummaryJob) -> str:
+            if job.kind in ("rules", "memory"):
+                return "none"
+            if job.kind == purpose and job.rank in (0, rank):
+                jobs.append(job)
+            return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
+
     quiet = replace(without_default_cap(settings), store=":memory:", session_id="render", start_at=0.0, idle_after=None)
-    if purpose == "focus":  # a note is about what is covered: cover about half
-        history = sum(estimate_text(text) for message in messages for text in message_text_parts(message))
-        quiet = replace(quiet, max_tokens=max(history // 2, 1_000))
-    async with open_context(quiet, summarizer=noting) as context:
+    async with open_context(quiet, summarizer=Noting()) as context:
         await context.set_messages(list(messages))
         await context.wait_idle()
-        if purpose == "focus":
-            noting.jobs.clear()
-            await context.compact(focus=topic)
-            await context.wait_idle()
-
-    def is_wanted(job: SummaryJob) -> bool:
-        is_note = job.content.startswith("### topic")
-        if purpose == "focus":
-            return is_note
-        return job.kind != "rules" and not is_note and job.rank == (0 if purpose == "segment" else rank)
-
-    return sorted(filter(is_wanted, noting.jobs), key=lambda job: job.start)
+    return sorted(jobs, key=lambda job: job.start)
 
 
 def render_request(
@@ -135,24 +113,20 @@ def render_request(
     job = jobs[number - 1]
     opening, _, rest = fenced(job).partition("\n")
     record, _, closing = rest.rpartition("\n")
-    texts = [
-        ("system", "instructions", True, prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
-        ("user", "opening of the fence", True, f"{opening}\n"),
-        ("user", "record", False, record),
-        ("user", "end of the fence", True, f"\n{closing}"),
-    ]
     parts: list[dict[str, Any]] = [
-        {"slot": slot, "name": name, "fixed": fixed, "tokens": count(text), "text": text}
-        for slot, name, fixed, text in texts
+        {"slot": slot, "name": name, "fixed": name != "record", "tokens": count(text), "text": text}
+        for slot, name, text in (
+            ("system", "instructions", prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
+            ("user", "opening of the fence", f"{opening}\n"),
+            ("user", "record", record),
+            ("user", "end of the fence", f"\n{closing}"),
+        )
     ]
     return {
         "prompt": f"{prompt.name}/v{prompt.version}",
-        "rank": job.rank,
-        "start": job.start,
-        "stop": job.stop,
+        **{name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")},
         "number": number,
         "among": len(jobs),
-        "max_tokens": job.max_tokens,
         "parts": parts,
         "tokens": sum(part["tokens"] for part in parts),
         "fixed_tokens": sum(part["tokens"] for part in parts if part["fixed"]),

@@ -14,16 +14,14 @@ from typing import Any, TypeVar
 
 import anyio
 
-from summarizing_context.assembly import open_context, open_store, recipe_of
+from summarizing_context.assembly import open_context, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
-from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.sdk import fenced
@@ -34,7 +32,6 @@ LAW_FIGURES = (
     *("over_budget_views", "tool_unsafe_views", "out_of_order_views", "newest_missing_views", "unseen_tokens"),
     "append_only_breaks",
 )
-_MODEL_FIGURES = ("model_calls", "model_input_tokens", "model_output_tokens")
 MEMORY = ":memory:"
 
 
@@ -43,16 +40,14 @@ class Tally:
     """What has been counted of one file at one budget, or of several together."""
 
     file: str
-    budget: int | None  # None for a sum over several budgets
-    strategy: str | None = None  # None for a sum over several strategies
     token_counter: str | None = None  # its name; None for a sum over several
     messages: int = 0
     history_tokens: int = 0
     views: int = 0
     refused_views: int = 0
+    budget: int | None  # None for a sum over several budgets
+    strategy: str | None = None  # None for a sum over several strategies
     max_view_tokens: int = 0
-    view_tokens: int = 0  # of all views
-    hit_tokens: int = 0  # of these, what each view begins with as the view before did
     over_budget_views: int = 0
     tool_unsafe_views: int = 0
     out_of_order_views: int = 0
@@ -65,29 +60,24 @@ class Tally:
     model_output_tokens: int = 0
     stand_ins: int = 0
     repairs: Counter[str] = field(default_factory=Counter)
-    view_ms: list[float] = field(default_factory=list)
-    activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
     skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
     skipped_lines: list[str] = field(default_factory=list)  # its lines that cannot be read, as `file:line: why`
     compactions: list[dict[str, Any]] = field(default_factory=list)  # the client's own, beside our view there
+    # What figures are worked out of:
+    view_tokens: int = 0  # of all views
+    hit_tokens: int = 0  # of these, what each view begins with as the view before did
+    view_ms: list[float] = field(default_factory=list)
+    activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
 
     def figures(self) -> dict[str, Any]:
         """Return the figures under their published names, as JSON values."""
-
-        def counted(*names: str) -> dict[str, Any]:
-            return {name: getattr(self, name) for name in names}
-
         return {
-            **counted("file", "token_counter", "messages", "history_tokens", "views", "refused_views", "budget"),
-            **counted("strategy", "max_view_tokens"),
-            "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
-            **counted(*LAW_FIGURES[:-1], "activations", "append_only_breaks"),
-            "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
-            "uncached_tokens": self.view_tokens - self.hit_tokens,
-            **counted(*_MODEL_FIGURES, "stand_ins"),
+            **{each.name: getattr(self, each.name) for each in fields(self)[:-4]},
             "repairs": dict(sorted(self.repairs.items())),
             "skipped": dict(sorted(self.skipped.items())),
-            **counted("skipped_lines", "compactions"),
+            "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
+            "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
+            "uncached_tokens": self.view_tokens - self.hit_tokens,
             "view_p50_ms": _percentile(self.view_ms, 50),
             "view_p99_ms": _percentile(self.view_ms, 99),
             "activation_p99_ms": _percentile(self.activation_ms, 99),
@@ -115,7 +105,6 @@ class Forecast:
     rollup_calls: int = 0
     rule_calls: int = 0  # which read what a human typed
     memory_calls: int = 0  # which learn for later sessions
-    reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
     input_tokens: int = 0
     output_tokens: int = 0
     skipped_lines: list[str] = field(default_factory=list)  # of the file, as `file:line: why`
@@ -133,6 +122,14 @@ class Forecast:
         """Return the figures under their published names, as JSON values."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """Count a job as a summarizer that is paid for it, and return a text as long as a model's may be."""
+        text, name = assumed_summary(job), f"{job.kind.removesuffix('s')}_calls"
+        setattr(self, name, getattr(self, name) + 1)
+        self.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
+        self.output_tokens += estimate_text(text)
+        return SummaryReply(text)
 
 
 Row = TypeVar("Row", Tally, Forecast)
@@ -256,7 +253,8 @@ class Recorder:
     def finish(self) -> Tally:
         """Return the tally, with what only the context itself knows."""
         statistics, tally = self._context.statistics(), self.tally
-        for name in ("token_counter", "history_tokens", "activations", "stand_ins", *_MODEL_FIGURES):
+        names = ("token_counter", "history_tokens", "activations", "stand_ins")
+        for name in (*names, "model_calls", "model_input_tokens", "model_output_tokens"):
             setattr(tally, name, getattr(statistics, name))
         tally.repairs.update(statistics.repairs)
         tally.unseen_tokens = self._context.unseen_tokens()
@@ -273,9 +271,8 @@ def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterato
 
 
 def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
-    """Yield forecasts for each file at each budget of the plan, or why it cannot be read. Files share their store."""
-    new: dict[SummaryKey, str] = {}
-    return (_each_log(path, plan=plan, work=partial(forecast_log, new=new)) for path in paths)
+    """Yield forecasts for each file at each budget of the plan, or why it cannot be read."""
+    return (_each_log(path, plan=plan, work=forecast_log) for path in paths)
 
 
 def _each_log(
@@ -348,61 +345,16 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
     return next(id for id in (wanted, *numbered) if id not in taken)
 
 
-async def forecast_log(
-    name: str, log: Transcript, plan: Plan, new: dict[SummaryKey, str] | None = None
-) -> list[Forecast]:
-    """Return forecasts for one log at each budget of the plan. `new` has the summaries that earlier logs would leave
-    in the store, and gets those of this one."""
-    place, in_store = plan.settings.store, str(plan.settings.store) != MEMORY
-    known = (new if new is not None else {}) if in_store else None
-    is_there = in_store and (is_address(place) or await anyio.Path(place).exists())
-    store = await open_store(place, read_only=True) if is_there else None
-    try:
-        costs, rows = await make_costs(plan.settings), []
-        for settings in plan.variants:
-            forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
-            summarizer = CountingSummarizer(forecast, plan, store, known)
-            in_memory = replace(settings, store=MEMORY)
-            tally = await replay_with(in_memory, name, log, replace(plan, live=False), costs, summarizer)
-            forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
-            rows.append(forecast)
-        return rows
-    finally:
-        if store is not None:
-            await store.close()
-
-
-class CountingSummarizer:
-    """A summarizer that counts what it is asked, and answers at the length of the cap.
-
-    What need not be paid is answered as it is kept: summaries of the store, and those that this run would leave there.
-    """
-
-    def __init__(self, forecast: Forecast, plan: Plan, store: Store | None, new: dict[SummaryKey, str] | None) -> None:
-        self._forecast, self._store, self._new = forecast, store, new  # `new` is None where nothing is kept
-        self._recipe = recipe_of(plan.settings)
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return a text as long as a model's summary may be, or the one that is kept."""
-        keys = [
-            SummaryKey(job.range_hash, str(getattr(recipe, job.kind)))
-            for recipe in (self._recipe, *self._recipe.other_rooms)
-        ]
-        found = None if self._new is None else self._new.get(keys[0])
-        if found is None and self._new is not None and self._store is not None:
-            kept = await self._store.find_summaries("", keys)
-            found = next((kept[one].text for one in keys if one in kept), None)
-        if found is not None:
-            self._forecast.reused += 1
-            return SummaryReply(found)
-        text, forecast = assumed_summary(job), self._forecast
-        counted = f"{job.kind.removesuffix('s')}_calls"
-        setattr(forecast, counted, getattr(forecast, counted) + 1)
-        forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
-        forecast.output_tokens += estimate_text(text)
-        if self._new is not None:
-            self._new[keys[0]] = text
-        return SummaryReply(text)
+async def forecast_log(name: str, log: Transcript, plan: Plan) -> list[Forecast]:
+    """Return forecasts for one log at each budget of the plan."""
+    costs, rows = await make_costs(plan.settings), []
+    for settings in plan.variants:
+        forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
+        in_memory = replace(settings, store=MEMORY)
+        tally = await replay_with(in_memory, name, log, replace(plan, live=False), costs, forecast)
+        forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
+        rows.append(forecast)
+    return rows
 
 
 def assumed_summary(job: SummaryJob) -> str:

@@ -14,10 +14,9 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval, indented
+from summarizing_context.evaluation.outcomes import DRAWS, Interval, indented
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
-from summarizing_context.evaluation.real.recording import ABSENT, ABSTAINED, CATEGORIES, PARTLY, RIGHT, WRONG
-from summarizing_context.evaluation.real.scores import Count, RealOutcome
+from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, Count, GateOutcome, RealOutcome
 from summarizing_context.evaluation.retention import ARMS, SessionOutcome, scores_of
 from summarizing_context.evaluation.tune import TuneOutcome
 from summarizing_context.messages.text import inert
@@ -108,13 +107,11 @@ def write_run(
     name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path
 ) -> tuple[Path, dict[str, Any]]:
     """Write both reports of a run on logs; return the page, and the scores as JSON values."""
-    held, missing = (sum(one.recalled[at] for one in outcomes) for at in (0, 1))
     document = {
         "name": name,
         "settings": settings,
         "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
         "probes": sum(len(one.probes) for one in outcomes),
-        "within_one_recall": [held, missing],
     }
     marks = {True: _badge("held", "good"), False: _badge("lost", "bad")}
     sessions = []
@@ -133,42 +130,43 @@ def write_run(
         table = _table(("value", *ARMS, "needed for, and said in", "our view says"), probes, look="words")
         sessions.append(_fold(title, table, look="session"))
     head = ("view", "held", "ours is ahead by points", "what it is")
-    told = _table(head, run_rows(outcomes), marked=OURS)
-    recall = _tag("p", f"One recall page holds {held:,} of {missing:,} values that a view lacked at their use.")
     parts = [
         _tag("h1", f"Evals: {name}"),
         _tag("p", "Of the exact values that were needed later, those that views at cuts hold.", look="soft"),
-        _section("Values held", "A mean over sessions. All views have equally many tokens.", told, recall),
+        _section("Values held", "A mean over sessions. All views have equally many tokens.",
+                 _table(head, run_rows(outcomes), marked=OURS)),
         _section("Sessions", "Open a session for its values.", *sessions),
-    ]
+    ]  # fmt: skip
     whole = {**document, "sessions": msgspec.to_builtins(outcomes)}
     return _write("report", folder, whole, f"Evals: {name}", *parts), document
 
 
 def answer_rows(outcome: RealOutcome) -> list[tuple[Cell, ...]]:
-    """Return arm, right, ahead, wrong, never said, points, cases."""
+    """Return arm, right, ahead, wrong, never said, points, cases, what it is."""
     return [
         (one.arm, share(one.score.mean), lead(one.score.ahead), str(one.wrong), total(one.absent), total(one.score),
-         str(one.cases))
+         str(one.cases), one.about)
         for one in outcome.arms
     ]  # fmt: skip
 
 
 def views_read(outcome: RealOutcome) -> tuple[str, list[str]]:
     """Return in words how many answers belong to the views as they are now, and which do not."""
-    others = [f"{view.case} {view.arm}: {view.reading}" for view in outcome.views if view.reading != "this view"]
+    others = [
+        f"{view['case']} {view['arm']}: {view['reading']}" for view in outcome.views if view["reading"] != "this view"
+    ]
     current, views = len(outcome.views) - len(others), len(outcome.views)
     return f"For {current:,} of {views:,} views the answers belong to exactly this view.", others
 
 
-_MARKS = {
-    RIGHT: _badge("right", "good"),
-    PARTLY: _badge("partly", "warn"),
-    ABSTAINED: _badge("abstains", "plain"),
-    WRONG: _badge("wrong", "bad"),
+_MARKS: dict[int | None, Html] = {
+    2: _badge("right", "good"),
+    1: _badge("partly", "warn"),
+    0: _badge("abstains", "plain"),
+    -1: _badge("wrong", "bad"),
     None: _badge("not marked", "plain"),
 }
-_MARKS_OF_ABSENT = {**_MARKS, RIGHT: _badge("abstains", "good"), WRONG: _badge("makes something up", "bad")}
+_MARKS_OF_ABSENT = {**_MARKS, 2: _badge("abstains", "good"), -1: _badge("makes something up", "bad")}
 
 
 def write_reports(
@@ -179,7 +177,7 @@ def write_reports(
     document = {
         "suite": "real",
         "arms": {score.arm: msgspec.to_builtins(score) for score in outcome.arms},
-        "views": msgspec.to_builtins(outcome.views),
+        "views": outcome.views,
         "made_by": outcome.made_by,
         "missing": outcome.missing,
         "gates": msgspec.to_builtins(gates),
@@ -189,19 +187,14 @@ def write_reports(
     if failed:
         verdict = _badge(f"{failed} {'gate' if failed == 1 else 'gates'} failed", "bad")
     parts = [_tag("h1", f"{title} ", verdict), _tag("p", claim, look="soft")]
-    if makers := [f"{what}: {'; '.join(models)}" for what, models in outcome.made_by.items() if models]:
-        parts.append(_tag("div", _tag("h3", "Who wrote what"), _list(makers), look="card"))
 
     words = (
         "Right answers and half of the partly right ones, of the questions that the record answers: a mean over "
         "sessions with its 95 % interval. All arms have the same number of tokens. Ahead: points more than "
         f"{COMPACT}, paired. Never said: abstentions where the record has no answer."
     )
-    head = ("arm", "right", "ahead", "wrong", "never said", "points", "cases")
-    legend = _fold(
-        "What the arms are", _list(Html(f"{_tag('b', one.arm)}: {escape(one.about)}") for one in outcome.arms)
-    )
-    parts.append(_section("Right answers", words, _table(head, answer_rows(outcome), marked=OURS), legend))
+    head = ("arm", "right", "ahead", "wrong", "never said", "points", "cases", "what it is")
+    parts.append(_section("Right answers", words, _table(head, answer_rows(outcome), marked=OURS)))
     words = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
     by_category: list[tuple[Cell, ...]] = [
         (one.arm, *((total(count), *lead(count.ahead)) for count in map(one.categories.__getitem__, CATEGORIES)))
@@ -212,16 +205,17 @@ def write_reports(
         told = [(gate.name, _badge(gate.result, "bad" if gate.failed else "good"), gate.words) for gate in gates]
         table = _table(("bound", "result", "figures"), told, look="words")
         parts.append(_section("Bounds", "What the scores must reach.", table))
+    makers = [f"{what}: {'; '.join(models)}" for what, models in outcome.made_by.items() if models]
     said, others = views_read(outcome)
-    body = [_tag("p", said), *([_fold(f"{len(others):,} others", _list(others))] if others else [])]
-    parts.append(_section("Views", "Whether the recorded answers were read from the view as it is now.", *body))
+    parts.append(_section("Views and models", "Whether the answers were read from today's views, and who wrote what.",
+                          _list([said, *others, *makers])))  # fmt: skip
 
     cases: dict[str, list[Html]] = {}
     for shown in outcome.questions:
         asked, badges = shown.question, _MARKS_OF_ABSENT if shown.question.category == ABSENT else _MARKS
         answers = [_tag("dt", "gold"), _tag("dd", asked.answer)]
-        for arm, (said, mark) in shown.answers.items():
-            answers += [_tag("dt", arm), _tag("dd", badges[mark], f" {said}")]
+        for arm, (words, mark) in shown.answers.items():
+            answers += [_tag("dt", arm), _tag("dd", badges[mark], f" {words}")]
         ours = badges[shown.answers[OURS][1]] if OURS in shown.answers else ""
         summary = Html(f"{ours} {_tag('span', asked.category, look='soft')} {escape(asked.question)}")
         cases.setdefault(shown.case, []).append(_fold(summary, _tag("dl", *answers)))
@@ -248,11 +242,9 @@ def write_tuning(outcome: TuneOutcome, folder: Path) -> tuple[Path, dict[str, An
     for pair in outcome.pairs:
         cards = []
         for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
-            lost = [value for value in pair.needed if value not in keeps]
-            words = "no value of these messages is needed later"
-            if pair.needed:
-                words = f"keeps {len(keeps)} of {len(pair.needed)} values that are needed later"
-                words += f"; drops {', '.join(lost[:8])}" if lost else ""
+            lost = [value for value in pair.needed if value not in keeps][:8]
+            words = f"keeps {len(keeps)} of {len(pair.needed)} values that are needed later"
+            words += f"; drops {', '.join(lost)}" if lost else ""
             quote = _tag("div", text, look="quote")
             cards.append(_tag("div", _tag("h3", name), _tag("p", words), quote, look="card"))
         title = f"{pair.session}, messages {pair.start} to {pair.stop - 1}"

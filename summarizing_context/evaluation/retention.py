@@ -2,19 +2,24 @@
 
     outcomes = run_logs([Log(path)], Settings(max_tokens=8_000))
 
-At each cut our view says how many tokens all arms get. `tail` and `masking` are those of `real.arms`. The probes are
-those of `probes`, or the questions of a data set.
+At each cut our view says how many tokens all arms get. `tail` and `masking` are those of `real.arms`. What is asked for
+is found without a model and without labels: a hindsight probe is a value that was seen before a cut and that a short
+argument of a later tool call uses. It must not stand in the newest part of the past, nor appear again between cut and
+use. A data set brings questions with answers instead.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import anyio
 import msgspec
@@ -22,23 +27,13 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, for_each, mean_of, ratios
-from summarizing_context.evaluation.probes import (
-    Hindsight,
-    Message,
-    Probe,
-    Text,
-    cuts_of,
-    dataset_session,
-    read_session,
-)
-from summarizing_context.evaluation.real.arms import Past, masking
-from summarizing_context.evaluation.real.rendering import text_of
-from summarizing_context.messages.reading import message_text_parts, read_message
-from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.evaluation.real.arms import Message, Past, masking, text_of
+from summarizing_context.extraction.values import exact_values
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import check_message
-from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
@@ -50,6 +45,8 @@ ARMS = {
     "tail": "the first request and the newest messages",
     "masking": "the same, with old tool results taken out so that words and calls reach further back",
 }
+_MAX_PROBES = 200  # of one cut
+_MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Log:
     def load(self) -> tuple[list[Message], list[Probe] | None]:
         """Return the messages, and the probes at their end where a data set brings some."""
         if self.dataset:
-            return dataset_session(self.dataset, self.path, self.number)
+            return dataset_session(self.path, self.number)
         return list(read_transcript(self.path, session_id=self.session_id, format=self.format).messages), None
 
 
@@ -90,7 +87,6 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     tokens: int
     view_tokens: list[int]  # of ours, at each cut that was scored
     probes: list[Asked]
-    recalled: tuple[int, int] = (0, 0)  # of the values that a view lacked at their use, those on one page of recall
     model_tokens: int = 0  # read and written for summaries
 
     def share(self, arm: str) -> tuple[float, float]:
@@ -126,104 +122,82 @@ def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
 
 
 def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[str]]:
-    """Return each session of these files and folders, and the lines that were skipped.
-
-    Raise `TranscriptError`, which names the first file that cannot be read and how many others, before anything is
-    run.
-    """
+    """Return each session of these files and folders, and the lines that were skipped. Raise `TranscriptError`, which
+    names the first file that cannot be read, before anything is run."""
     found: list[Log] = []
     skipped: list[str] = []
-    wrong: list[str] = []
     for path in find_transcripts(paths):
-        try:
-            sessions = read_checked(path, format)
-        except TranscriptError as error:
-            wrong.append(str(error))
-            continue
-        skipped += [line for log in sessions for line in log.unreadable]
+        sessions = read_checked(path, format)
         for log in sessions:
-            name = path.stem if len(sessions) == 1 else f"{path.stem}#{log.session_id}"
-            found.append(Log(path, log.session_id if len(sessions) > 1 else "", format, name=name))
-    if wrong:
-        others = f"; {len(wrong) - 1} more cannot be read" if len(wrong) > 1 else ""
-        raise TranscriptError(f"{wrong[0]}{others}")
+            skipped += log.unreadable
+            id, name = ("", path.stem) if len(sessions) == 1 else (log.session_id, f"{path.stem}#{log.session_id}")
+            found.append(Log(path, id, format, name=name))
     return found, skipped
 
 
 def run_logs(
-    logs: Sequence[Log],
-    settings: Settings,
-    *,
-    jobs: int = 1,
-    cassette: Cassette | None = None,
-    open_cassette: Callable[[], Cassette] | None = None,
+    logs: Sequence[Log], settings: Settings, *, jobs: int = 1, cassette: Cassette | Callable[[], Cassette] | None = None
 ) -> Iterator[SessionOutcome]:
-    """Yield the outcome of each session in order, `jobs` at a time. With an open cassette they run one by one; without
-    one, what a model says is replayed from a cassette that each process opens."""
-    if cassette is not None:
-        return (anyio.run(run_log, log, settings, cassette) for log in logs)
-    return for_each(logs, partial(_run_apart, settings=settings, open_cassette=open_cassette), jobs)
+    """Yield the outcome of each session in order, `jobs` at a time. What a model says comes through an open cassette,
+    then one by one, or through the one that `cassette` opens for each session."""
+    jobs = 1 if isinstance(cassette, Cassette) else jobs
+    return for_each(logs, partial(_run_one, settings=settings, cassette=cassette), jobs)
 
 
-def _run_apart(log: Log, settings: Settings, open_cassette: Callable[[], Cassette] | None) -> SessionOutcome:
-    return anyio.run(run_log, log, settings, open_cassette and open_cassette())
+def _run_one(log: Log, settings: Settings, cassette: Cassette | Callable[[], Cassette] | None) -> SessionOutcome:
+    return anyio.run(run_log, settings, cassette, log, None)
 
 
-async def run_log(log: Log, settings: Settings, cassette: Cassette | None = None) -> SessionOutcome:
-    """Measure one session; what a model says comes through the cassette."""
+async def run_log(
+    settings: Settings,
+    cassette: Cassette | Callable[[], Cassette] | None,
+    log: Log,
+    summaries: dict[tuple[int, int], str] | None,
+) -> SessionOutcome:
+    """Measure one session. Segment summaries are put into `summaries`."""
     if cassette is None and settings.summarizer in PROVIDERS:
         raise SettingsError("summaries by a model are measured through a cassette; name its file with --cassette")
+    if not isinstance(cassette, Cassette | None):
+        cassette = cassette()
     messages, given = log.load()
     if cassette is not None:
         messages = [cassette.scrub(message) for message in messages]
         given = given and [one for one in given if all(cassette.clean(text) == text for text in one.literals)]
     reads, budget = read_session(messages), settings.max_tokens
-    hindsight = Hindsight(reads) if given is None else None
 
     # At each cut: our view after an activation, the others with as many tokens, and what each of them holds.
     asked: list[Asked] = []
     view_tokens: list[int] = []
-    async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, summarizer) as context:
+    made = replace(settings, store=":memory:", session_id="eval", image_tokens=0, idle_after=None, start_at=0.0)
+    async with AsyncExitStack() as stack:
+        summarizer = await stack.enter_async_context(open_summarizer(settings, cassette))
+        if summarizer is not None:  # an open breaker would make views depend on the order of failures
+            made = replace(made, breaker_failures=1_000, max_calls_per_hour=None)
+        context = await stack.enter_async_context(open_context(made, summarizer=summarizer, count_tokens=estimate_text))
         for cut in cuts_of(messages) if given is None else [len(messages)]:
             if sum(read.tokens for read in reads[:cut]) <= budget:
                 continue  # everything before it fits: nothing is left out
-            await feed(context, messages[:cut], cassette)
+            await context.set_messages(messages[:cut])
+            await context.wait_idle()
+            if cassette is not None:
+                cassette.check()  # a context makes good what is missing; an eval must not
             view = await _view_text(context, budget)
             tokens = context.last_view.tokens if context.last_view is not None else 0
             view_tokens.append(tokens)
             past = Past(messages[:cut], tokens)
             texts = {OURS: Text([view]), "tail": Text([past.view([])]), "masking": Text([masking(past)])}
-            for probe in hindsight.probes(cut, budget) if hindsight is not None else given or []:
+            for probe in hindsight(reads, cut, budget) if given is None else given:
                 value = probe.literals[0]
                 evidence = [(at, Text(reads[at].words).excerpt(value)) for at in probe.evidence]
                 kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
                 literals, words = list(probe.literals), texts[OURS].excerpt(value)
                 asked.append(Asked(cut, probe.question, literals, evidence, probe.used_at, kept, words))
         statistics = context.statistics()
-
-    recalled = (0, 0)
-    if hindsight is not None and summarizer is None:  # with a model each use would have to be recorded
-        async with open_arm(settings, None) as context:
-            recalled = await _recall(context, messages, asked, budget)
+        if summaries is not None:
+            summaries.update({(node.start, node.stop): node.text for node in context.summaries()})
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
     total = sum(read.tokens for read in reads)
-    return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, recalled, model_tokens)
-
-
-def open_arm(settings: Settings, summarizer: RecordedModel | None) -> AbstractAsyncContextManager[SummarizingContext]:
-    """Return a context in memory that counts by the estimate that stays as it is, with summaries of everything."""
-    made = replace(settings, store=":memory:", session_id="eval", image_tokens=0, idle_after=None, start_at=0.0)
-    if summarizer is not None:  # an open breaker would make views depend on the order of failures
-        made = replace(made, breaker_failures=1_000, max_calls_per_hour=None)
-    return open_context(made, summarizer=summarizer, count_tokens=estimate_text)
-
-
-async def feed(context: SummarizingContext, messages: Sequence[Message], cassette: Cassette | None) -> None:
-    """Give a context these messages, and let every summary be made."""
-    await context.set_messages(messages)
-    await context.wait_idle()
-    if cassette is not None:
-        cassette.check()  # a context makes good what is missing; an eval must not
+    return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, model_tokens)
 
 
 async def _view_text(context: SummarizingContext, budget: int) -> str:
@@ -231,45 +205,197 @@ async def _view_text(context: SummarizingContext, budget: int) -> str:
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
-            await context.get_messages_for_request(token_budget=budget, provider=provider)
+            view = await context.get_messages_for_request(token_budget=budget, provider=provider)
         except BudgetError:
             return ""
         nodes = context.explain(drops=False)
         await context.wait_idle()
         if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
             break
-    assert context.last_view is not None
-    return text_of(context.last_view.messages)
+    return text_of(view)
 
 
-async def _recall(
-    context: SummarizingContext, messages: Sequence[Message], asked: Sequence[Asked], budget: int
-) -> tuple[int, int]:
-    """How many of the values that a view lacks at their use stand on one page of recall, out of how many. What is
-    asked are the newest words of the human and of the assistant."""
-    held = missing = 0
-    for at in sorted({one.used_at for one in asked if one.used_at is not None}):
-        await feed(context, messages[:at], None)
-        shown = Text([await _view_text(context, budget)])
-        wanted = [one.literals[0] for one in asked if one.used_at == at and not shown.holds(one.literals[0])]
-        missing += len(wanted)
+# What is asked for
 
-        said: dict[str, str] = {}
-        for message in reversed(messages[:at]):
-            reading = read_message(message)
-            who = "human" if reading.human else reading.role
-            texts = (text for text in message_text_parts(message) if not text.lstrip().startswith("<system-reminder"))
-            words = "\n".join(texts).strip()
-            if who in ("human", "assistant") and words and not reading.answers:
-                said.setdefault(who, words)
-            if len(said) == 2:
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a view is asked for: all these words, which stand in these messages (from 0)."""
+
+    question: str
+    literals: tuple[str, ...]
+    evidence: tuple[int, ...]
+    used_at: int | None = None  # the message whose tool call used it
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One message as probes see it. Tokens are those of the built-in estimate; images cost nothing."""
+
+    role: str
+    tokens: int
+    words: tuple[str, ...]  # texts, names of called tools, arguments as plain values
+    seen: frozenset[str]  # exact values of its texts
+    used: tuple[str, ...]  # those that its calls use
+
+
+def read_session(messages: Sequence[Message]) -> list[Read]:
+    """Return every message as probes see it."""
+    found = []
+    for message in messages:
+        reading = read_message(message)
+        texts = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
+        calls = [part for part in reading.parts if part.kind == "call"]
+        arguments = tuple(value for part in calls for value in _values("".join(part.texts[:1])))
+        used: dict[str, None] = {}
+        for text in arguments:
+            if len(text) <= _MAX_REFERENCE_CHARS:
+                bare = text.strip()
+                if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
+                    used[bare] = None
+                used |= dict.fromkeys(exact_values(text))
+        tokens = MESSAGE_TOKENS + sum(map(estimate_text, reading.texts))
+        words = (*texts, *(part.name for part in calls), *arguments)
+        seen = frozenset(value for text in texts for value in exact_values(text))
+        found.append(Read(reading.role, tokens, words, seen, tuple(used)))
+    return found
+
+
+def _values(arguments: str) -> Iterator[str]:
+    """The strings and numbers in the arguments of a call."""
+    try:
+        left = [json.loads(arguments)]
+    except (ValueError, RecursionError):
+        left = [arguments]
+    while left:
+        value = left.pop(0)
+        if isinstance(value, dict | list):
+            left[:0] = value.values() if isinstance(value, dict) else value
+        elif value is not None and not isinstance(value, bool):
+            yield str(value)
+
+
+class Text:
+    """Texts ready to be searched for whole words, in any case and with any white space."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.text = re.sub(r"[^\S\n]+", " ", "\n".join(texts)).casefold()
+
+    def place(self, literal: str) -> int:
+        """Return where the literal stands as whole words first; -1 if nowhere."""
+        wanted = " ".join(literal.casefold().split())
+        at = self.text.find(wanted) if wanted else -1
+        while at >= 0:
+            before, after = self.text[at - 1 : at], self.text[at + len(wanted) : at + len(wanted) + 1]
+            if not (wanted[0].isalnum() and before.isalnum()) and not (wanted[-1].isalnum() and after.isalnum()):
                 break
-        query = "\n".join(said.values())
-        if not wanted or not query_terms(query):
-            continue
-        page = (await context.recall(query, 2_000)).text
-        # The paths of a folder, `src/{app.py,page.py}`, are read one by one, as a reader of the page understands them.
-        folders = re.findall(r"(?<!\S)([^\s{}]*/)\{([^\s{}]+)\}", page)
-        whole = Text([page, *(folder + name for folder, names in folders for name in names.split(","))])
-        held += sum(whole.holds(value) for value in wanted)
-    return held, missing
+            at = self.text.find(wanted, at + 1)
+        return at
+
+    def holds(self, *literals: str) -> bool:
+        """Return whether all the literals stand here."""
+        return all(self.place(literal) >= 0 for literal in literals)
+
+    def excerpt(self, literal: str) -> str:
+        """Return the words around a literal; empty where it does not stand."""
+        place = self.place(literal)
+        return "" if place < 0 else " ".join(self.text[max(0, place - 60) : place + 120].split())
+
+
+def cuts_of(messages: Sequence[Message]) -> list[int]:
+    """Return the assistant messages nearest to 40, 60 and 80 % of a session."""
+    places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
+    wanted = (share * len(messages) for share in (0.4, 0.6, 0.8))
+    return sorted({min(places, key=lambda at: abs(at - place)) for place in wanted}) if places else []
+
+
+def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Probe]:
+    """Return the values that were needed after a cut, those that were needed first before the others."""
+    first, last = dict[str, int](), dict[str, int]()
+    for at, message in enumerate(reads[:cut]):
+        for value in (*message.seen, *message.used):
+            first.setdefault(value, at)
+            last[value] = at
+
+    # The newest part, some 16 % of the budget and one message at least, is raw in every view.
+    sums = list(accumulate((message.tokens for message in reads[:cut]), initial=0))
+    kept = next((at for at in range(cut) if sums[cut] - sums[at] <= 0.16 * budget), max(0, cut - 1))
+    tail = Text(text for message in reads[kept:cut] for text in message.words)
+    shown = {value for message in reads[kept:cut] for value in (*message.seen, *message.used)}
+    shown.update(value for message in reads if message.role in ("system", "developer") for value in message.seen)
+
+    found: dict[str, Probe] = {}
+    for at, message in enumerate(reads[cut:], cut):
+        for value in message.used:
+            if value in first and value not in shown and value not in found and not tail.holds(value):
+                evidence = tuple(dict.fromkeys((first[value], last[value])))
+                if any(Text(reads[place].words).holds(value) for place in evidence):
+                    found[value] = Probe(f"what message {at} needs", (value,), evidence, at)
+        shown.update(message.seen, message.used)
+    return list(found.values())[:_MAX_PROBES]
+
+
+def dataset_numbers(dataset: str, path: Path) -> list[tuple[Path, int]]:
+    """Return (file, number in it) of every session of a data set under a file or folder."""
+    if dataset != "locomo":
+        raise SettingsError(f"there is no data set {dataset!r}; known is locomo")
+    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+    if not files:
+        raise TranscriptError(f"{path}: the folder holds no .json file; name the folder or file of LoCoMo")
+    return [(file, number) for file in files for number in range(len(_conversations(file)))]
+
+
+def dataset_session(path: Path, number: int) -> tuple[list[Message], list[Probe]]:
+    """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
+    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
+    `TranscriptError`."""
+    messages: list[Message] = []
+    places: dict[str, int] = {}  # of the turns, by id
+    probes = []
+    try:
+        document = _conversations(path)[number]
+        talk = document["conversation"]
+        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+        asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+        for session in numbers:
+            for at, turn in enumerate(talk[f"session_{session}"]):
+                places[str(turn["dia_id"])] = len(messages)
+                date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                role = "user" if turn["speaker"] == asking else "assistant"
+                messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+        reads = read_session(messages)
+        for question in document["qa"]:
+            if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
+                ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
+                evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
+                found = Text(word for at in evidence for word in reads[at].words)
+                answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
+                if answers:
+                    probes.append(Probe(str(question["question"]), answers, evidence))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
+    return messages, probes
+
+
+def _conversations(path: Path) -> list[Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf8"))
+    except OSError as error:
+        raise TranscriptError(f"{path}:1: cannot be read ({error.strerror}); check the path") from error
+    except ValueError as error:
+        raise TranscriptError(f"{path}:1: not JSON ({error}); name the folder or file of LoCoMo") from error
+    return found if isinstance(found, list) else [found]
+
+
+def _literals(answer: str) -> list[str]:
+    """The parts of an answer, without small words at their beginning."""
+    small = ["a", "an", "and", "at", "by", "for", "from", "her", "his", "in", "is", "it", "of", "on", "the", "to"]
+    parts = []
+    for part in re.split(r",| and |;", answer):
+        words = part.strip(" .!?\"'").split()
+        while words and words[0].lower() in small:
+            words.pop(0)
+        if words:
+            parts.append(" ".join(words))
+    return parts

@@ -17,12 +17,11 @@ from typing import Any
 import anyio
 import msgspec
 
-from summarizing_context.errors import CassetteError, PromptError, SettingsError
+from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
-from summarizing_context.evaluation.probes import Text
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, feed, open_arm, run_log
+from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, run_log, run_logs
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
@@ -112,7 +111,7 @@ class Trial:
         self.judge, self.choose = dealt[: len(dealt) // 2], dealt[len(dealt) // 2 :]
         self.settings, self.cassette, self._folder, self._watch = settings, cassette, folder, watch
         self.variants: dict[str, Variant] = {}  # by key, as they were tried
-        self._scores: dict[tuple[str, bool], list[SessionOutcome]] = {}
+        self._outcomes: dict[tuple[str, bool], list[SessionOutcome]] = {}
 
     def settings_of(self, variant: Variant) -> Settings:
         """Return the settings of a session that uses a variant, whose prompts are written into a folder."""
@@ -127,14 +126,10 @@ class Trial:
         if variant.key not in self.variants:
             self.variants[variant.key] = variant
             self._watch(variant)
-        if (variant.key, held_out) not in self._scores:
+        if (variant.key, held_out) not in self._outcomes:
             settings, logs = self.settings_of(variant), self.judge if held_out else self.choose
-            self._scores[variant.key, held_out] = [anyio.run(run_log, log, settings, self.cassette) for log in logs]
-        return self._scores[variant.key, held_out]
-
-    def values(self, variant: Variant, *, held_out: bool = False) -> dict[str, float]:
-        """Return the share of the values that a variant keeps, by session of one side."""
-        return ratios((one.name, one.share(OURS)) for one in self.of(variant, held_out=held_out))
+            self._outcomes[variant.key, held_out] = list(run_logs(logs, settings, cassette=self.cassette))
+        return self._outcomes[variant.key, held_out]
 
 
 def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | None = None) -> TuneOutcome:
@@ -146,15 +141,20 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
         trial.of(variant)
     if gepa is not None:
         gepa.run(start, trial)
-    values = {key: trial.values(variant) for key, variant in trial.variants.items()}
+
+    # The share of values that each variant keeps, by session of either side.
+    values, judged = (
+        {key: ratios((one.name, one.share(OURS)) for one in trial.of(variant, held_out=side))
+         for key, variant in trial.variants.items()}
+        for side in (False, True)
+    )  # fmt: skip
     if not values[start.key]:
         raise SettingsError("the sessions that choose ask for nothing: no value in them is used later; give others")
-    best = max(values, key=lambda key: _mean(values[key]))
-    if not is_better(values[best], values[start.key]):
-        best = start.key
-    winner = trial.variants[best]
+    ranked = sorted(values, key=lambda key: -sum(values[key].values()))
+    winner, gain = start, difference(values[ranked[0]], values[start.key])
+    if gain is not None and 4 * gain.mean > gain.high - gain.low:  # more than its standard error
+        winner = trial.variants[ranked[0]]
 
-    judged = {key: trial.values(variant, held_out=True) for key, variant in trial.variants.items()}
     tried = []
     for key, variant in trial.variants.items():
         outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
@@ -162,43 +162,19 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
         history, spent = (sum(getattr(one, name) for one in outcomes) for name in ("tokens", "model_tokens"))
         means = mean_of(values[key]), mean_of(judged[key])
         tried.append(Tried(variant.name, key, *means, 1_000 * spent / max(1, history), sum(views) / max(1, len(views))))
-    others = [variant for key, variant in trial.variants.items() if key != start.key]
-    beside = winner if best != start.key else max(others, key=lambda one: _mean(values[one.key]), default=None)
+    shown = next((trial.variants[key] for key in ranked if key != start.key), None)
     return TuneOutcome(
-        sessions={
-            side: [log.name for log in logs] for side, logs in (("choose", trial.choose), ("judge", trial.judge))
-        },
+        sessions={"choose": [log.name for log in trial.choose], "judge": [log.name for log in trial.judge]},
         tried=tried,
         start=start.name,
         winner=winner.name,
-        gain=difference(judged[best], judged[start.key]) if best != start.key else None,
-        pairs=_most_changed(trial, start, beside) if beside is not None and trial.cassette.mode != "forecast" else [],
+        gain=difference(judged[winner.key], judged[start.key]) if winner != start else None,
+        pairs=_most_changed(trial, start, shown) if shown is not None and trial.cassette.mode != "forecast" else [],
     )
 
 
-def is_better(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
-    """Return whether the mean gain is larger than its own standard error, and more than one session gains."""
-    gains = [ours[session] - theirs[session] for session in ours if session in theirs]
-    if sum(gain > 1e-9 for gain in gains) < min(2, len(gains)) or not gains:
-        return False
-    mean = sum(gains) / len(gains)
-    variance = sum((gain - mean) ** 2 for gain in gains) / max(1, len(gains) - 1)
-    return mean > 1e-9 and mean * mean * len(gains) > variance
-
-
-def _mean(values: Mapping[str, float]) -> float:
-    return sum(values.values()) / len(values) if values else 0.0
-
-
 def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
-    """The pairs of segment summaries of held-out sessions that differ in most words."""
-
-    async def summaries(log: Log, variant: Variant) -> dict[tuple[int, int], str]:
-        settings = trial.settings_of(variant)
-        messages = [trial.cassette.scrub(message) for message in log.load()[0]]
-        async with open_summarizer(settings, trial.cassette) as summarizer, open_arm(settings, summarizer) as context:
-            await feed(context, messages, trial.cassette)
-            return {(node.start, node.stop): node.text for node in context.summaries()}
+    """The pairs of segment summaries of held-out sessions that differ in most words, at most two of a session."""
 
     def changed_words(pair: Pair) -> int:
         before, after = Counter(pair.old.split()), Counter(pair.new.split())
@@ -206,30 +182,28 @@ def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
 
     found: list[Pair] = []
     for log, outcome in list(zip(trial.judge, trial.of(old, held_out=True), strict=True))[:8]:
-        before, after = (anyio.run(summaries, log, variant) for variant in (old, new))
+        pairs, before, after = [], dict[tuple[int, int], str](), dict[tuple[int, int], str]()
+        for variant, summaries in ((old, before), (new, after)):
+            anyio.run(run_log, trial.settings_of(variant), trial.cassette, log, summaries)
         for start, stop in sorted(before.keys() & after.keys()):
             texts = before[start, stop], after[start, stop]
             if texts[0] != texts[1]:
                 probes = [one for one in outcome.probes if any(start <= at < stop for at, _ in one.evidence)]
                 needed = list(dict.fromkeys(literal for one in probes for literal in one.literals))
                 keeps = [[value for value in needed if Text([text]).holds(value)] for text in texts]
-                found.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
-    chosen: list[Pair] = []
-    for pair in sorted(found, key=changed_words, reverse=True):
-        if sum(one.session == pair.session for one in chosen) < 2:
-            chosen.append(pair)
-    return chosen[:6]
+                pairs.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
+        found += sorted(pairs, key=changed_words, reverse=True)[:2]
+    return sorted(found, key=changed_words, reverse=True)[:6]
 
 
 def write_winner(variant: Variant, folder: Path) -> list[Path]:
     """Write the prompts of a variant into a folder as new versions; no file is overwritten. Return their paths."""
     written = []
     for prompt in variant.prompts:
-        place = folder / prompt.name
-        make_private_folder(place)
+        make_private_folder(folder / prompt.name)
         there = [int(name.rpartition("/v")[2]) for name in names(folder) if name.startswith(f"{prompt.name}/v")]
         version = 1 + max([latest(prompt.name).version, *there])
-        path = place / f"v{version}.md"
+        path = folder / prompt.name / f"v{version}.md"
         with open_private(path) as file:
             file.write(write_prompt(replace(prompt, version=version)).encode())
         written.append(path)
@@ -247,7 +221,6 @@ class Gepa:
 
     def __init__(self, proposals: int = 20, seed: int = 0) -> None:
         self._proposals, self._seed = proposals, seed
-        self._repeats: Counter[str] = Counter()
 
     def run(self, start: Variant, trial: Trial) -> None:
         """Evolve the prompt; the trial remembers what was tried. Raise `SettingsError` without gepa."""
@@ -258,12 +231,21 @@ class Gepa:
         own = next((prompt for prompt in start.prompts if prompt.name == self.purpose), None)
         self._start, self._trial, self._prompt = start, trial, own or latest(self.purpose)
         sessions = list(range(len(trial.choose)))
+        repeats: Counter[str] = Counter()  # the same question wants another proposal
+
+        async def ask(question: str) -> str:
+            async with open_summarizer(trial.settings, trial.cassette) as model:
+                assert model is not None  # the prompts are for it
+                again, user = repeats[question], (question,)
+                reply = await model.ask(Request("proposal", model.maker, "", user, 2_000, again))
+            repeats[question] += 1
+            if reply.fault:
+                raise CassetteError(f"the model gave no proposal: {reply.fault}")
+            return reply.text
 
         def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
-            texts = [question] if isinstance(question, str) else [message.get("content") for message in question]
-            if not all(isinstance(text, str) for text in texts):
-                raise PromptError("gepa asked for a prompt with something else than text")
-            return anyio.run(self._ask, "\n\n".join(map(str, texts)))
+            texts = [question] if isinstance(question, str) else [str(message["content"]) for message in question]
+            return anyio.run(ask, "\n\n".join(texts))
 
         gepa.optimize(
             seed_candidate={self.purpose: self._prompt.text},
@@ -278,19 +260,6 @@ class Gepa:
             seed=self._seed,
             skip_perfect_score=False,
         )
-
-    async def _ask(self, question: str) -> str:
-        """Return the model's proposal; the same question wants another one."""
-        again, cassette = self._repeats[question], self._trial.cassette
-        self._repeats[question] += 1
-        async with open_summarizer(self._trial.settings, cassette) as model:
-            assert model is not None  # the prompts are for it
-            user = (question,)
-            request = Request("proposal", model.maker, system="", user=user, max_tokens=2_000, replicate=again)
-            reply = await model.ask(request)
-        if reply.fault:
-            raise CassetteError(f"the model gave no proposal: {reply.fault}")
-        return reply.text
 
     def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Return a share for each session of the batch; a candidate against the rules gets nothing."""

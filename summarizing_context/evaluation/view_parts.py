@@ -10,44 +10,33 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from summarizing_context.evaluation.laws import canonical
-from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.reading import content_texts
 from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "tail"]
 
+_HEADER = re.compile(rf"{re.escape(PREFACE)}|\[\d+ earlier messages left out\]")
+
 
 def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> list[Part]:
     """Return which part of the view each message belongs to; without a header, all but the leading rows is tail."""
-    header = next((at for at, message in enumerate(view) if _is_header(message)), None)
-    parts: list[Part] = []
-    for at, message in enumerate(view):
-        if at == header:
-            parts.append("header")
-        elif message["role"] in ("system", "developer") and all(part == "system" for part in parts):
-            parts.append("system")
-        else:
-            parts.append("pin" if header is not None and at < header else "tail")
+    texts = [content_texts(message.get("content")) for message in view]
+    header = next((at for at, found in enumerate(texts) if _HEADER.match("".join(found[:1]))), None)
+    roles = [message["role"] in ("system", "developer") for message in view]
+    leading = roles.index(False) if False in roles else len(roles)
     if header is None:
-        return parts
+        return ["system" if at < leading else "tail" for at in range(len(view))]
 
     # Rows of users and systems right behind the header are pins where the header covers them.
-    texts = "\n".join(message_text_parts(view[header]))
-    ranges = re.findall(r'^<summary messages="\d+-(\d+)">$', texts, re.MULTILINE)
+    ranges = re.findall(r'^<summary messages="\d+-(\d+)">$', "\n".join(texts[header]), re.MULTILINE)
     stop = int(ranges[-1]) + 1 if ranges else 0
     covered, first = {canonical(message) for message in log[:stop]}, canonical(log[stop]) if stop < len(log) else b""
-    for at in range(header + 1, len(view)):
-        key = canonical(view[at])
-        if key not in covered or key == first or view[at]["role"] not in ("user", "system", "developer"):
+    tail = header + 1
+    while tail < len(view) and view[tail]["role"] in ("user", "system", "developer"):
+        if (key := canonical(view[tail])) not in covered or key == first:
             break
-        parts[at] = "pin"
-    return parts
-
-
-def _is_header(message: dict[str, Any]) -> bool:
-    """Whether a message of a view is the header rather than somebody's."""
-    content = message.get("content")
-    first = content[0] if isinstance(content, list) and content else None
-    text = first.get("text") if isinstance(first, dict) else None
-    return isinstance(text, str) and (
-        text.startswith(PREFACE) or re.match(r"\[\d+ earlier messages left out\]", text) is not None
-    )
+        tail += 1
+    return [
+        "header" if at == header else "system" if at < min(leading, header) else "pin" if at < tail else "tail"
+        for at in range(len(view))
+    ]

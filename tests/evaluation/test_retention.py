@@ -9,14 +9,18 @@ import pytest
 
 from summarizing_context import Settings, TranscriptError
 from summarizing_context.evaluation.outcomes import difference, mean_of
-from summarizing_context.evaluation.probes import (
-    Hindsight,
+from summarizing_context.evaluation.retention import (
+    ARMS,
+    Log,
     cuts_of,
     dataset_numbers,
     dataset_session,
+    hindsight,
+    logs_of,
     read_session,
+    run_logs,
+    scores_of,
 )
-from summarizing_context.evaluation.retention import ARMS, Log, logs_of, run_logs, scores_of
 from tests.evaluation.sessions import session, value, write
 
 SMALL = Settings(max_tokens=3_000)
@@ -25,7 +29,7 @@ SMALL = Settings(max_tokens=3_000)
 def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it():
     rows = session(3)
     cut = cuts_of(rows)[1]
-    probes = Hindsight(read_session(rows)).probes(cut, 1_000)
+    probes = hindsight(read_session(rows), cut, 1_000)
     assert probes
     for probe in probes:
         assert probe.used_at is not None
@@ -37,10 +41,10 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
 def test_what_stands_in_the_newest_part_or_was_read_again_is_not_asked_for():
     rows = session(3)
     cut = cuts_of(rows)[1]
-    wide = Hindsight(read_session(rows)).probes(cut, 1_000_000)
+    wide = hindsight(read_session(rows), cut, 1_000_000)
     assert wide == []  # the newest part is everything
     again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]
-    assert Hindsight(read_session(again)).probes(cut, 1_000) == []
+    assert hindsight(read_session(again), cut, 1_000) == []
 
 
 def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path):
@@ -54,14 +58,12 @@ def test_every_view_gets_as_many_tokens_and_two_runs_say_the_same(tmp_path: Path
     assert set(scores) == set(ARMS)
     assert scores["ours"].retention is not None
     assert scores["tail"].ours_ahead is not None
-    assert sum(one.recalled[0] for one in first) > 0
 
 
-def test_all_broken_files_are_told_before_anything_is_run(tmp_path: Path):
+def test_a_broken_file_is_told_before_anything_is_run(tmp_path: Path):
     write(tmp_path, 1)
     (tmp_path / "cut.jsonl").write_text('{"role": "us', encoding="utf8")
-    (tmp_path / "zz.jsonl").write_text('{"content": "hi"}', encoding="utf8")
-    with pytest.raises(TranscriptError, match=r"cut.jsonl:1.*1 more cannot be read"):
+    with pytest.raises(TranscriptError, match=r"cut.jsonl:1"):
         logs_of([tmp_path])
 
 
@@ -92,36 +94,14 @@ PUBLISHED = [
         "qa": QUESTIONS,
     }
 ]
-CONVERTED = {"id": "conv-1", "sessions": [{"session": 1, "date_time": "8 May", "turns": TALK}], "qa": QUESTIONS}
 
 
-@pytest.mark.parametrize("document", [PUBLISHED, CONVERTED])
-def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path, document: object):
+def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path):
     path = tmp_path / "locomo.json"
-    path.write_text(json.dumps(document), encoding="utf8")
+    path.write_text(json.dumps(PUBLISHED), encoding="utf8")
     ((file, number),) = dataset_numbers("locomo", path)
-    messages, probes = dataset_session("locomo", file, number)
+    messages, probes = dataset_session(file, number)
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert [(probe.literals, probe.evidence) for probe in probes] == [(("Rex",), (0,))]
     (outcome,) = run_logs([Log(file, dataset="locomo", number=number, name="conv")], Settings(max_tokens=180))
     assert [one.literals for one in outcome.probes] == [["Rex"]]
-
-
-def test_longmemeval_gives_a_session_a_question(tmp_path: Path):
-    question = {
-        "question_id": "q1",
-        "question": "Which car?",
-        "answer": "Saab",
-        "haystack_dates": ["2023/05/01", "2023/05/02"],
-        "haystack_session_ids": ["s1", "s2"],
-        "haystack_sessions": [
-            [{"role": "user", "content": "My car is a Saab.", "has_answer": True}],
-            [{"role": "assistant", "content": "Of course. " * 60}],
-        ],
-        "answer_session_ids": ["s1"],
-    }
-    path = tmp_path / "longmemeval.json"
-    path.write_text(json.dumps([question, {**question, "question_id": "q2_abs"}]), encoding="utf8")
-    ((file, number),) = dataset_numbers("longmemeval", path)
-    probes = dataset_session("longmemeval", file, number)[1]
-    assert [(probe.literals, probe.evidence) for probe in probes] == [(("Saab",), (0,))]

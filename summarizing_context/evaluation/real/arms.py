@@ -1,4 +1,4 @@
-"""The views of all arms of a case, each with as many tokens as this package's view.
+"""The views of a case that a reader gets: this package's, and those of other ways, each with as many tokens as ours.
 
 Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
 one, and each message of the assistant is preceded by a view. Summaries are replayed. A request without a reply is
@@ -7,39 +7,32 @@ rules of some messages there are none, and of later ones nothing is asked until 
 
 Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
 for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
+
+A text stands under a line that names who said it: `[user]`, `[assistant calls Read]`, `[tool result]`. This is not the
+renderer of the product. Calls and results are read by the names that common tools use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.real.recording import Case, Reply, digest
-from summarizing_context.evaluation.real.rendering import (
-    CALLS,
-    RESULT,
-    THINKS,
-    Message,
-    Part,
-    clipped,
-    instructions_of,
-    joined,
-    numbered,
-    parts_of,
-    seen_files,
-    text_of,
-)
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest
+
+Message = dict[str, Any]
 
 OURS, COMPACT = "ours", "compact"
 ARMS = {
@@ -53,8 +46,31 @@ ARMS = {
 }
 
 PENDING = "Nothing is recorded for this part of the session yet."
+RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"  # who says a text
 _SMALLEST = 40  # tokens: less is not worth a clipped message
 _FRAME = 2  # tokens around a message
+
+_SHELL_READ = re.compile(r"^\s*(?:cat|nl|head|tail|sed)\b[^|;&<>]*?\s(?P<path>[\w@~./+-]*[\w/][.][\w.]{1,12})\s*$")
+_INSTRUCTION_FILE = re.compile(r"(?:^|/)(?:AGENTS|CLAUDE|GEMINI)(?:\.local)?\.md$")
+_INJECTED = re.compile(r"(?:AGENTS|CLAUDE)\.md instructions|Contents of \S*(?:AGENTS|CLAUDE)\.md")
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One log, and the message before which its views are taken."""
+
+    name: str
+    log: str  # file of `logs/`
+    cut: int  # messages before the view
+    budget: int  # tokens of our view
+    source: str
+    licence: str
+    session: str = ""  # cases of one session count as one in intervals; else each case is one
+    tokens: int = 0  # of the other arms' views, which then stay as they were read; 0 for as many as ours has
+
+    @property
+    def drawn_as(self) -> str:
+        """The session that it counts for in intervals."""
+        return self.session or self.name
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -66,7 +82,6 @@ class Request(msgspec.Struct, frozen=True):
     purpose: str  # the kind of a job of this package, or `compact`
     case: str
     start: int  # first message that it is about
-    stop: int  # one past the last
 
     @property
     def key(self) -> str:
@@ -74,19 +89,21 @@ class Request(msgspec.Struct, frozen=True):
         return digest(f"{self.system}\0{self.user}")[:20]
 
 
-class View(NamedTuple):
-    """What a reader gets of one arm."""
+class Reply(msgspec.Struct, frozen=True):
+    """What a model wrote for one request."""
 
-    text: str
-    tokens: int
-    digest: str  # SHA-256, hex, of the text
+    key: str
+    purpose: str  # the kind of a job of this package; `compact` or `brief`
+    model: str
+    reading: str  # `isolated`: without sight of other requests of the same log
+    reply: str
 
 
 @dataclass
 class Built:
-    """The views of a case, and the requests that need a reply before there are any."""
+    """The views of a case as a reader gets them, by arm; and the requests that need a reply before there are any."""
 
-    views: dict[str, View] = field(default_factory=dict)
+    views: dict[str, str] = field(default_factory=dict)
     missing: list[Request] = field(default_factory=list)
     waiting: int = 0  # requests that cannot be asked yet
 
@@ -104,37 +121,30 @@ async def build(
     async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         ours = text_of(await _view_at_cut(context, messages, case.budget))
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
-    built = Built(missing=missing, waiting=len(summarizer.waiting))
-    is_whole = not (built.missing or built.waiting)
+    is_whole = not (missing or summarizer.waiting)
     past = Past(messages, case.tokens or estimate_text(ours))
-
-    def replied(request: Request) -> str | None:
+    summary = None
+    if any(arm.startswith(COMPACT) for arm in arms):
+        request = compact_request(case, messages)
         if (reply := replies.get(request.key)) is not None:
-            return reply.reply
-        if request not in built.missing:
-            built.missing.append(request)
-        return None
-
-    for arm in arms:
-        text: str | None = None
-        if arm in ("compact", "compact_reread"):
-            summary = replied(compact_request(case, messages))
-            text = summary and past.compacted(summary, reread=arm == "compact_reread")
-        elif not is_whole:
-            continue
-        elif arm == "ours":
+            summary = reply.reply
+        else:
+            missing.append(request)
+    built = Built(missing=missing, waiting=len(summarizer.waiting))
+    for arm in arms if is_whole else ():
+        if arm.startswith(COMPACT):
+            if not summary:
+                continue
+            text = past.compacted(summary, reread=arm == "compact_reread")
+        elif arm == OURS:
             text = ours
         elif arm == "extractive":
             text = await _extractive(case, past, own)
         elif arm == "cliff":
             text = _cliff(past)
-        elif arm == "masking":
-            text = masking(past)
-        elif arm == "tail":
-            text = past.view([])
-        if is_whole and text is not None:
-            text = _encodable(text)
-            built.views[arm] = View(text, estimate_text(text), digest(text))
+        else:
+            text = masking(past) if arm == "masking" else past.view([])
+        built.views[arm] = _encodable(text)
     return built
 
 
@@ -150,7 +160,7 @@ class _Replayer:
 
     async def summarize(self, job: SummaryJob) -> str:
         """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
-        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start, job.stop)
+        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start)
         if (reply := self._replies.get(request.key)) is not None:
             return reply.reply
         follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
@@ -186,9 +196,132 @@ def _settings(case: Case, own: Settings | None) -> Settings:
 
 
 def compact_request(case: Case, messages: Sequence[Message]) -> Request:
-    """Return the request to summarize everything before the cut at once."""
-    user = _encodable(numbered(messages, longest=1_500)).strip()
-    return Request(latest("compaction").render(characters=12_000), user, 4_000, "compact", case.name, 0, len(messages))
+    """Return the request to summarize everything before the cut at once: numbered messages, their texts clipped."""
+    user = "".join(
+        f"\n[{number}] {label}: {clipped(text, 1_000 if label == RESULT else 1_500)}\n"
+        for number, message in enumerate(messages)
+        for label, text in parts_of(message)
+    )
+    system = latest("compaction").render(characters=12_000)
+    return Request(system, _encodable(user).strip(), 4_000, COMPACT, case.name, 0)
+
+
+# Messages as the text that a reader gets
+
+
+class Part(NamedTuple):
+    """One text of a message, and who says it."""
+
+    label: str
+    text: str
+
+
+def parts_of(message: Message) -> list[Part]:
+    """Return the texts of a message in their order; images and empty texts are left out."""
+    content, role = message.get("content"), str(message.get("role"))
+    found = [Part(RESULT if role in ("tool", "function") else role, content)] if isinstance(content, str) else []
+    for block in _blocks(message):
+        kind = block.get("type")
+        if kind in ("text", "input_text", "output_text"):
+            found.append(Part(RESULT if role == "tool" else role, str(block.get("text") or "")))
+        elif kind == "thinking":
+            found.append(Part(THINKS, str(block.get("thinking") or "")))
+        elif kind == "tool_result":
+            found.append(Part(RESULT, _as_text(block.get("content", block.get("output")))))
+        elif kind in ("tool_use", "tool_call"):
+            found.append(Part(f"{CALLS} {block.get('name')}", _as_text(block.get("input"))))
+    for call in message.get("tool_calls") or []:
+        function = call.get("function", call)
+        found.append(Part(f"{CALLS} {function.get('name')}", _as_text(function.get("arguments"))))
+    return [part for part in found if part.text]
+
+
+def _blocks(message: Message) -> list[Message]:
+    content = message.get("content")
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _as_text(value: object) -> str:
+    """Return a text as it is, anything else as JSON."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def text_of(messages: Iterable[Message]) -> str:
+    """Return messages as one text."""
+    return joined(part for message in messages for part in parts_of(message))
+
+
+def joined(parts: Iterable[Part]) -> str:
+    """Return parts as one text."""
+    return "\n\n".join(f"[{part.label}]\n{part.text}" for part in parts)
+
+
+def clipped(text: str, characters: int) -> str:
+    """Return the beginning and the end of a text that is longer than so many characters."""
+    if len(text) <= characters:
+        return text
+    left = len(text) - characters
+    return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256, hex, of a text; half characters count as they are."""
+    return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
+
+
+def _encodable(text: str) -> str:
+    """The text with question marks in the place of half characters, as its file holds it."""
+    return text.encode("utf8", "replace").decode()
+
+
+def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Paths with their newest text, the one touched last first."""
+    seen: dict[str, str] = {}  # by path, what was touched last at the end
+    asked: dict[str, str] = {}  # path by the id of the call that reads it
+    for message in messages:
+        results = [(one.get("tool_use_id"), one) for one in _blocks(message) if one.get("type") == "tool_result"]
+        if message.get("role") in ("tool", "function"):
+            results.insert(0, (message.get("tool_call_id"), message))
+        for id, result in results:
+            path, text = asked.pop(str(id), None), _as_text(result.get("content"))
+            if path is not None and text:
+                seen.pop(path, None)
+                seen[path] = text
+        calls = [block for block in _blocks(message) if block.get("type") in ("tool_use", "tool_call")]
+        for call in (*calls, *(message.get("tool_calls") or ())):
+            function = call.get("function", call)
+            arguments = function.get("input", function.get("arguments"))
+            if isinstance(arguments, str):
+                try:
+                    arguments = json.loads(arguments)
+                except ValueError:
+                    continue
+            if not isinstance(arguments, dict):
+                continue
+            names = [arguments.get(key) for key in ("file_path", "path", "filePath", "filename", "absolute_path")]
+            path = next((name for name in names if isinstance(name, str) and name), None)
+            if path is None:  # a command of a shell may show one
+                commands = [arguments.get(key) for key in ("command", "cmd", "script")]
+                lines = [one[-1] if isinstance(one, list) and one else one for one in commands]
+                reads = [_SHELL_READ.match(line) for line in lines if isinstance(line, str)]
+                path = next((read["path"] for read in reads if read), None)
+            if path is None:
+                continue
+            texts = [arguments.get(key) for key in ("content", "file_text", "text")]
+            written = next((text for text in texts if isinstance(text, str)), "")
+            if written:
+                seen.pop(path, None)
+                seen[path] = written
+            elif names == [None] * len(names) or re.search("read|view|open|cat", str(function.get("name")), re.I):
+                asked[str(call.get("id"))] = path
+            elif path in seen:  # edited: the text as it was last seen, and the file is the newest
+                seen[path] = seen.pop(path)
+    return list(reversed(seen.items()))
+
+
+# The other arms
 
 
 class Past:
@@ -231,9 +364,17 @@ class Past:
         notes = [Part("user", f"{title}\n{summary}")]
         if reread:
             room = int(0.5 * (self.room - cost(notes)))
-            texts = [Part("user", f"Project instructions:\n{text}") for text in instructions_of(self.messages)]
-            found = fitted(texts, room // 2)
-            for path, text in seen_files(self.messages)[:5]:
+            said = (part for message in self.messages for part in parts_of(message) if part.label == "user")
+            instructions = [part.text for part in said if _INJECTED.search(part.text[:2_000])]  # by the client
+            files = []
+            for path, text in _seen_files(self.messages):
+                if _INSTRUCTION_FILE.search(path):
+                    instructions.append(f"{path}\n{text}")
+                else:
+                    files.append((path, text))
+            texts = dict.fromkeys(instructions)
+            found = fitted([Part("user", f"Project instructions:\n{text}") for text in texts], room // 2)
+            for path, text in files[:5]:
                 part = Part("user", f"{path}, read again:\n{text}")
                 if estimate_text(text) > 5_000 or cost([*found, part]) > room:
                     part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
@@ -302,11 +443,10 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
                 view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
             except BudgetError:
                 break
-    older = [part for message in past.messages[:start] for part in parts_of(message)]
     room = past.tokens - estimate_text(best) - 2 * _FRAME
-    if room < _SMALLEST or not older:
-        return best
-    filling, _ = newest([[part] for part in older], room)
+    filling: list[Part] = []
+    if room >= _SMALLEST:
+        filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
@@ -338,8 +478,3 @@ def _cliff(past: Past) -> str:
         short = [part for part in group if part.label != RESULT or len(part.text) <= 500]
         old.append([Part(label, text[:160]) if label.startswith(CALLS) else Part(label, text) for label, text in short])
     return past.view([], groups=[*(group for group in old if group), recent])
-
-
-def _encodable(text: str) -> str:
-    """The text with question marks in the place of half characters, as its file holds it."""
-    return text.encode("utf8", "replace").decode()

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from string import ascii_uppercase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -22,23 +22,10 @@ import msgspec
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.real.arms import Built, Request, build, compact_request
-from summarizing_context.evaluation.real.recording import (
-    ABSENT,
-    ABSTAINED,
-    CATEGORIES,
-    PARTLY,
-    RIGHT,
-    WRONG,
-    Answers,
-    Case,
-    Category,
-    Mark,
-    Question,
-    Recording,
-    Reply,
-)
+from summarizing_context.evaluation.real.arms import Built, Case, Reply, Request, build, compact_request, digest
+from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, SCALE, Answers, Mark, Question, Recording
 from summarizing_context.messages.fences import fence
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
@@ -72,17 +59,18 @@ class AnswerRecorder:
             if self.questions and not self.recording.questions(case):
                 await self._ask(case)
             built = await self._summarize(case, arms)
-            if not (built.missing or built.waiting):
+            if not built.waiting:
                 await self._answer(case, built)
                 await self._mark(case)
 
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
-        system, log = prompt.render(number=number), compact_request(case, self.recording.messages(case)).user
-        tag = f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}"
-        parts, most = (fence("session_record", log),), 500 + 120 * number
-        asked = cassettes.Request("questions", self.writer.maker, system, parts, most, prompt=tag)
+        log = compact_request(case, self.recording.messages(case)).user
+        asked = cassettes.Request(
+            "questions", self.writer.maker, prompt.render(number=number), (fence("session_record", log),),
+            500 + 120 * number,
+        )  # fmt: skip
         words = "word " * 20
         assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
         found = await self._readable(
@@ -95,24 +83,23 @@ class AnswerRecorder:
 
     async def _summarize(self, case: Case, arms: Sequence[str]) -> Built:
         """Return the views of a case, with every summary written that they need."""
+        model, replies = self.summarizer, self.recording.replies
 
         async def write(request: Request) -> None:
-            asked = cassettes.Request(
-                request.purpose, self.summarizer.maker, request.system, (request.user,), request.max_tokens
-            )
+            parts = (request.user,)
+            asked = cassettes.Request(request.purpose, model.maker, request.system, parts, request.max_tokens)
             assumed = "word " * (request.max_tokens // 2)
-            reply = await self.summarizer.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
+            reply = await model.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
             if reply.fault:
                 raise CassetteError(
-                    f"{case.name}: {self.summarizer.where} gave no {request.purpose} summary ({reply.fault}); the same "
-                    "command asks again"
+                    f"{case.name}: {model.where} gave no {request.purpose} summary ({reply.fault}); the same command "
+                    "asks again"
                 )
-            model = self.summarizer.model
-            self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
+            replies[request.key] = Reply(request.key, request.purpose, model.model, READING, reply.text)
 
         messages = self.recording.messages(case)
         for _ in range(_ROUNDS):
-            built = await build(case, messages, self.recording.replies, arms, self.recording.settings)
+            built = await build(case, messages, replies, arms, self.recording.settings)
             if not built.missing:
                 return built
             await self._all(write, built.missing)
@@ -131,21 +118,18 @@ class AnswerRecorder:
 
         async def ask(arm: str) -> None:
             view, system = built.views[arm], latest("answers").render(abstention=ABSTENTION)
-            parts = fence("session_record", view.text), f"Questions: {listed}"
+            parts = fence("session_record", view), f"Questions: {listed}"
             asked = cassettes.Request("reader", self.reader.maker, system, parts, 4_000)
             found = await self._readable(self.reader, case, asked, read)
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
-            line = Answers(case.name, arm, view.digest, view.tokens, answers, self.reader.model, READING)
+            line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.reader.model, READING)
             self.recording.add_answers(line)
 
-        def is_unread(arm: str) -> bool:
-            answers = known.get((case.name, arm))
-            return answers is None or answers.view != built.views[arm].digest
-
         if questions:
-            await self._all(ask, list(filter(is_unread, built.views)))
+            read_views = {arm: answers.view for (name, arm), answers in known.items() if name == case.name}
+            await self._all(ask, [arm for arm, view in built.views.items() if read_views.get(arm) != digest(view)])
 
     async def _mark(self, case: Case) -> None:
         """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once, under
@@ -162,7 +146,7 @@ class AnswerRecorder:
             asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
             shown.append({**asked_for, "answers": said})
         document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
-        system = latest("marks").render(right=RIGHT, partly=PARTLY, abstained=ABSTAINED, wrong=WRONG)
+        system = latest("marks").render(**SCALE)
         asked = cassettes.Request("judge", self.judge.maker, system, (fence("session_record", document),), 4_000)
 
         def read(text: str) -> list[Mark]:
@@ -260,23 +244,16 @@ async def record_answers(
                 recording.save()
 
 
-class _Written(msgspec.Struct, frozen=True):
-    category: Category
-    question: str
-    answer: str
-    evidence: list[int] = []
-
-
-class _Questions(msgspec.Struct, frozen=True):
-    questions: list[_Written]
-
-
 def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     """Return the questions of a reply, with ids. Raise `ValueError` that says what is wrong with the first bad one."""
-    written = _object(text, _Questions, "not a JSON object with questions").questions
-    if not written:
+    written = _object(text, dict[str, list[dict[str, Any]]]).get("questions", [])
+    try:
+        found = msgspec.convert([{**one, "id": f"q{at}"} for at, one in enumerate(written, 1)], list[Question])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"not a JSON object with questions ({error})") from error
+    if not found:
         raise ValueError("no question at all")
-    for at, one in enumerate(written, 1):
+    for at, one in enumerate(found, 1):
         beyond = [message for message in one.evidence if not 0 <= message < case.cut]
         complaint = ""
         if not one.question.strip() or not one.answer.strip():
@@ -287,17 +264,12 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
             complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
         if complaint:
             raise ValueError(f"question {at} ({one.category}) {complaint}")
-    if len({one.question.strip() for one in written}) < len(written):
-        raise ValueError("the same question twice")
-    return [
-        Question(f"q{at}", one.category, one.question.strip(), one.answer.strip(), one.evidence)
-        for at, one in enumerate(written[:number], 1)
-    ]
+    return found[:number]
 
 
-def _object(text: str, of: type[Value], complaint: str = "not a JSON object as asked for") -> Value:
+def _object(text: str, of: type[Value]) -> Value:
     """Return the one JSON object of a reply, whatever words are around it."""
     try:
         return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
     except (msgspec.MsgspecError, RecursionError) as error:
-        raise ValueError(f"{complaint} ({error})") from error
+        raise ValueError(f"not a JSON object as asked for ({error})") from error

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import anyio
 
-from summarizing_context.evaluation.real.arms import ARMS, Built, build
-from summarizing_context.evaluation.real.recording import Recording, Reply
+from summarizing_context.evaluation.real.arms import ARMS, Built, Reply, build
+from summarizing_context.evaluation.real.recording import Recording
 
 MADE_UP = Path(__file__).parents[2] / "data" / "real"
 WRITTEN = {  # what a model might write, by purpose
@@ -56,5 +56,6 @@ def replied(folder: Path) -> Recording:
         missing = built(recording).missing
         if not missing:
             return recording
-        recording.add_replies(Reply(one.key, one.purpose, *BY, WRITTEN[one.purpose]) for one in missing)
+        for one in missing:
+            recording.replies[one.key] = Reply(one.key, one.purpose, *BY, WRITTEN[one.purpose])
     raise AssertionError("requests are missing after four rounds")
