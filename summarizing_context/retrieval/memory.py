@@ -1,7 +1,7 @@
 """Memory across sessions: what is kept of them, found again by likeness, and brought into the view.
 
 Memories belong to the project, or to the session where it has none. Which of them enter a view is settled before an
-activation, from the newest human message; how they stand there is in `views.blocks`.
+activation, from the newest human message; how they stand there is in `views.sections`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import notify_of_memory
 from summarizing_context.sessions.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
-from summarizing_context.views.blocks import memory_text
+from summarizing_context.views.sections import memory_text
 
 _MOST = 1_000  # memories, or hits, that one call returns
 _OFFERED = 20  # memories offered to a view, at most

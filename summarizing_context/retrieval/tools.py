@@ -14,8 +14,8 @@ from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Detail, Expander
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.sessions.session import Session
-from summarizing_context.views.blocks import memory_text
 from summarizing_context.views.budget import Shares
+from summarizing_context.views.sections import memory_text
 
 Style = Literal["anthropic", "openai", "openai-responses"]
 

@@ -20,10 +20,16 @@ from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
-from summarizing_context.views.activation import ActivationRecord
 from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
+from summarizing_context.views.view import (
+    ActivationRecord,
+    ActivationState,
+    Change,
+    decode_state,
+    encode_state,
+    gone_back,
+)
 
 logger = logging.getLogger(__name__)
 

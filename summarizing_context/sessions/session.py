@@ -56,11 +56,21 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
-from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
+from summarizing_context.views.sections import is_memory_block, memories_in
+from summarizing_context.views.view import (
+    ActivationRecord,
+    ActivationReport,
+    ActivationRequest,
+    ActivationState,
+    Change,
+    Reason,
+    Replaced,
+    View,
+    ViewMarks,
+    encode_state,
+)
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 

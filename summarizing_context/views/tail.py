@@ -365,17 +365,3 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
         tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
     extend_tail(log, tail, room.tokens)
     return tail
-
-
-def late_start(log: MessageLog, first: int, room: Room) -> int:
-    """Return the last segment boundary after `first` behind which a room's worth of messages stands."""
-    tokens, cap = log.tokens, room.message_cap(0)
-    total, at = 0, len(log)
-    for segment in reversed(log.segments):
-        if segment.stop <= first:
-            break
-        total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
-        at = segment.stop
-        if total > room.tokens:
-            return segment.stop
-    return first

@@ -31,7 +31,7 @@ from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.provider_window import read_provider
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.view import ActivationReport
 
 logger = logging.getLogger(__name__)
 
