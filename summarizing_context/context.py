@@ -36,7 +36,7 @@ from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
 from summarizing_context.views.budget import BudgetPolicy
-from summarizing_context.views.system_prompt import Prompt
+from summarizing_context.views.builder import Prompt
 from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, View, decode_state
 from summarizing_context.worker.topic_notes import check_focus
 

@@ -542,7 +542,7 @@ class Session:
         self.activations[change.report.reason] += 1
         if not self.read_only:
             self.history.add(made)
-        shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
+        shown = len(views.system_rows.rows) + len(change.state.head) + len(change.tail.items)
         figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
         self.notify("activation", {**change.report._asdict(), **figures})
         for message in change.state.after:  # what the view includes now that is no part of the log

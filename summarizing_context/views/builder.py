@@ -1,4 +1,4 @@
-"""Views of a session for each provider: what is shown now, and what changes in it.
+"""Views of a session for each provider: what leads them, what is shown now, and what changes in it.
 
 In memory. What changes is decided in `planner`; committing a change is the session's work.
 """
@@ -6,25 +6,25 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from math import inf
+from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import BudgetError
+from summarizing_context.errors import BudgetError, MessageError, SettingsError
+from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
-from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
+from summarizing_context.views.budget import LEAST_ROOM, Price, Room, Shares
 from summarizing_context.views.header import Style
-from summarizing_context.views.pins import Pins
 from summarizing_context.views.planner import NextView, Reshape, plan_activation, segment_to_close, stop_leaving
 from summarizing_context.views.sections import Sources
-from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Tail, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
@@ -49,13 +49,92 @@ from summarizing_context.views.view import (
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus
 
+Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
+
 MAX_KEYS = 4  # views whose state is kept
 
 _OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
 
 _FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
 
-_AT_ONCE = 20_000  # tokens to be read, up to which a view is decided about at once: a thread starts later than that
+
+class SystemRows:
+    """What leads the next view, and the tools sent with it: the log's own system and developer rows, or a system prompt
+    brought by the request.
+
+    A prompt that the host makes for each request is no part of the log. It stands in the place of the log's plain
+    leading system rows; developer rows and rows of hooks stay behind it. Tools stand in no view, they only cost.
+    """
+
+    def __init__(self, log: MessageLog, price: Price) -> None:
+        self._log = log
+        self._price = price
+        self._prompt: Any = None  # text or blocks; None where the log's own rows lead
+        self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
+        self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
+        self._rows_of: object = None  # log and prompt for which these are
+        self._tools: list[Any] = []
+        self.name = ""  # of the prompt; empty where the log's own rows lead
+        self.tool_tokens = 0
+
+    def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
+
+        Raises `SettingsError`, and then nothing has changed.
+        """
+        row: Message | None = None
+        if prompt is not None and not (isinstance(prompt, str) and prompt == self._prompt):
+            content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
+            try:
+                row = encodable(check_message({"role": "system", "content": content}))
+            except MessageError as error:
+                raise SettingsError(f"system cannot be sent: {error}") from error
+        if not tools or tools != self._tools:
+            self._tools = _checked_list("tools", tools) if tools else []
+            self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
+        if row is None and prompt is not None:
+            return
+        said = None if row is None else row["content"]
+        if said != self._prompt:
+            self._prompt, self._row, self.name = said, [], ""
+            if row is not None:
+                self._row = [(row, self._price.message(row))] if said else []
+                self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Cost of what the request has brought: prompt and tools."""
+        return sum(tokens for _, tokens in self._row) + self.tool_tokens
+
+    @property
+    def tokens(self) -> int:
+        """Cost of all leading rows, and of the tools."""
+        return self.tool_tokens + sum(tokens for _, tokens in self.rows)
+
+    @property
+    def rows(self) -> list[tuple[Message, int]]:
+        """The leading rows, each with its tokens. To be read only: later views show the same."""
+        log, alone = self._log, self._prompt is None
+        if self._rows_of != (name := (log.version, log.leading_count, alone)):
+            entries = enumerate(log.entries[: log.leading_count])
+            at = [at for at, one in entries if alone or one.facts.role != Role.SYSTEM or one.facts.hook]
+            self._rows, self._rows_of = [(encodable(log.entries[n].message()), log.cost(n)) for n in at], name
+        return [*self._row, *self._rows]
+
+
+def _checked_list(name: str, value: object) -> list[Any]:
+    """The JSON objects of a list, as copies."""
+    what = {"system": "the text of the system prompt, its blocks", "tools": "a list of definitions of tools"}[name]
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise SettingsError(f"{name} is {type(value).__name__}; it is {what}, or None")
+    for at, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise SettingsError(f"{name}[{at}] is {type(item).__name__}; {name} is {what}, or None; each is an object")
+    try:
+        checked: list[Any] = check_message({"role": "user", name: [dict(item) for item in value]})[name]
+    except MessageError as error:
+        raise SettingsError(f"{name} cannot be sent: {error}") from error
+    return checked
 
 
 class Viewer:
@@ -136,12 +215,12 @@ class Viewer:
         if after > budget:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
-        return Change(provider_view, provider_view.state, state, tail, (), report, self._log_size)
+        return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
 
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
         rows, last = self.system_rows, change.provider_view.last
-        leading = rows.messages()
+        leading = [row for row, _ in rows.rows]
         head = [*leading, *change.state.head]
         kept = common_prefix(last, head)
         tokens = rows.tokens if kept >= len(leading) else 0
@@ -222,7 +301,6 @@ class Viewer:
         )
         decision = plan_activation(now)
         before, tokens, tail = view.state, now.tokens, view.tail
-        pins: Pins | None
         if (planned := decision.change) is None:
             if decision.is_attempt:
                 view.attempted_at, view.attempted_length = self._log_size
@@ -237,8 +315,8 @@ class Viewer:
 
         # the view begins differently, and covers nothing more
         if isinstance(planned, Reshape):
-            because, pins = planned.reason, planned.pins
-            state = before if pins is None else with_pins(before, pins)
+            because = planned.reason
+            state = before if planned.pins is None else with_pins(before, planned.pins)
             if (block := planned.memories) is not None:
                 state = msgspec.structs.replace(
                     state,
@@ -297,8 +375,7 @@ class Viewer:
         after = state.head_tokens + tail.tokens
         sizes = system_tokens + tokens, system_tokens + after, tokens - after
         report = ActivationReport(True, because, *sizes, *counts)
-        items = () if pins is None else (*pins.before, *pins.after)
-        return Change(view, before, state, tail, items, report, self._log_size if decision.is_attempt else None)
+        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -322,7 +399,6 @@ class Viewer:
         provider_view = change.provider_view
         if provider_view.state is not change.before:
             return False
-        self.repairs.note(change.pins)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
@@ -334,30 +410,33 @@ class Viewer:
         return True
 
     def takes_long(self, key: str, budget: int) -> bool:
-        """Whether to decide about the next view in a thread: much of it is new, or has no summary yet."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
+        yet."""
         log, provider_view = self._log, self._view_for(key, self._room(budget))
         next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
         unread = log.tokens[-1] - log.tokens[next_entry]
         for leaf in range(len(log.segments) - 1, leaves - 1, -1):
-            if unread > _AT_ONCE:
+            if unread > 20_000:
                 break
             if not self._summaries.is_ready(Node.leaf(leaf)):
                 unread += log.segments[leaf].size // log.segments[leaf].parts
-        return unread > _AT_ONCE
+        return unread > 20_000
 
     def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
         rows = self.system_rows
-        stable = provider_view.show(rows.messages(), self.repairs)
+        stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
         messages = provider_view.last
         tokens = rows.tokens - rows.fixed_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
-            tokens += self._price.of_merging(provider_view.last, messages)
+            kept = {id(row) for row in provider_view.last} & {id(row) for row in messages}
+            tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
+            tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
         is_rewritten = has_activated or bool(self.repairs.kinds)
         return View(messages, tokens, stable, activation, rows.fixed_tokens, is_rewritten)
 
@@ -416,7 +495,10 @@ class Viewer:
         rows = self.system_rows
         room = budget - rows.tokens
         if room < LEAST_ROOM:
-            raise BudgetError(rows.tokens + LEAST_ROOM, budget, rows.costs(), rows.what)
+            costs = [(at, tokens) for at, (_, tokens) in enumerate(rows.rows)]
+            what = "leading system rows" if costs else "no leading system rows"
+            what += f", {rows.tool_tokens} tokens of tools" if rows.tool_tokens else ""
+            raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
         return Room(room, self._shares)
 
     def _room_of(self, state: ActivationState) -> Room:
@@ -462,7 +544,10 @@ class Viewer:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
         made.beside, made.pending = was, None
-        if latest.pending or not latest.is_plain or key in self._dropped:
+        # nothing is told where the latest is known to show messages only, and each of them whole
+        is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
+        is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
+        if latest.pending or not is_plain or key in self._dropped:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
         return made
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,23 +16,25 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, Cut, Node, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
 from summarizing_context.views.header import NO_HEADER
-from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
-from summarizing_context.views.sections import Sources, is_memory_block, memory_block, write_head
+from summarizing_context.views.sections import (
+    Sources,
+    Staying,
+    choose_staying,
+    is_memory_block,
+    memory_block,
+    write_head,
+)
 from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
 from summarizing_context.views.view import (
+    NO_PINS,
     ActivationPlan,
     ActivationRequest,
     ActivationState,
+    Pins,
     ProviderView,
     Reason,
     with_pins,
 )
-
-_SUMMARY = 0.4  # of its source, that a model's summary takes, about
-
-_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
-
-_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
 
 
 @dataclass(frozen=True)
@@ -128,8 +130,7 @@ class NextView:
         boundary nearest to it. Never below a quarter of the low water; not below `keep_recent` messages where that can
         be met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
         tail, log, low, keep = self.tail, self.log, self.room.low, self.keep_recent
-        last = tail.marks[-1]
-        end = last.tokens + tail.after(last.stop)
+        last, end = tail.marks[-1], tail.tokens
 
         def nearest(marks: Sequence[Mark]) -> int | None:
             fair = [mark for mark in marks if end - mark.tokens >= low / 4]
@@ -198,12 +199,12 @@ class NextView:
             staying, aside = self.staying(cut, Room(room.tokens, room.shares, gives_way=gives_way))
             room = room.setting_aside(aside)
         if since != WHOLE_GROUPS:  # each of few messages
-            room = room._replace(cap=int(room.shares.message_share * room.shared))
+            room = replace(room, cap=int(room.shares.message_share * room.shared))
         while True:
             tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
             plan = ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
             if not room.is_bare and tail.tokens <= room.tokens:
-                head = write_head(
+                header, pins, focus = write_head(
                     sources,
                     state,
                     cut,
@@ -214,7 +215,7 @@ class NextView:
                     keep_from=keep_from,
                     topic=self.topic,
                 )
-                plan = plan._replace(header=head.header or NO_HEADER, pins=head.pins, focus=head.focus)
+                plan = plan._replace(header=header or NO_HEADER, pins=pins, focus=focus)
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or plan.tokens <= room.tokens:
                 return plan
             stays = log.staying(cut.stop, len(log))  # all are cut to the same length
@@ -226,7 +227,7 @@ class NextView:
         behind = log.staying(cut.stop, len(log))
         raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
         staying = choose_staying(log.candidates(cut.stop), log, room, raw, self.sources.price)
-        return staying, raw + staying.tokens
+        return staying, raw + sum(item.tokens for item in staying.items)
 
 
 class Reshape(NamedTuple):
@@ -263,7 +264,11 @@ def plan_activation(now: NextView) -> Decision:
         if now.overflows:
             plan = _overflow(now)
         elif now.topic is not None:
-            plan = _topic_note(now)
+            plan = _first(
+                now,
+                [*_cuts(now), *now.covered()],
+                lambda plan: _differs(now, plan) and (plan.header.notes or plan.tokens < now.tokens),
+            )
         elif now.request is not None:
             plan, refused = _requested(now, now.request)
         elif now.is_high:
@@ -271,7 +276,9 @@ def plan_activation(now: NextView) -> Decision:
         elif now.has_too_many:  # where a model summarizes ahead, at an end of what it was asked for
             plan = _first(now, [*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
         elif now.reason == "explicit":
-            plan = _explicit(now)
+            plan = _first(now, _cuts(now), lambda plan: plan.tokens < now.tokens)
+            if plan is None:
+                plan = _first(now, now.covered(), lambda plan: plan.tokens < now.tokens or _differs(now, plan))
         else:  # the cache is cold
             plan = _high_water(now)
     if plan is None and now.reason == "idle" and (shown := stand_ins(now.state.nodes)):
@@ -325,15 +332,6 @@ def _overflow(now: NextView) -> ActivationPlan | None:
     return next((plan for plan in made if plan.tokens <= room.tokens), None)
 
 
-def _topic_note(now: NextView) -> ActivationPlan | None:
-    """The first plan that differs, and has a note or is smaller."""
-
-    def serves(plan: ActivationPlan) -> bool:
-        return (bool(plan.header.notes) or plan.tokens < now.tokens) and _differs(now, plan)
-
-    return _first(now, [*_cuts(now), *now.covered()], serves)
-
-
 def _requested(now: NextView, request: ActivationRequest) -> tuple[ActivationPlan | None, ActivationPlan | None]:
     """The first plan that differs and is not larger; else the present cut again. With it, where none was, a plan that
     is refused for its size and may be smaller once a model has summarized what it covers."""
@@ -349,7 +347,9 @@ def _requested(now: NextView, request: ActivationRequest) -> tuple[ActivationPla
         least, tokens = refused.tokens, now.log.tokens
         for node in refused.header.nodes:
             if stand_ins([node]):
-                least -= max(0, node.tokens - int(_SUMMARY * (tokens[node.stop] - tokens[node.start])))
+                least -= max(
+                    0, node.tokens - int(0.4 * (tokens[node.stop] - tokens[node.start]))
+                )  # about what it takes
         refused = refused if least < min(now.tokens, refused.tokens) else None
     again = serves if request.keep_from is not None else lambda plan: _differs(now, plan)
     return _first(now, now.covered(), again), refused
@@ -369,14 +369,6 @@ def _high_water(now: NextView) -> ActivationPlan | None:
     return best
 
 
-def _explicit(now: NextView) -> ActivationPlan | None:
-    """The first plan that frees anything; else the present cut, if it does or a reader would see a difference."""
-    made = _first(now, _cuts(now), lambda plan: plan.tokens < now.tokens)
-    if made is not None:
-        return made
-    return _first(now, now.covered(), lambda plan: plan.tokens < now.tokens or _differs(now, plan))
-
-
 def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
     """What else the next view has to begin with where nothing more is covered, and whether changed pins were looked
     at."""
@@ -385,7 +377,7 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
     if looks := view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
         staying, _ = now.staying(state.cut, Room(tail.room.tokens, tail.room.shares))
         header = state.head_tokens - state.pin_tokens
-        pins = write_head(
+        _, pins, _ = write_head(
             sources,
             state,
             state.cut,
@@ -395,7 +387,7 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
             memories=now.memories,
             keep_from=state.keep_from,
             header_tokens=header,
-        ).pins
+        )
         if with_pins(state, pins) == state or now.tokens + pins.tokens - state.pin_tokens > now.room.tokens:
             pins = None  # the next activation will see to it
     shape: Reshape | None = None
@@ -414,7 +406,7 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
     return shape, looks
 
 
-def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], bool]) -> ActivationPlan | None:
+def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], object]) -> ActivationPlan | None:
     """The first plan that serves and is not too full: below the high water, or no larger than the view is."""
     most = min(max(now.room.high, now.tokens), now.room.tokens)
     return next((made for made in map(now.plan, cuts) if made.tokens <= most and serves(made)), None)
@@ -442,7 +434,7 @@ def _cuts(now: NextView) -> list[Cut]:
             cuts = []
     if request is None and (now.topic is None or cuts or now.covered()):
         return cuts
-    keep = request.keep_messages if request else _KEEP_BESIDE_NOTE  # a note needs something covered
+    keep = request.keep_messages if request else 10  # a note needs something covered
     to_keep = now.leaving(max(keep or 1, now.keep_recent))
     return [*to_keep, *cuts] if now.overflows or keep is None else to_keep
 
@@ -463,7 +455,7 @@ def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room:
     for, a little below its high water. The log, the view and the settings alone say where.
     """
     summaries, segments = sources.summaries, sources.log.segments
-    before = room.high - _AHEAD * room.low - state.head_tokens
+    before = room.high - 1.25 * room.low - state.head_tokens
     if not summaries.by_model or sources.truncates or tail.start != state.stop or tail.tokens <= before:
         return None
     at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1

@@ -9,42 +9,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import replace
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
+from summarizing_context.extraction.importance import Ranked
+from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.kept_texts import Instructions, PlanItems
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, Touch
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import Pin
+from summarizing_context.log.pins import Candidates, Pin
+from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.shapes import Message
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.shapes import (
+    Message,
+    blocks_of,
+    call_id,
+    canonical_json,
+    content_key,
+    has_signed_thinking,
+    loaded_tools,
+    shape_of,
+    state_names,
+    without_thinking,
+)
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import Count
 from summarizing_context.settings.values import Settings
-from summarizing_context.views.budget import Room
+from summarizing_context.views.budget import Price, Room
 from summarizing_context.views.header import Header, HeaderPlan, Style, block_text, choose_summaries, framed, left_out
-from summarizing_context.views.pins import Pins, Staying, choose_pins, kept_among
-from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import TailItem
-from summarizing_context.views.view import ActivationState
+from summarizing_context.views.shrunk_messages import says_nothing
+from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
+from summarizing_context.views.view import ActivationState, Pins
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus, note_text
-
-_INSTRUCTIONS = 0.10  # share of the room for instruction files
-
-_UNREAD = 40_000  # tokens that an activation may read for the ledger; more is read ahead in the background
-
-_MEMORIES = 1_000  # tokens of a block of memories, at most
-
-_HUMANS = 2  # times the pin share, that human messages may take where all are kept
-
-_NOTES = 3  # the note about a topic takes at most this part of the header's share
-
-_LEAST_RULES = 64  # tokens in which the block can always say which pinned messages are not shown
-
-_MOST_RULES = 2_000  # tokens
 
 
 class Sources(NamedTuple):
@@ -63,14 +64,6 @@ class Sources(NamedTuple):
         return self.settings.strategy == "truncate"
 
 
-class Head(NamedTuple):
-    """What stands before the tail of a view."""
-
-    header: Header | None  # None where the present one stays
-    pins: Pins
-    focus: Focus | None  # the topic of the note in the header
-
-
 def write_head(
     sources: Sources,
     state: ActivationState,
@@ -83,8 +76,9 @@ def write_head(
     keep_from: float | None = None,
     topic: str | None = None,
     header_tokens: int | None = None,
-) -> Head:
-    """Return what a view shows before its tail: the opening request, the header, and messages that stay.
+) -> tuple[Header | None, Pins, Focus | None]:
+    """Return what a view shows before its tail: the header, none where the present one stays; the opening request and
+    messages that stay; and the topic of the note in the header.
 
     Args:
         sources: what the sections are written from.
@@ -108,22 +102,22 @@ def write_head(
     if files := {file.message for file in instructions}:
         first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
         candidates = candidates._replace(first=first or candidates.first)
-    humans_cap = _HUMANS * room.pin_cap if settings.keep_human_messages else 0
+    humans_cap = 2 * room.pin_cap if settings.keep_human_messages else 0
     pinned = choose_pins(candidates, staying, log, room, price, humans_cap=humans_cap)
-    pins = (*pinned.before, *pinned.after)
-    pin_tokens = sum(pin.tokens for pin in pins)
-    whole = frozenset(pin.seq for pin in pins if not pin.left_out)
+    pin_tokens = pinned.tokens
+    whole = frozenset(pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out)
 
     # standing rules, pinned texts and what is not shown; what a pin shows whole is not said twice
     standing = NO_RULES if truncates else log.rules.before(stop).without(whole)
 
-    def rule_block_for(unshown: Sequence[int]) -> RuleBlock:
-        cap = max(room.pin_cap, _LEAST_RULES) if unshown and room.staying_cap else room.pin_cap
+    def rule_block_for(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
+        # in 64 tokens it can always say which pinned messages are not shown
+        cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
         return rule_block(log.pinned.texts, standing, unshown, cap, price)
 
-    rules = rule_block_for(pinned.unshown)
+    rules, rules_left_out = rule_block_for(pinned.unshown)
     memory = memory_block(memories, room, price)
-    extras = [item for item in (rules.item, memory) if item]
+    extras = [item for item in (rules, memory) if item]
 
     header: Header | None = None
     focus = state.focus
@@ -136,7 +130,16 @@ def write_head(
         is_known = focus is not None and (focus.text, focus.stop) == (topic, stop)
         if topic is not None and not is_known and stop > leading:
             focus = Focus(topic, summaries.notes.start_of(cut.leaves, stop), stop)
-        note = None if focus is None or truncates else _note(focus, int(room.header_share / _NOTES), sources)
+        note: HeaderNode | None = None
+        if focus is not None and not truncates:
+            at, share = focus, int(room.header_share / 3)
+            made = summaries.notes.text_of(at, share)
+
+            def noted(text: str) -> HeaderNode:
+                return style.sized(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
+
+            text = note_text(at.text, made.text, lambda text: noted(text).tokens <= share)
+            note = noted(text) if text else None
 
         # summaries of the covered past; a squeezed header may take what all else leaves
         tree = state.tree_nodes
@@ -149,20 +152,21 @@ def write_head(
                 summaries.text_of(Node.leaf(leaf))
             beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
             spare = 0.0 if is_plain else most - tail_tokens - beside
-            shown = choose_summaries(wanted, summaries, room._replace(spare=spare), style)
+            shown = choose_summaries(wanted, summaries, replace(room, spare=spare), style)
 
         # the header; one line for all of the past leaves room for no other block
         blocks: list[str] = []
         if shown.nodes and not shown.is_one_line:
             left = int(most) - tail_tokens - sum(node.tokens for node in shown.shown) - pin_tokens
             hidden = [file for file in log.kept_texts.instructions(stop) if file.message not in whole]
-            cap = min(int(_INSTRUCTIONS * room.shared) >> room.squeeze, left)
+            cap = min(int(0.10 * room.shared) >> room.squeeze, left)
             blocks += [instructions_block(hidden, cap, price.count), *map(block_text, shown.nodes)]
             blocks += [block_text(shown.note) if shown.note else "", plan_text]
             cap = int(settings.ledger_share * room.shared) if is_plain else 0
             if ledger is not None and cap:
                 known = [node.text for node in shown.shown]
-                blocks.append(ledger_block(ledger.current(_UNREAD), stop, known, cap, style.count))
+                told = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
+                blocks.append(ledger_block(told, stop, known, cap, style.count))
         header = framed(shown, [text for text in blocks if text], style)
         header_tokens = header.tokens
 
@@ -179,22 +183,224 @@ def write_head(
     kept = {item.seq for item in after if not item.left_out}
     unshown = tuple(seq for seq in pinned.unshown if seq not in kept)
     if unshown != pinned.unshown:
-        rules = rule_block_for(unshown)
+        rules, rules_left_out = rule_block_for(unshown)
 
-    after = (*after, *([rules.item] if rules.item else ()), *([memory] if memory else ()))
+    after = (*after, *([rules] if rules else ()), *([memory] if memory else ()))
     tokens = sum(item.tokens for item in (*pinned.before, *after))
-    return Head(header, Pins(pinned.before, after, tokens, unshown, rules.left_out), focus)
+    return header, Pins(pinned.before, after, tokens, unshown, rules_left_out), focus
 
 
-def _note(focus: Focus, most: int, sources: Sources) -> HeaderNode | None:
-    """The note about a topic in at most so many tokens; None where it has nothing to say."""
-    made = sources.summaries.notes.text_of(focus, most)
+class Staying(NamedTuple):
+    """Critical messages and system rows that the room can hold, and those that it cannot."""
 
-    def noted(text: str) -> HeaderNode:
-        return sources.style.sized(HeaderNode(-1, 0, focus.start, focus.stop, "note", made.made_by, 1, text))
+    items: tuple[TailItem, ...] = ()
+    left_out: tuple[int, ...] = ()
+    said: frozenset[str] = frozenset()
 
-    text = note_text(focus.text, made.text, lambda text: noted(text).tokens <= most)
-    return noted(text) if text else None
+
+_GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
+
+
+def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: int, price: Price) -> Staying:
+    """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
+
+    What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
+    but for one that is alone more than all of them may take: that is shown as the tail would show a message.
+    """
+    items: list[TailItem] = []
+    left_out: list[int] = []
+    said = set[str]()
+    left = room.staying_cap - beside
+    bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
+    for start in dict.fromkeys(candidates.state):
+        reads, costs = log.group(start)
+        tail = Tail(start, room, price, bounds)
+        tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
+        if tail.tokens > left:
+            reads, tail = _states_alone(reads), Tail(start, room, price, bounds)
+            tail.take(reads, [price.message(read.message) for read in reads], closed=True)
+        if tail.tokens <= left:
+            items += tail.items
+            left -= tail.tokens
+        else:
+            left_out.append(start)
+    held = {item.seq for item in items}
+    for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+        if index in held:
+            continue
+        if len(left_out) >= 32 and log.cost(index) > left:
+            left_out.append(index)
+            continue
+        piece, cost = _piece(*log.read(index), price)
+        cap = cost if cost <= room.staying_cap else room.message_cap(0)
+        pin = shown_within(piece, cost, cap, price)
+        name = canonical_json(pin.message)
+        if name in said:
+            continue
+        if pin.tokens > left and "output_config" in pin.message:  # what it sets holds without its words
+            alone = {**pin.message, "content": []}
+            pin = shown_within(Piece(index, alone, ("shrunk",)), price.message(alone), cap, price)
+        if pin.tokens > left:
+            left_out.append(index)
+            continue
+        said.add(name)
+        items.append(pin)
+        left -= pin.tokens
+    return Staying(tuple(items), tuple(left_out), frozenset(said))
+
+
+def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
+    """What of a group holds from there on, with the other halves of it, and nothing of what was said beside it."""
+
+    def id_of(block: Any) -> str:
+        return next((call_id(block[name]) for name in shape_of(block).id if name in block), "")
+
+    blocks = [block for read in reads for block in blocks_of(read.message)]
+    ids = {id_of(block) for block in blocks if any(state_names(block))} - {""}
+    found: list[PlacedMessage] = []
+    for read in reads:
+        kept = [block for block in blocks_of(read.message) if any(state_names(block)) or id_of(block) in ids]
+        if kept or "output_config" in read.message:
+            message = {**read.message, content_key(read.message): kept}
+            found.append(PlacedMessage(read.seq, message, read_message(message)))
+    return found
+
+
+def choose_pins(
+    candidates: Candidates, staying: Staying, log: MessageLog, room: Room, price: Price, *, humans_cap: int = 0
+) -> Pins:
+    """Return what stays, with the rest of the first human message and the latest one, up to the pin share each; and of
+    what humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
+    held = {pin.seq for pin in staying.items}
+    others: list[TailItem] = []
+
+    # the opening rows form one message: short ones whole, the pin share divided among the long ones
+    rows: dict[str, tuple[Piece, int]] = {}
+    for index in [index for index in candidates.first if index not in held][:32]:
+        piece, cost = _piece(*log.read(index), price)
+        rows.setdefault(canonical_json(piece.message), (piece, cost))
+        if len(rows) == 8:
+            break
+    left = room.pin_cap
+    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
+        cap = left // (len(rows) - done)
+        if cap >= room.least_cap // 4:
+            pin = shown_within(piece, cost, cap, price)
+            others += [pin] if _fits(pin, cap) else []
+            left -= pin.tokens if _fits(pin, cap) else 0
+
+    # the latest human message
+    latest = next(iter(candidates.humans), None)
+    if latest is not None and latest not in {*held, *candidates.first}:
+        pin = shown_within(*_piece(*log.read(latest), price), room.pin_cap, price)
+        is_new = canonical_json(pin.message) not in staying.said
+        others += [pin] if is_new and _fits(pin, room.pin_cap) else []
+
+    # what humans wrote before
+    if humans_cap:
+        shown = {*held, *candidates.first, *(pin.seq for pin in others)}
+        said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
+        misses = 0
+        for index in [index for index in candidates.humans if index not in shown]:
+            if log.cost(index) > humans_cap:
+                if (misses := misses + 1) == 32:
+                    break
+                continue
+            pin = shown_within(*_piece(*log.read(index), price), humans_cap, price)
+            name = canonical_json(pin.message)
+            if name not in said and pin.tokens <= humans_cap and not pin.left_out:
+                said.add(name)
+                others.append(pin)
+                humans_cap -= pin.tokens
+
+    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    if system := _as_one_row([pin.message for pin in pins if pin.message["role"] == "system"], price):
+        pins = [pin for pin in pins if pin.message["role"] != "system"]
+    first = set(candidates.first)
+    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
+    whole = {pin.seq for pin in others if not pin.left_out}
+    unshown = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)} - whole
+    opening_stop = pins[split - 1].seq + 1 if split else 0
+    before, after = (*pins[:split], *(system if split else ())), (*(() if split else system), *pins[split:])
+    tokens = sum(pin.tokens for pin in (*before, *after))
+    return Pins(before, after, tokens, tuple(sorted(unshown)), opening_stop=opening_stop)
+
+
+def _as_one_row(rows: Sequence[Message], price: Price) -> tuple[TailItem, ...]:
+    """System rows where messages are made of blocks, as in Anthropic's protocol: at most one may follow a row of the
+    user's, and an answer has to follow it. Nothing for none, and where any may stand anywhere."""
+    if not any("output_config" in row or isinstance(row["content"], list) for row in rows):
+        return ()
+    blocks: dict[str, Any] = {}
+    joined: Message = {}
+    for row in rows:
+        content = row["content"]
+        is_over = row.get("clear_at") == "next_user_message"
+        for block in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
+            changes = list(state_names(block))
+            if changes or not is_over:
+                name = changes[0] if changes else canonical_json(block)
+                blocks = {key: value for key, value in blocks.items() if key != name} | {name: block}
+        joined |= {**row, "output_config": {**joined.get("output_config", {}), **row.get("output_config", {})}}
+    joined = {key: value for key, value in joined.items() if key != "clear_at" and value != {}}
+    shown = {**joined, "content": list(blocks.values())}
+    return tuple(TailItem(-1, row, price.message(row), 0, ()) for row in (shown, _GOES_ON))
+
+
+def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
+    """The message as a pin shows it whole, and its tokens."""
+    message: Message
+    repairs: tuple[Repair, ...]
+    if (tools := loaded_tools(read.message)) is not None:
+        message, repairs, tokens = tools, ("pin_note",), price.message(tools)
+    elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
+        _, message, repairs = told_of(read.seq, read.reading)
+        tokens = price.message(message)
+    else:
+        message, repairs = present(read.message)
+        if has_signed_thinking(message):
+            message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
+            tokens = price.message(message)
+    return Piece(read.seq, message, repairs), tokens
+
+
+def _fits(pin: TailItem, cap: int) -> bool:
+    """Whether a pin is not too large for what travels whole in it."""
+    return pin.tokens <= cap or not any(shape_of(block).is_whole for block in blocks_of(pin.message))
+
+
+def kept_among(
+    pinned: Pins, ranked: Iterable[Ranked], log: MessageLog, room: Room, left: int, price: Price
+) -> Iterable[TailItem]:
+    """Return the pinned messages behind the header with the most important groups among them, in the order of the log.
+
+    The groups take at most `left` tokens. What is pinned whole is not shown twice.
+    """
+    bounds = log.bounds()
+    whole = {item.seq for item in pinned.after if not item.left_out}
+    shown: list[tuple[int, Sequence[TailItem]]] = []
+    inside: set[int] = set()
+    misses = 0
+    for one in ranked:
+        reads, costs = log.group(one.start)
+        if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
+            continue
+        if any(loaded_tools(read.message) is not None for read in reads):
+            continue  # it says more than messages do
+        if any(read.seq >= bounds.settled and has_signed_thinking(read.message) for read in reads):
+            continue  # its thinking stays while its turn goes on
+        tail = Tail(reads[0].seq, replace(room, squeeze=room.squeeze + 1), price, bounds)
+        tail.take(reads, costs, closed=True)
+        if all(says_nothing(item.message) for item in tail.items):
+            continue
+        if tail.tokens <= left:
+            shown.append((tail.start, tail.items))
+            inside.update(range(tail.start, tail.next))
+            left -= tail.tokens
+        elif (misses := misses + 1) == 16:  # no smaller one is looked for
+            break
+    shown += [(item.seq, (item,)) for item in pinned.after if item.seq not in inside]
+    return chain.from_iterable(items for _, items in sorted(shown, key=lambda each: each[0]))
 
 
 class Line(NamedTuple):
@@ -331,10 +537,6 @@ LEDGER_PREFACE = "From the calls and results that were left out, latest first:"
 
 _RAN, _BROKEN, _DECIDED = "ran", "not fixed:", "decided:"  # sections of a line for each entry
 
-_EACH = 96  # things of one kind that are looked at
-
-_LONGEST = 160  # characters of a command
-
 
 def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, count: Count) -> str:
     """Return what is known of the messages before `stop` in at most `cap` tokens; "" where nothing is worth it.
@@ -360,7 +562,7 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
         weighed.append((weight * often / (1 + place / 8), line))
 
     def newest(kind: Kind) -> Iterator[Touch]:
-        return (touch for touch in islice(ledger.newest(kind), _EACH) if touch.start < stop)
+        return (touch for touch in islice(ledger.newest(kind), 96) if touch.start < stop)
 
     names: tuple[Kind, ...] = ("path", "identifier")
     for kind in names:
@@ -381,7 +583,7 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
                 add(7.0, 3 * place, touch, Line(touch.value, _BROKEN))
             elif kind != "command":
                 add(5.0, place, touch, Line(touch.value, touch.operation if kind == "url" else _DECIDED))
-            elif len(touch.value) <= _LONGEST:
+            elif len(touch.value) <= 160:
                 outcome = "" if touch.operation == "ran" else f" → {touch.operation}"
                 weight = 3.0 if touch.went_well else 6.0
                 add(weight, 2 * place, touch, Line(f"{touch.value}{outcome}", _RAN))
@@ -407,15 +609,11 @@ RULES_PREFACE = (
 )
 
 
-class RuleBlock(NamedTuple):
-    """The block, none where there is nothing to say or no room at all, and how many rules and texts are not in it."""
-
-    item: TailItem | None
-    left_out: int
-
-
-def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price) -> RuleBlock:
-    """Return pinned texts and standing rules, word for word, in one message of at most `cap` tokens.
+def rule_block(
+    texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price
+) -> tuple[TailItem | None, int]:
+    """Return pinned texts and standing rules, word for word, in one message of at most `cap` tokens, and how many are
+    not in it; None where there is nothing to say, or no room at all.
 
     Pinned texts stay longest, the newest first; then rules that must be kept, then preferences. `unshown` are pinned
     messages that are not shown whole: a last line names them, and counts the rules that are left out.
@@ -428,8 +626,8 @@ def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int
             if rule.strength == strength
         ]
     if not lines and not unshown:
-        return RuleBlock(None, 0)
-    held, cap = len(texts) + rules.held, min(cap, _MOST_RULES) - MESSAGE_TOKENS
+        return None, 0
+    held, cap = len(texts) + rules.held, min(cap, 2_000) - MESSAGE_TOKENS
 
     def render(chosen: Sequence[Line], preface: str = RULES_PREFACE, *, counted: bool = True) -> str:
         oldest_first = list(reversed(chosen))  # those of one message too
@@ -454,7 +652,7 @@ def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int
         said = alone
     block: Message = {"role": "user", "content": said}
     item = TailItem(-1, block, price.message(block), 0, ()) if said else None
-    return RuleBlock(item, held - len(chosen))
+    return item, held - len(chosen)
 
 
 MEMORIES_PREFACE = (
@@ -470,7 +668,7 @@ def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | N
         return fence("memories", "\n".join([MEMORIES_PREFACE, *(line.text for line in chosen)]))
 
     lines = [Line(f"- {' '.join(text.split())}") for text in texts]
-    cap = min(_MEMORIES, room.pin_cap) - MESSAGE_TOKENS
+    cap = min(1_000, room.pin_cap) - MESSAGE_TOKENS
     chosen, said = fit_lines(lines, cap, price.count, render) if lines else ([], "")
     block: Message = {"role": "user", "content": said}
     return TailItem(-1, block, price.message(block), 0, ()) if chosen else None

@@ -21,7 +21,6 @@ from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import Header
-from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
 from summarizing_context.worker.topic_notes import Focus
 
@@ -48,6 +47,20 @@ REASON_WORDS: dict[str, str] = {
     "explicit": "asked for",
     "restored": "gone back",
 }
+
+
+class Pins(NamedTuple):
+    """Messages that a view adds before and after its header."""
+
+    before: tuple[TailItem, ...]
+    after: tuple[TailItem, ...]
+    tokens: int
+    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
+    rules_left_out: int = 0  # standing rules and pinned texts
+    opening_stop: int = 0  # behind the last log entry for which those before the header stand
+
+
+NO_PINS = Pins((), (), 0)
 
 
 class ActivationPlan(NamedTuple):
@@ -361,12 +374,6 @@ class ProviderView:
         return key if mark and room.isdecimal() else self.key
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is known to show messages only, and each of them whole."""
-        is_known = bool(self.last) or not self.state.serial  # what an earlier process was shown is not looked at yet
-        return is_known and not self.state.head and not any(item.left_out for item in self.tail.items)
-
-    @property
     def marks(self) -> ViewMarks:
         shown = len(self.last) if self.resumed is None else self.resumed
         return ViewMarks(self.attempted_at, self.attempted_length, shown)
@@ -386,7 +393,6 @@ class Change(NamedTuple):
     before: ActivationState
     state: ActivationState
     tail: Tail
-    pins: tuple[TailItem, ...]
     report: ActivationReport
     attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate
 

@@ -35,7 +35,8 @@ from summarizing_context.contrib.proxy.upstream import Headers, Upstream
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import estimate_text, estimate_texts
-from summarizing_context.views.shrunk_messages import Price, shrink_message
+from summarizing_context.views.budget import Price
+from summarizing_context.views.shrunk_messages import shrink_message
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
 _MAX_KNOWN = 1_000  # sessions whose last request is remembered
