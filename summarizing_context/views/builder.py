@@ -5,7 +5,7 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -237,7 +237,7 @@ class Viewer:
     def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
-        self.repairs.noted = {name for name in self.repairs.noted if name[0] < old.same}
+        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < old.same})
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
             kept = kept_state(provider_view.state, history, old, self._log)
             provider_view.state = kept or self._first_state(provider_view.state)

@@ -8,7 +8,7 @@ earlier process, from a checkpoint, by an undo, or with a log whose end is writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -301,16 +301,16 @@ class RepairCounts:
 
     kinds: Counter[str] = field(default_factory=Counter)
     left_out: int = 0  # tokens
-    noted: set[tuple[int, str, Any]] = field(default_factory=set)  # log entries, repairs and answered calls
+    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
 
-    def note(self, items: Iterable[TailItem]) -> None:
+    def note(self, items: Sequence[TailItem]) -> None:
         """Count what has not been counted."""
-        for item in items:
-            for kind in item.repairs:
-                if (name := (item.seq, kind, item.message.get("tool_call_id"))) not in self.noted:
-                    self.noted.add(name)
-                    self.kinds[kind] += 1
-                    self.left_out += item.left_out if kind == "shrunk" else 0
+        repaired = [item for item in items if item.repairs]
+        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
+        if new := found - self.noted:
+            self.kinds.update(kind for _, kind in new.elements())
+            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
+            self.noted |= found
 
 
 class ViewMarks(NamedTuple):
