@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from summarizing_context.summarizers.base import SummaryJob as SummaryJob
     from summarizing_context.summarizers.base import SummaryReply as SummaryReply
     from summarizing_context.summarizers.prices import load_prices as load_prices
-    from summarizing_context.views.activation import ActivationRecord as ActivationRecord
-    from summarizing_context.views.activation import ActivationReport as ActivationReport
+    from summarizing_context.views.view import ActivationRecord as ActivationRecord
+    from summarizing_context.views.view import ActivationReport as ActivationReport
     from summarizing_context.views.view import View as View
 
 _HOMES = {  # modules whose names are loaded when they are first used
@@ -68,8 +68,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",
     "summarizers.prices": "load_prices",
-    "views.activation": "ActivationRecord ActivationReport",
-    "views.view": "View",
+    "views.view": "ActivationRecord ActivationReport View",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 

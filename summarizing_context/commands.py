@@ -13,7 +13,7 @@ import msgspec
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.messages.text import inert
 from summarizing_context.sessions.session import Statistics
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.view import ActivationReport
 
 if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext

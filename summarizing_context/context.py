@@ -34,10 +34,9 @@ from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import NO_PROVIDER, read_provider
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest
 from summarizing_context.views.budget import BudgetPolicy
-from summarizing_context.views.system_prompt import Prompt
-from summarizing_context.views.view import View, decode_state
+from summarizing_context.views.builder import Prompt
+from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, View, decode_state
 from summarizing_context.worker.topic_notes import check_focus
 
 

@@ -32,7 +32,7 @@ from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.views.activation import REASON_WORDS
+from summarizing_context.views.view import REASON_WORDS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Forecast, Tally

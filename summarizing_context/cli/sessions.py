@@ -29,7 +29,7 @@ from summarizing_context.settings.addresses import check_scheme, is_address, sho
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.view import ActivationReport
 
 T = TypeVar("T")
 

@@ -17,9 +17,8 @@ from summarizing_context.errors import UndoError
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.stores.base import NewActivation, StoredActivation
-from summarizing_context.views.activation import ActivationRecord
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, decode_state
+from summarizing_context.views.view import ActivationRecord, ActivationState, Change, decode_state
 
 logger = logging.getLogger(__name__)
 

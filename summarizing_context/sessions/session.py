@@ -64,11 +64,21 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
-from summarizing_context.views.blocks import is_memory_block, memories_in
 from summarizing_context.views.budget import USEFUL_ROOM, Notify
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
+from summarizing_context.views.sections import is_memory_block, memories_in
+from summarizing_context.views.view import (
+    ActivationRecord,
+    ActivationReport,
+    ActivationRequest,
+    ActivationState,
+    Change,
+    Reason,
+    Replaced,
+    View,
+    ViewMarks,
+    encode_state,
+)
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -668,7 +678,7 @@ class Session:
         self.activations[change.report.reason] += 1
         if not self.read_only:
             self.history.add(made)
-        shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
+        shown = len(views.system_rows.rows) + len(change.state.head) + len(change.tail.items)
         figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
         self.notify("activation", {**change.report._asdict(), **figures})
         for message in change.state.after:  # what the view includes now that is no part of the log

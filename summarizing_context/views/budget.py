@@ -1,4 +1,4 @@
-"""Budget and room: the tokens that a view may use, how they are shared out, when an activation is due.
+"""Budget and room: the tokens that a view may use, how they are counted and shared out, when an activation is due.
 
 The budget follows from the caller, the provider and the settings, corrected by reported usage.
 """
@@ -6,38 +6,28 @@ The budget follows from the caller, the provider and the settings, corrected by 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.reading import read_content
+from summarizing_context.messages.shapes import Message
+from summarizing_context.messages.tokens import MESSAGE_TOKENS
+from summarizing_context.messages.truncation import Count
 from summarizing_context.settings.values import HEADER_TARGET, Settings
 from summarizing_context.summarizers.host import ProviderWindow
-
-ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
-_MOST = 2**63 - 1  # tokens of a budget
-
 AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
-
-_NEWEST_SHARE = 0.4  # of the room
-
-LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 
 TIGHT = 1  # squeezes with which everything is shrunk
 
 BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
-
-FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all others
-
-_LEAST_FLOOR = 128  # tokens
-
-_SQUEEZED_TAIL = 0.5  # of what is shared out, that messages take together which are cut to the same length
-
-_LEAST_HELD = 4  # tokens of each
 
 
 def water_level(sizes: Sequence[float], share: float) -> float:
@@ -48,6 +38,38 @@ def water_level(sizes: Sequence[float], share: float) -> float:
             return left / (len(sizes) - done)
         left -= size
     return max(sizes, default=0.0)
+
+
+class _Remembered(dict[str, int]):
+    """What short texts cost."""
+
+    def __init__(self, count: Count) -> None:
+        self._count = count
+
+    def __missing__(self, text: str) -> int:
+        tokens = self._count(text)
+        if len(text) <= 256:
+            if len(self) >= 8_192:
+                self.clear()
+            self[text] = tokens
+        return tokens
+
+
+def remembering(count: Count) -> Count:
+    """The counter, which remembers what short texts cost: views count those of a wide group again and again."""
+    return _Remembered(count).__getitem__
+
+
+class Price(NamedTuple):
+    """How tokens are counted in this session."""
+
+    count: Count
+    image_tokens: int
+
+    def message(self, message: Message) -> int:
+        """Cost of a message: 4 + its texts + its images."""
+        reading = read_content(message)
+        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
 
 
 class Shares(NamedTuple):
@@ -64,7 +86,8 @@ class Shares(NamedTuple):
     keep_share: float = 0.20
 
 
-class Room(NamedTuple):
+@dataclass(frozen=True)
+class Room:
     """Tokens to share out. Each step of `squeeze` halves what pins, single messages and headers may take. A header may
     take more where that much is `spare`; where it `gives_way`, it takes no more.
 
@@ -79,76 +102,74 @@ class Room(NamedTuple):
     cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
     gives_way: bool = False  # the header, to the messages behind it
 
-    @property
+    def setting_aside(self, staying: int) -> Room:
+        """Return the room in which messages that must stay cost so many tokens."""
+        staying = min(staying, self.staying_cap)
+        return self if staying == self.staying else replace(self, staying=staying)
+
+    def holding(self, costs: Sequence[int]) -> Room:
+        """Return the room in which messages of these costs fit together, and one more, in half of it: long ones are cut
+        to the same length, and pins and the header take less."""
+        level = water_level([*costs, inf], self.shared / 2)
+        return replace(self, squeeze=self.squeeze + 2, cap=max(4, int(level)))
+
+    @cached_property
     def staying_cap(self) -> int:
         """What messages that must stay may take. The rest is the floor: with it the session goes on working, and an
         activation can free what it has to."""
-        if self.is_bare:
-            return 0
-        floor = max(FLOOR_SHARE * self.tokens, 2 * self.min_free, _LEAST_FLOOR)
-        return max(0, int(self.tokens - floor))
+        return 0 if self.is_bare else max(0, int(self.tokens - max(1 / 3 * self.tokens, 2 * self.min_free, 128)))
 
-    def setting_aside(self, staying: int) -> Room:
-        """Return the room in which messages that must stay cost so many tokens."""
-        return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
-
-    def holding(self, costs: Sequence[int]) -> Room:
-        """Return the room in which messages of these costs fit together, and one more: long ones are cut to the same
-        length, and pins and the header take less."""
-        level = water_level([*costs, inf], _SQUEEZED_TAIL * self.shared)
-        return self._replace(squeeze=self.squeeze + 2, cap=max(_LEAST_HELD, int(level)))
-
-    @property
+    @cached_property
     def shared(self) -> int:
         """What is shared out."""
         return self.tokens - self.staying
 
-    @property
+    @cached_property
     def is_bare(self) -> bool:
         """There is no room for anything but the newest message."""
         return self.squeeze >= BARE
 
-    @property
+    @cached_property
     def high(self) -> float:
         """A view above this asks for an activation."""
         return self.staying + self.shares.high_water * self.shared
 
-    @property
+    @cached_property
     def newest_share(self) -> float:
         """What the newest group may take at an activation and be shown whole."""
-        return 0.0 if self.squeeze else _NEWEST_SHARE * self.shared
+        return 0.0 if self.squeeze else 0.4 * self.shared
 
-    @property
+    @cached_property
     def low(self) -> float:
         """What an activation leaves of the raw tail, about."""
         return self.shares.low_water * self.shared
 
-    @property
+    @cached_property
     def min_free(self) -> float:
         """What an activation frees at least."""
         return self.shares.min_free * self.tokens
 
-    @property
+    @cached_property
     def header_target(self) -> float:
         """What a header takes before more of it is merged."""
         return self._eased(self.shares.header_target)
 
-    @property
+    @cached_property
     def header_share(self) -> float:
         """What a header may take."""
         return self._eased(self.shares.header_share)
 
-    @property
+    @cached_property
     def least_cap(self) -> int:
         """What a shrunk message keeps at least."""
-        return LEAST_CAP >> self.squeeze
+        return 64 >> self.squeeze
 
-    @property
+    @cached_property
     def pin_cap(self) -> int:
         """What one pinned message may take."""
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
 
-    @property
+    @cached_property
     def keep_cap(self) -> int:
         """What important groups may take that stay word for word."""
         return int(self._squeezed(self.shares.keep_share))
@@ -171,61 +192,43 @@ class Room(NamedTuple):
         return share * self.shared / (1 << self.squeeze)
 
 
-def choose_budget(
-    token_budget: object, window: int | None, max_output: int | None, *, max_tokens: int, cap: bool, margin: int
-) -> int:
-    """Tokens a view may use: exactly `token_budget` if given, else the provider's window less its output and a
-    margin (capped by `max_tokens` if the user set that), else `max_tokens`.
-
-    Raises `SettingsError` unless `token_budget` is None or a positive int.
-    """
-    if token_budget is not None:
-        if isinstance(token_budget, bool) or not isinstance(token_budget, int) or not 0 < token_budget <= _MOST:
-            raise SettingsError(f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None")
-        return token_budget
-    if window is None or window <= 0:
-        return max_tokens
-    output = min(
-        ANSWER if max_output is None else max_output, window // 2
-    )  # tiny windows: never more than half for the answer
-    budget = max(window - output - margin, (window - output) // 2)
-    return min(budget, max_tokens) if cap else budget
-
-
-_NOTIFIED_FROM = 0.02  # part of a budget by which it has to differ from the one told last
-
-Notify = Callable[[str, dict[str, Any]], None]
-
-
 class BudgetPolicy:
     """Chooses budgets and remembers the last. `notify` is told when they change, and what usage has taught."""
 
-    def __init__(self, settings: Settings, notify: Notify) -> None:
+    def __init__(self, settings: Settings, notify: Callable[[str, dict[str, Any]], None]) -> None:
         self._settings = settings
-        self._max_tokens, self._is_capped = int(settings.max_tokens), settings.max_tokens_is_set
         self._notify = notify
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._last_notified: tuple[str, int] | None = None  # provider key and budget
 
     def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
-        """The budget of a request, in tokens. `SettingsError` for a `token_budget` that is no positive int."""
+        """The budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less its
+        output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+
+        Raises `SettingsError` for a `token_budget` that is no positive int.
+        """
         settings = self._settings
+        if token_budget is not None:
+            is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
+            if not is_int or not 0 < token_budget < 2**63:
+                raise SettingsError(
+                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
+                )
+            return token_budget
         # Never more than the window has: what made a provider count less, such as images that it has for less, may have
         # left the next view.
-        tokens = window.window if window.window is None else int(window.window / max(1.0, self._ratio))
-        return choose_budget(
-            token_budget,
-            tokens,
-            settings.reserved_output if settings.reserved_output is not None else window.max_output,
-            max_tokens=self._max_tokens,
-            cap=self._is_capped,
-            margin=settings.safety_margin,
-        )
+        tokens = int((window.window or 0) / max(1.0, self._ratio))
+        if tokens <= 0:
+            return int(settings.max_tokens)
+        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
+        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
+        budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
+        return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     def note(self, window: ProviderWindow, budget: int) -> bool:
-        """A view was made for this provider and budget; whether they differ from those told last."""
+        """A view was made for this provider and budget; whether they differ from those told last, a budget by 2 %."""
         key, before = self._last_notified or (None, 0)
-        is_new = key != window.key or abs(budget - before) > _NOTIFIED_FROM * before
+        is_new = key != window.key or abs(budget - before) > 0.02 * before
         if is_new:
             self._last_notified = (window.key, budget)
             data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}

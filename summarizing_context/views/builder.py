@@ -1,72 +1,140 @@
-"""Views of a session for each provider: what is shown now, and what changes in it.
+"""Views of a session for each provider: what leads them, what is shown now, and what changes in it.
 
 In memory. What changes is decided in `planner`; committing a change is the session's work.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import count
+from math import inf
+from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import BudgetError
+from summarizing_context.errors import BudgetError, MessageError, SettingsError
+from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
-from summarizing_context.views.activation import (
-    ActivationPlan,
-    ActivationReport,
-    ActivationRequest,
-    Reason,
-    ViewRequest,
-)
-from summarizing_context.views.budget import LEAST_ROOM, Room, Shares
+from summarizing_context.views.budget import LEAST_ROOM, Price, Room, Shares
 from summarizing_context.views.header import Style
-from summarizing_context.views.planner import (
-    NextView,
-    Reshape,
-    cuts_leaving,
-    is_near,
-    plan_activation,
-    segment_to_close,
-)
-from summarizing_context.views.sections import SECTIONS, Section, Sources
-from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import WHOLE_GROUPS, Tail, Whole, extend_tail, late_start
+from summarizing_context.views.planner import NextView, Reshape, plan_activation, segment_to_close, stop_leaving
+from summarizing_context.views.sections import Sources
+from summarizing_context.views.tail import Tail, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
+    ActivationReport,
+    ActivationRequest,
     ActivationState,
     Change,
     CoveredHistory,
     ProviderView,
+    Reason,
     RepairCounts,
     Replaced,
     View,
     ViewMarks,
-    activated,
     common_prefix,
     covered_history_of,
     gone_back,
     kept_state,
     merged,
-    priced,
     with_pins,
 )
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus
 
+Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
+
 MAX_KEYS = 4  # views whose state is kept
 
 _OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
 
-_AT_ONCE = 20_000  # tokens to be read, up to which a view is decided about at once: a thread starts later than that
-
 _FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
+
+
+class SystemRows:
+    """What leads the next view, and the tools sent with it: the log's own system and developer rows, or a system prompt
+    brought by the request.
+
+    A prompt that the host makes for each request is no part of the log. It stands in the place of the log's plain
+    leading system rows; developer rows and rows of hooks stay behind it. Tools stand in no view, they only cost.
+    """
+
+    def __init__(self, log: MessageLog, price: Price) -> None:
+        self._log = log
+        self._price = price
+        self._prompt: Any = None  # text or blocks; None where the log's own rows lead
+        self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
+        self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
+        self._rows_of: object = None  # log and prompt for which these are
+        self._tools: list[Any] = []
+        self.name = ""  # of the prompt; empty where the log's own rows lead
+        self.tool_tokens = 0
+
+    def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
+
+        Raises `SettingsError`, and then nothing has changed.
+        """
+        row: Message | None = None
+        if prompt is not None and not (isinstance(prompt, str) and prompt == self._prompt):
+            content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
+            try:
+                row = encodable(check_message({"role": "system", "content": content}))
+            except MessageError as error:
+                raise SettingsError(f"system cannot be sent: {error}") from error
+        if not tools or tools != self._tools:
+            self._tools = _checked_list("tools", tools) if tools else []
+            self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
+        if row is None and prompt is not None:
+            return
+        said = None if row is None else row["content"]
+        if said != self._prompt:
+            self._prompt, self._row, self.name = said, [], ""
+            if row is not None:
+                self._row = [(row, self._price.message(row))] if said else []
+                self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+
+    @property
+    def fixed_tokens(self) -> int:
+        """Cost of what the request has brought: prompt and tools."""
+        return sum(tokens for _, tokens in self._row) + self.tool_tokens
+
+    @property
+    def tokens(self) -> int:
+        """Cost of all leading rows, and of the tools."""
+        return self.tool_tokens + sum(tokens for _, tokens in self.rows)
+
+    @property
+    def rows(self) -> list[tuple[Message, int]]:
+        """The leading rows, each with its tokens. To be read only: later views show the same."""
+        log, alone = self._log, self._prompt is None
+        if self._rows_of != (name := (log.version, log.leading_count, alone)):
+            entries = enumerate(log.entries[: log.leading_count])
+            at = [at for at, one in entries if alone or one.facts.role != Role.SYSTEM or one.facts.hook]
+            self._rows, self._rows_of = [(encodable(log.entries[n].message()), log.cost(n)) for n in at], name
+        return [*self._row, *self._rows]
+
+
+def _checked_list(name: str, value: object) -> list[Any]:
+    """The JSON objects of a list, as copies."""
+    what = {"system": "the text of the system prompt, its blocks", "tools": "a list of definitions of tools"}[name]
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise SettingsError(f"{name} is {type(value).__name__}; it is {what}, or None")
+    for at, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise SettingsError(f"{name}[{at}] is {type(item).__name__}; {name} is {what}, or None; each is an object")
+    try:
+        checked: list[Any] = check_message({"role": "user", name: [dict(item) for item in value]})[name]
+    except MessageError as error:
+        raise SettingsError(f"{name} cannot be sent: {error}") from error
+    return checked
 
 
 class Viewer:
@@ -81,7 +149,6 @@ class Viewer:
         counter: str,
         *,
         ledger: SessionLedger | None = None,
-        sections: Sequence[Section] = SECTIONS,
     ) -> None:
         self._log = log
         self._summaries = summaries
@@ -90,7 +157,6 @@ class Viewer:
         self._price = price
         style = Style(price.count, settings.header_role, settings.strategy == "summarize")
         self._sources = Sources(log, summaries, ledger, settings, price, style)
-        self._sections = sections
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -120,14 +186,14 @@ class Viewer:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._provider_views.clear()
         self._dropped.clear()
+        self.repairs.noted.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
 
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        state = priced(state, self._price, self._counter)
-        tail = self._tail_behind(state)
-        provider_view = ProviderView(key, state, tail, pending=None if marks is None else "restored")
+        state = self._priced(state)
+        provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
         if marks is not None:
@@ -141,8 +207,7 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
         if (provider_view := self._provider_views.get(key)) is None:
             provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
-        there = priced(there, self._price, self._counter)
-        state = gone_back(there, provider_view.state, self._log.bounds()).on(self._log)
+        state = gone_back(self._priced(there), provider_view.state, self._log.bounds()).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._log, tail, budget - above)
@@ -150,12 +215,12 @@ class Viewer:
         if after > budget:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
-        return Change(provider_view, provider_view.state, state, tail, (), report, self._log_size)
+        return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
 
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
         rows, last = self.system_rows, change.provider_view.last
-        leading = rows.messages()
+        leading = [row for row, _ in rows.rows]
         head = [*leading, *change.state.head]
         kept = common_prefix(last, head)
         tokens = rows.tokens if kept >= len(leading) else 0
@@ -172,17 +237,15 @@ class Viewer:
     def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
+        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < old.same})
         for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
             kept = kept_state(provider_view.state, history, old, self._log)
-            state = kept or self._first_state(provider_view.state)
-            tail = self._tail_behind(state)
-            shown, provider_view.state, provider_view.tail = provider_view.tail, state, tail
+            provider_view.state = kept or self._first_state(provider_view.state)
+            provider_view.tail = self._tail_behind(provider_view.state)
             if kept is None:
                 provider_view.pending, provider_view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
-                provider_view.attempted_at, provider_view.counted = None, 0
-                continue
-            provider_view.counted = sum(item.seq < old.same for item in shown.items[: provider_view.counted])
-            if provider_view.attempted_at is not None:
+                provider_view.attempted_at = None
+            elif provider_view.attempted_at is not None:
                 tokens, length = self._log_size
                 provider_view.attempted_at = min(provider_view.attempted_at, tokens)
                 provider_view.attempted_length = min(provider_view.attempted_length, length)
@@ -207,110 +270,117 @@ class Viewer:
         given up. Until a change is applied, the next decision is the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
-        room = Room(self._room_tokens(budget), self._shares)
-        provider_view = self._provider_view(key, room)
-        if staying := provider_view.state.staying:
-            room = room.setting_aside(staying)
+        log, system, system_tokens = self._log, self.system_rows.name, self.system_rows.tokens
+        room = self._room(budget)
+        view = self._view_for(key, room) or self._kept(self._new_view(key, room))
+        if view.state.staying:
+            room = room.setting_aside(view.state.staying)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
-        if provider_view.state.system != self.system_rows.name:
-            if provider_view.last or provider_view.state.serial:
-                provider_view.pending = provider_view.pending or "system_changed"
+        if view.state.system != system:
+            if view.last or view.state.serial:
+                view.pending = view.pending or "system_changed"
                 reason = "system_changed"
             else:
-                provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
+                view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
-            self._log.interrupt()
-        given_up = tuple(place for place in self._log.interruptions if place > provider_view.state.stop)
-        if given_up != provider_view.state.interruptions:
-            provider_view.state = msgspec.structs.replace(provider_view.state, interruptions=given_up)
-        if provider_view.tail.bound and provider_view.has_turn_ended(self._log):
-            provider_view.pending = provider_view.pending or provider_view.state.reason
+            log.interrupt()
+        given_up = tuple(place for place in log.interruptions if place > view.state.stop)
+        if given_up != view.state.interruptions:
+            view.state = msgspec.structs.replace(view.state, interruptions=given_up)
+        if view.tail.bound and view.has_turn_ended(log):
+            view.pending = view.pending or view.state.reason
 
         # decide
         self._summaries.begin()
-        tail, skipped = self._fed(provider_view, room)
-        if provider_view.tail.is_stale:
-            provider_view.pending = provider_view.pending or "restored"
-        asked = ViewRequest(reason, focus, request, tuple(memories))
-        system, looks = self.system_rows.name, self.only_looks
-        now = NextView(self._sources, self._sections, provider_view, tail, room, asked, system, skipped, looks)
-        told = provider_view.pending or reason or ("budget_raised" if now.is_widened else None)
-        if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
-            told = "explicit"  # what was asked for comes before what the room alone would do
+        self._feed(view)
+        if view.tail.is_stale:
+            view.pending = view.pending or "restored"
+        now = NextView(
+            self._sources, view, room, reason, focus, request, tuple(memories), system, only_looks=self.only_looks
+        )
         decision = plan_activation(now)
-        is_attempt = decision.is_attempt
-        if decision.change is None and skipped:  # it has to be looked at whole after all
-            extend_tail(self._log, provider_view.tail)
-            now = replace(now, tail=provider_view.tail, skipped=0, was_attempt=is_attempt)
-            decision = plan_activation(now)
-            is_attempt = is_attempt or decision.is_attempt
-
-        # carry it out; at last, for what pauses before is decided again
-        tokens = now.tokens + now.skipped
-        if isinstance(decision.change, ActivationPlan):
-            change = self._covered(provider_view, decision.change, told, tokens, room)
-        elif decision.change is not None and tokens <= room.tokens:
-            change = self._reshaped(provider_view, decision.change, tokens)
-        else:
-            if is_attempt:
-                provider_view.attempted_at, provider_view.attempted_length = self._log_size
+        before, tokens, tail = view.state, now.tokens, view.tail
+        if (planned := decision.change) is None:
+            if decision.is_attempt:
+                view.attempted_at, view.attempted_length = self._log_size
             if decision.pins_seen:
-                provider_view.pins_changed = False
+                view.pins_changed = False
             if (refused := decision.to_summarize) is not None:
                 self.request(refused.cut.stop, refused.header.nodes, None)
             if tokens > room.tokens:
-                rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
-                raise BudgetError(self.system_rows.tokens + tokens, budget, rows, "newest messages")
+                rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+                raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
             return None
-        return change._replace(attempted=self._log_size) if is_attempt else change
+
+        # the view begins differently, and covers nothing more
+        if isinstance(planned, Reshape):
+            because = planned.reason
+            state = before if planned.pins is None else with_pins(before, planned.pins)
+            if (block := planned.memories) is not None:
+                state = msgspec.structs.replace(
+                    state,
+                    after=(*state.after, block.message),
+                    head_tokens=state.head_tokens + block.tokens,
+                    pin_tokens=state.pin_tokens + block.tokens,
+                )
+            bounds = log.bounds() if planned.rebinds else before.bounds
+            if bounds != tail.bounds or tail.is_stale:  # shown again within them
+                tail = Tail(tail.start, tail.room, self._price, bounds, since=tail.since, whole=tail.whole)
+                extend_tail(log, tail)
+            state = msgspec.structs.replace(
+                state, serial=before.serial + 1, reason=because, system=system, bounds=bounds
+            )
+            counts = (0, 0)
+
+        # it covers more, or shows what it covers in another way
+        else:
+            cut, header, tail, pins = planned.cut, planned.header, planned.tail, planned.pins
+            if header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
+                for leaf in range(before.leaves, cut.leaves):
+                    self._summaries.text_of(Node.leaf(leaf))
+            told = view.pending or reason or ("budget_raised" if now.is_widened else None)
+            if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
+                told = "explicit"  # what was asked for comes before what the room alone would do
+            if told is None:
+                was = self._room_of(view.beside or before)
+                told = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
+            because, made_in, head_tokens = told, planned.room, header.tokens + pins.tokens
+            tail.whole = tail.whole._replace(tokens=max(0, int(made_in.high - head_tokens)))
+            state = ActivationState(
+                serial=before.serial + 1,
+                reason=told,
+                room=made_in.tokens,
+                squeeze=made_in.squeeze,
+                cap=made_in.cap,
+                staying=made_in.staying,
+                leaves=cut.leaves,
+                leaves_stop=cut.leaves_stop,
+                stop=cut.stop,
+                since=tail.since,
+                blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
+                nodes=header.nodes,
+                header=header.message,
+                head_tokens=header.tokens,
+                counter=self._counter,
+                keep_from=planned.keep_from,
+                focus=planned.focus,
+                system=system,
+                bounds=tail.bounds,
+                interruptions=before.interruptions,
+                whole=tail.whole,
+            )
+            state = with_pins(state, pins).on(log)
+            counts = len(tail.items), sum(item.seq >= 0 for item in (*pins.before, *pins.after))
+        after = state.head_tokens + tail.tokens
+        sizes = system_tokens + tokens, system_tokens + after, tokens - after
+        report = ActivationReport(True, because, *sizes, *counts)
+        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None)
 
     @property
     def _log_size(self) -> tuple[int, int]:
         """Tokens and messages of the present log."""
         return self._log.history_tokens, len(self._log)
-
-    def _covered(
-        self, provider_view: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
-    ) -> Change:
-        """The change to a view of `tokens` tokens that covers what is planned."""
-        before = provider_view.state
-        if plan.header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
-            covered = range(before.leaves, plan.cut.leaves)
-            for leaf in covered:
-                self._summaries.text_of(Node.leaf(leaf))
-        if reason is None:
-            was = self._room_of(provider_view.beside or before)
-            reason = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
-        system = self.system_rows.tokens
-        sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
-        report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(before, plan, reason, self._counter, self.system_rows.name).on(self._log)
-        return Change(provider_view, before, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
-
-    def _reshaped(self, provider_view: ProviderView, shape: Reshape, tokens: int) -> Change:
-        """The change to a view that begins differently, and covers nothing more."""
-        before, pins = provider_view.state, shape.pins
-        state = before if pins is None else with_pins(before, pins)
-        if (block := shape.memories) is not None:
-            state = msgspec.structs.replace(
-                state,
-                after=(*state.after, block.message),
-                head_tokens=state.head_tokens + block.tokens,
-                pin_tokens=state.pin_tokens + block.tokens,
-            )
-        bounds = self._log.bounds() if shape.rebinds else before.bounds
-        tail = provider_view.tail
-        if bounds != tail.bounds or tail.is_stale:  # shown anew within them
-            was, room = tail, tail.room
-            tail = Tail(was.start, room, self._price, bounds, since=was.since, whole=was.whole)
-            extend_tail(self._log, tail)
-        total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
-        report = ActivationReport(True, shape.reason, total, after, total - after)
-        state = msgspec.structs.replace(
-            state, serial=before.serial + 1, reason=shape.reason, system=self.system_rows.name, bounds=bounds
-        )
-        return Change(provider_view, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
@@ -329,12 +399,6 @@ class Viewer:
         provider_view = change.provider_view
         if provider_view.state is not change.before:
             return False
-        old, new = provider_view.tail, change.tail
-        uncounted = len(old.items) - provider_view.counted
-        same = (old.room, old.next) == (new.room, new.next) and new.since in (WHOLE_GROUPS, old.since)
-        provider_view.counted = max(0, len(new.items) - uncounted) if same else 0
-        self.repairs.note([pin for pin in change.pins if pin.message not in provider_view.state.head])
-        self.repairs.note_changed(old.items, new.items[: provider_view.counted])
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
@@ -346,58 +410,62 @@ class Viewer:
         return True
 
     def takes_long(self, key: str, budget: int) -> bool:
-        """Whether to decide about the next view in a thread: much of it is new, or has no summary yet."""
-        log, provider_view = self._log, self._view_for(key, Room(self._room_tokens(budget), self._shares))
+        """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
+        yet."""
+        log, provider_view = self._log, self._view_for(key, self._room(budget))
         next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
         unread = log.tokens[-1] - log.tokens[next_entry]
         for leaf in range(len(log.segments) - 1, leaves - 1, -1):
-            if unread > _AT_ONCE:
+            if unread > 20_000:
                 break
             if not self._summaries.is_ready(Node.leaf(leaf)):
                 unread += log.segments[leaf].size // log.segments[leaf].parts
-        return unread > _AT_ONCE
+        return unread > 20_000
 
     def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
         self.latest = provider_view = self.shown(key, budget)
         self._provider_views.move_to_end(provider_view.key)
-        stable = provider_view.show(self.system_rows.messages(), self.repairs)
+        rows = self.system_rows
+        stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
         messages = provider_view.last
-        tokens = self.system_rows.log_rows().tokens + provider_view.state.head_tokens + provider_view.tail.tokens
+        tokens = rows.tokens - rows.fixed_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
-            tokens += self._price.of_merging(provider_view.last, messages)
+            kept = {id(row) for row in provider_view.last} & {id(row) for row in messages}
+            tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
+            tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
         is_rewritten = has_activated or bool(self.repairs.kinds)
-        return View(messages, tokens, stable, activation, self.system_rows.fixed_tokens, is_rewritten)
+        return View(messages, tokens, stable, activation, rows.fixed_tokens, is_rewritten)
 
     def shown(self, key: str, budget: int) -> ProviderView:
         """What a provider is shown at about this budget."""
-        room = Room(self._room_tokens(budget), self._shares)
-        provider_view = self._provider_view(key, room)
+        room = self._room(budget)
+        provider_view = self._view_for(key, room) or self._kept(self._new_view(key, room))
         provider_view.asked_room = room.tokens
         return provider_view
 
     def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
         """What the whole view costs, and its high water; without what is new where it is told `as_shown`."""
-        room = Room(self._room_tokens(budget), self._shares)
+        room = self._room(budget)
         provider_view = self._view_for(key, room) or self._new_view(key, room)
-        room = room.setting_aside(provider_view.state.staying)
-        tail, skipped = (provider_view.tail, 0) if as_shown else self._fed(provider_view, room)
-        system = self.system_rows.tokens
-        return system + provider_view.state.head_tokens + tail.tokens + skipped, system + room.high
+        if not as_shown:
+            self._feed(provider_view)
+        shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, self.system_rows.tokens
+        return system + shown, system + room.setting_aside(provider_view.state.staying).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
         for a request, at a price."""
-        provider_view = self._view_for(key, Room(self._room_tokens(budget), self._shares))
-        if provider_view is None:
+        provider_view = self._view_for(key, self._room(budget))
+        if provider_view is None or (request is not None and request.keep_messages is None):
             return 0
-        least = 1 if request is None else request.keep_messages
-        tail, present = provider_view.tail, provider_view.state.cut
-        is_met = least is not None and not (request and cuts_leaving(tail, present, self._log.segments, least))
-        return len(tail.items) if is_met else 0
+        tail, present = provider_view.tail, provider_view.state.stop
+        least = None if request is None else request.keep_messages
+        can_cover = least is not None and stop_leaving(tail, present, least) is not None
+        return 0 if can_cover else len(tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -411,7 +479,7 @@ class Viewer:
         if (latest := self.latest) is None:
             return False
         room = self._room_of(latest.state)
-        if not is_near(latest.state, latest.tail, room):
+        if latest.state.head_tokens + latest.tail.tokens <= room.high - room.min_free:
             return self._settings.max_messages is not None
         if (stop := segment_to_close(self._sources, latest.state, latest.tail, room)) is not None:
             self._log.close_segment(stop)
@@ -422,19 +490,19 @@ class Viewer:
         self._log.close_segment(stop)
         self._summaries.request(nodes, focus)
 
+    def _room(self, budget: int) -> Room:
+        """The room that the system rows leave."""
+        rows = self.system_rows
+        room = budget - rows.tokens
+        if room < LEAST_ROOM:
+            costs = [(at, tokens) for at, (_, tokens) in enumerate(rows.rows)]
+            what = "leading system rows" if costs else "no leading system rows"
+            what += f", {rows.tool_tokens} tokens of tools" if rows.tool_tokens else ""
+            raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
+        return Room(room, self._shares)
+
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._shares).setting_aside(state.staying)
-
-    def _room_tokens(self, budget: int) -> int:
-        room = budget - self.system_rows.tokens
-        if room < LEAST_ROOM:
-            rows = self.system_rows
-            raise BudgetError(rows.tokens + LEAST_ROOM, budget, rows.costs(), rows.what)
-        return room
-
-    def _provider_view(self, key: str, room: Room) -> ProviderView:
-        """What a provider is shown in about this room."""
-        return self._view_for(key, room) or self._kept(self._new_view(key, room))
 
     def _view_for(self, key: str, room: Room) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
@@ -443,17 +511,15 @@ class Viewer:
         def ratio(other: int) -> float:
             return max(other, room.tokens) / max(1, min(other, room.tokens))
 
-        def distance(one: ProviderView) -> float:
-            return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
-
-        nearest = min(self._views_of(key), key=distance, default=None)
+        nearest, least = None, inf
+        for one in reversed(self._provider_views.values()):
+            if one.provider == key:
+                distance = min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
+                if nearest is None or distance < least:
+                    nearest, least = one, distance
         if nearest is None or self.only_looks:
             return nearest
-        return nearest if distance(nearest) < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
-
-    def _views_of(self, key: str) -> list[ProviderView]:
-        """The views of a provider, the latest first."""
-        return [one for one in reversed(self._provider_views.values()) if one.provider == key]
+        return nearest if least < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self._provider_views[provider_view.key] = provider_view
@@ -465,7 +531,7 @@ class Viewer:
     def _new_view(self, key: str, room: Room) -> ProviderView:
         """A view for a room in which the provider was shown none. One in a smaller room goes on from what the latest
         shows; one in a larger room starts with the whole log."""
-        latest = next(iter(self._views_of(key)), None)
+        latest = next((one for one in reversed(self._provider_views.values()) if one.provider == key), None)
         if latest is None:
             return self._first_view(key, room)
         names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room.tokens))
@@ -478,7 +544,10 @@ class Viewer:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
         made.beside, made.pending = was, None
-        if latest.pending or not latest.is_plain or key in self._dropped:
+        # nothing is told where the latest is known to show messages only, and each of them whole
+        is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
+        is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
+        if latest.pending or not is_plain or key in self._dropped:
             made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
         return made
 
@@ -502,27 +571,27 @@ class Viewer:
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         self._summaries.keep_headers(places)
 
-    def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
-        """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
-        another tail, which starts late in it, stands in, and the tokens before it are told."""
-        tokens = self._log.tokens
+    def _feed(self, provider_view: ProviderView) -> None:
+        """Give the tail what is new."""
         if provider_view.state.stop < self._log.leading_count:  # leading rows came after an empty view
             provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
             provider_view.tail = self._tail_behind(provider_view.state)
-        tail, late, skipped = provider_view.tail, None, 0
-        backlog = tokens[-1] - tokens[tail.next]
-        if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
-            late = Tail(start, room, self._price, tail.bounds)
-            skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        extend_tail(self._log, late or tail)
-        return late or tail, skipped
+        extend_tail(self._log, provider_view.tail)
 
     def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:
         """The state of a view that shows the whole log, in the room of the state before."""
         serial, stop, counter = before.serial, self._log.leading_count, self._counter
         return ActivationState(serial=serial, room=before.room, stop=stop, counter=counter, system=system)
+
+    def _priced(self, state: ActivationState) -> ActivationState:
+        """A state that an earlier process may have made, with tokens by this one's counter."""
+        price, tokens = self._price.message, state.head_tokens
+        if state.counter != self._counter:
+            tokens = sum(map(price, state.head))
+        pins = sum(map(price, (*state.before, *state.after)))
+        return msgspec.structs.replace(state, head_tokens=tokens, counter=self._counter, pin_tokens=pins)
 
     def _tail_behind(self, state: ActivationState) -> Tail:
         """The tail behind a state, which shows nothing yet."""

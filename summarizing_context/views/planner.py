@@ -1,97 +1,104 @@
 """The activation planner: whether a provider's next view begins differently, and how.
 
-Pure. `NextView` tells how the present view stands, where it may be cut, and what it would show then; asking for a draft
-changes no view. `plan_activation` decides, by the table `CASES`. The viewer notes
-what the decision says, and carries it out.
+Pure. `NextView` tells how the present view stands, where it may be cut, and what it would show then; asking for a plan
+changes no view. `plan_activation` decides. The viewer notes what the decision says, and carries it out.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
 
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import FRAME, Cut, Node, cut_at, notes, stand_ins
-from summarizing_context.views.activation import ActivationPlan, ActivationRequest, Reason, ViewRequest
-from summarizing_context.views.blocks import is_memory_block
 from summarizing_context.views.budget import BARE, TIGHT, Room
 from summarizing_context.views.header import NO_HEADER
-from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
-from summarizing_context.views.sections import Draft, Section, Sources, memories
+from summarizing_context.views.sections import (
+    Sources,
+    Staying,
+    choose_staying,
+    is_memory_block,
+    memory_block,
+    write_head,
+)
 from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
-from summarizing_context.views.view import ActivationState, ProviderView, with_pins
-
-_SUMMARY = 0.4  # of its source, that a model's summary takes, about
-
-_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
-
-_AHEAD = 1.25  # times `low_water` below `high_water`, from where on a cut inside a segment is foreseen
+from summarizing_context.views.view import (
+    NO_PINS,
+    ActivationPlan,
+    ActivationRequest,
+    ActivationState,
+    Pins,
+    ProviderView,
+    Reason,
+    with_pins,
+)
 
 
 @dataclass(frozen=True)
 class NextView:
-    """The next view of one provider: how the present one stands, what is asked for, and drafts of other ones.
+    """The next view of one provider: how the present one stands, what is asked for, and plans of other ones.
 
     Tokens are those beside the system rows; places are indexes of log entries.
     """
 
     sources: Sources
-    sections: Sequence[Section]
     provider_view: ProviderView
-    tail: Tail  # of the present view, or one that starts late in a long backlog
     room: Room  # for the next view
-    asked: ViewRequest
+    reason: Reason | None  # why to activate although there is no need
+    topic: str | None  # of which the header has to keep a note
+    request: ActivationRequest | None
+    memories: tuple[str, ...]  # of earlier sessions, the most relevant first
     system: str  # names the system prompt that leads
-    skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
     only_looks: bool = False
-    was_attempt: bool = False  # to activate, just now
     _plans: dict[tuple[Cut, int, bool], ActivationPlan] = field(default_factory=dict, init=False)
 
-    @property
+    @cached_property
     def log(self) -> MessageLog:
         """The log as it stands."""
         return self.sources.log
 
-    @property
+    @cached_property
     def state(self) -> ActivationState:
         """What the present view shows before its tail."""
         return self.provider_view.state
 
-    @property
+    @cached_property
+    def tail(self) -> Tail:
+        """The tail of the present view, with what is new."""
+        return self.provider_view.tail
+
+    @cached_property
     def tokens(self) -> int:
-        """What the view costs, without what is skipped."""
+        """What the view costs."""
         return self.state.head_tokens + self.tail.tokens
 
-    @property
+    @cached_property
     def overflows(self) -> bool:
         """The view cannot be sent, or shows less than there is room for only because it could not before."""
-        return self.skipped > 0 or self.tokens > self.room.tokens or self.is_widened
+        return self.tokens > self.room.tokens or self.is_widened
 
-    @property
+    @cached_property
     def is_widened(self) -> bool:
         """The newest message had no room when the view began, and has it now."""
-        shown_room = self.provider_view.tail.room
-        if self.room.tokens <= shown_room.tokens:
-            return False
-        return shown_room.is_bare or self.cut_short > 0
+        return self.room.tokens > self.tail.room.tokens and (self.tail.room.is_bare or self.cut_short > 0)
 
-    @property
+    @cached_property
     def is_high(self) -> bool:
         """The view is above its high water, or would be if it showed the newest message whole."""
         return self.tokens + self.cut_short > self.room.high
 
-    @property
+    @cached_property
     def cut_short(self) -> int:
         """What the newest message lacks though an activation would make room for it."""
         newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
-        fits = newest is not None and newest.tokens + newest.left_out <= self.room.newest_share
-        return newest.left_out if newest is not None and fits else 0
+        if newest is None or not newest.left_out or newest.tokens + newest.left_out > self.room.newest_share:
+            return 0
+        return newest.left_out
 
-    @property
+    @cached_property
     def has_too_many(self) -> bool:
         """More messages than the view should have; half of them at least are the tail's."""
         most = self.sources.settings.max_messages
@@ -105,31 +112,10 @@ class NextView:
         """How many messages stay raw where they fit."""
         return self.sources.settings.keep_recent or 0
 
-    @property
+    @cached_property
     def is_needed(self) -> bool:
         """Whether this counts as an attempt: what could be done on a cold cache alone may soon have to be."""
-        return self.overflows or self.is_high or self.has_too_many or self.asked.reason == "explicit"
-
-    @property
-    def may_attempt(self) -> bool:
-        """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
-        at, length = self.provider_view.attempted_at, self.provider_view.attempted_length
-        new_messages = 0 if self.was_attempt else len(self.log) - length
-        if self.has_too_many and 2 * new_messages >= (self.sources.settings.max_messages or 0):
-            return True
-        return not self.was_attempt and (at is None or self.log.history_tokens - at >= self.room.min_free)
-
-    @property
-    def is_first(self) -> bool:
-        """No view was handed out since the context was opened."""
-        return not self.provider_view.last and self.provider_view.resumed is None
-
-    @property
-    def messages_to_keep(self) -> int:
-        """How many messages a request leaves raw, or a note where nothing else is covered for it."""
-        request = self.asked.activation
-        wanted = _KEEP_BESIDE_NOTE if request is None else request.keep_messages or 1
-        return max(wanted, self.keep_recent)
+        return self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
 
     @property
     def fewest_messages(self) -> int:
@@ -140,18 +126,38 @@ class NextView:
 
     @cached_property
     def low_water(self) -> list[Cut]:
-        """Cuts near the low water, best first."""
-        cuts = cuts_to_low_water(self.tail, self.room, self.state.cut, self.log.segments, self.keep_recent)
-        return self._allowed([*self._shown_beside(cuts), *cuts])
+        """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
+        boundary nearest to it. Never below a quarter of the low water; not below `keep_recent` messages where that can
+        be met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
+        tail, log, low, keep = self.tail, self.log, self.room.low, self.keep_recent
+        last, end = tail.marks[-1], tail.tokens
+
+        def nearest(marks: Sequence[Mark]) -> int | None:
+            fair = [mark for mark in marks if end - mark.tokens >= low / 4]
+            kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
+            best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - low), default=None)
+            return None if best is None else best.stop
+
+        ends = {segment.stop for segment in log.segments[self.state.leaves :] if segment.last_part}
+        leaf = nearest([mark for mark in tail.marks if mark.stop in ends])
+        group = nearest([mark for mark in tail.marks if mark.stop > (leaf or self.state.stop)])
+        stops = [stop for stop in (leaf, group) if stop is not None]
+        beside = self.provider_view.beside
+        if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
+            stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
+        return self.cuts(stops)
+
+    def cuts(self, stops: Iterable[int]) -> list[Cut]:
+        """Return the cuts at these ends of groups, but for the present one. Without summaries there are no segments to
+        cover, only messages to leave out."""
+        segments, truncates = self.log.segments, self.sources.truncates
+        stops = [stop for stop in stops if stop != self.state.stop]
+        return [Cut(0, 0, stop) if truncates else cut_at(segments, stop) for stop in stops]
 
     def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
         """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
-        return self._allowed(cuts_leaving(self.tail, self.state.cut, self.log.segments, messages, ends))
-
-    def last(self) -> list[Cut]:
-        """Return the cuts before the newest closed group, and behind it."""
-        stops = [mark.stop for mark in self.tail.marks[-2:] if mark.stop > self.state.stop]
-        return self._allowed([cut_at(self.log.segments, stop) for stop in stops])
+        stop = stop_leaving(self.tail, self.state.stop, messages, ends)
+        return [] if stop is None else self.cuts([stop])
 
     @cached_property
     def ahead(self) -> list[Cut]:
@@ -168,104 +174,67 @@ class NextView:
         present = self.state.cut
         if present.stop <= self.log.leading_count:
             return []
-        anew = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
-        leaves = range(present.leaves, anew.leaves)
+        later = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
+        leaves = range(present.leaves, later.leaves)
         is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
-        return [anew if is_ready else present]
+        return [later if is_ready else present]
 
     def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> ActivationPlan:
         """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
         messages behind it, or with everything shrunk (`TIGHT`)."""
         name = cut, squeeze, gives_way
         if name not in self._plans:
-            self._plans[name] = self._plan(cut, squeeze, WHOLE_GROUPS, gives_way)
+            self._plans[name] = self.composed(cut, squeeze, gives_way=gives_way)
         return self._plans[name]
 
-    def newest_alone(self) -> list[ActivationPlan]:
-        """Return plans that show the newest message without its group, at last without anything else."""
-        log = self.log
-        start, stop = log.newest_group
-        cut = Cut(0, 0, start) if self.sources.truncates else cut_at(log.segments, start)
-        is_covered = start < self.state.stop
-        plans = [] if is_covered or stop - start < 2 else [self._plan(cut, TIGHT, stop - 1)]
-        plans += [self._plan(cut, BARE, WHOLE_GROUPS)] if stop - start < 2 else []
-        return [*plans, self._plan(cut, BARE, stop - 1)]
-
-    def is_newest_open(self) -> bool:
-        """Tell whether calls of the newest group may still be answered."""
-        return len(self.log) > self.log.closed_groups_stop
-
-    def pins(self) -> Pins:
-        """Return the pins of the present view as they would be chosen now, for what it covers."""
-        state, tail = self.state, self.provider_view.tail
-        staying, _ = self._staying_of(state.cut, Room(tail.room.tokens, tail.room.shares))
-        header = state.head_tokens - state.pin_tokens
-        return self._draft(state.cut, tail.room, tail.tokens, staying, present_header=header).pins
-
-    def memories(self) -> TailItem | None:
-        """Return the memories that fit into the room, as one message."""
-        return next(iter(memories(self._draft(self.state.cut, self.room, self.tail.tokens, Staying()))), None)
-
-    def has_turn_ended(self) -> bool:
-        """Tell whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
-        return self.provider_view.resumed is None and self.provider_view.has_turn_ended(self.log)
-
-    def log_tokens(self, start: int, stop: int) -> int:
-        """Return what these log entries cost."""
-        return self.log.tokens[stop] - self.log.tokens[start]
-
-    def _plan(self, cut: Cut, squeeze: int, since: int, gives_way: bool = False) -> ActivationPlan:
-        log, room = self.log, Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
-        staying, aside = self._staying_of(cut, room._replace(squeeze=0)) if not room.is_bare else (Staying(), 0)
-        room = room.setting_aside(aside)
+    def composed(self, cut: Cut, squeeze: int, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> ActivationPlan:
+        """Return such a plan, made now; of the group behind the cut it shows what came from entry `since` on."""
+        log, sources, state = self.log, self.sources, self.state
+        keep_from = state.keep_from
+        if self.request is not None and self.request.keep_from is not None:
+            keep_from = self.request.keep_from
+        room = Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
+        staying = Staying()
+        if not room.is_bare:
+            staying, aside = self.staying(cut, Room(room.tokens, room.shares, gives_way=gives_way))
+            room = room.setting_aside(aside)
         if since != WHOLE_GROUPS:  # each of few messages
-            room = room._replace(cap=int(room.shares.message_share * room.shared))
-        plan = self._composed(cut, room, since, staying)
-        if squeeze == TIGHT and since == WHOLE_GROUPS and plan.tokens > room.tokens:
-            stays = log.staying(cut.stop, len(log))
+            room = replace(room, cap=int(room.shares.message_share * room.shared))
+        while True:
+            tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
+            plan = ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
+            if not room.is_bare and tail.tokens <= room.tokens:
+                header, pins, focus = write_head(
+                    sources,
+                    state,
+                    cut,
+                    room,
+                    staying,
+                    tail.tokens,
+                    memories=self.memories,
+                    keep_from=keep_from,
+                    topic=self.topic,
+                )
+                plan = plan._replace(header=header or NO_HEADER, pins=pins, focus=focus)
+            if room.squeeze != TIGHT or since != WHOLE_GROUPS or plan.tokens <= room.tokens:
+                return plan
+            stays = log.staying(cut.stop, len(log))  # all are cut to the same length
             room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
-            plan = self._composed(cut, room, since, staying)
-        return plan
 
-    def _composed(self, cut: Cut, room: Room, since: int, staying: Staying) -> ActivationPlan:
-        sources, state, request = self.sources, self.state, self.asked.activation
-        tail = tail_at(sources.log, sources.price, self.tail, cut.stop, room, since)
-        keep_from = state.keep_from if request is None or request.keep_from is None else request.keep_from
-        if room.is_bare or tail.tokens > room.tokens:
-            return ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
-        draft = self._draft(cut, room, tail.tokens, staying, keep_from=keep_from, topic=self.asked.focus)
-        return ActivationPlan(cut, room, draft.header, draft.pins, tail, draft.focus, keep_from)
-
-    def _staying_of(self, cut: Cut, room: Room) -> tuple[Staying, int]:
+    def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
         log = self.log
         behind = log.staying(cut.stop, len(log))
         raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
         staying = choose_staying(log.candidates(cut.stop), log, room, raw, self.sources.price)
-        return staying, raw + staying.tokens
-
-    def _draft(self, cut: Cut, room: Room, tail_tokens: int, staying: Staying, **more: Any) -> Draft:
-        more = {"memories": self.asked.memories, "keep_from": self.state.keep_from, **more}
-        return Draft(self.sources, self.sections, self.state, cut, room, staying, tail_tokens, **more)
-
-    def _shown_beside(self, cuts: Sequence[Cut]) -> list[Cut]:
-        """The cut of the view that was shown in a smaller room, where it covers less than these do."""
-        beside, tail = self.provider_view.beside, self.tail
-        if beside is None or not max(tail.start, self.state.stop) < beside.stop <= tail.marks[-1].stop:
-            return []
-        return [] if any(cut.stop <= beside.stop for cut in cuts) else [cut_at(self.log.segments, beside.stop)]
-
-    def _allowed(self, cuts: Sequence[Cut]) -> list[Cut]:
-        """Without summaries there are no segments to cover, only messages to leave out."""
-        cuts = [cut for cut in cuts if cut.stop != self.state.stop]
-        return [Cut(0, 0, cut.stop) for cut in cuts] if self.sources.truncates else cuts
+        return staying, raw + sum(item.tokens for item in staying.items)
 
 
 class Reshape(NamedTuple):
     """The same past covered, and the view told to begin differently."""
 
     reason: Reason
-    pins: Pins | None = None  # chosen anew; None to leave them
+    pins: Pins | None = None  # chosen again; None to leave them
     rebinds: bool = False  # show the tail without what the log has made void since
     memories: TailItem | None = None  # to be shown behind the pins
 
@@ -289,40 +258,59 @@ def plan_activation(now: NextView) -> Decision:
         The first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
         other pins or memories, if the view has room for them.
     """
-    made = Decision()
+    plan, refused, is_attempt = None, None, False
     if _is_due(now):
-        case = next(case for case in CASES if case.holds(now))
-        made = case.plan(now)._replace(is_attempt=now.is_needed)
-    if made.change is None and now.asked.reason == "idle":
-        made = made._replace(change=_refreshed(now))
-    if made.change is None and not now.skipped and now.tokens <= now.room.tokens:
-        return _reshaped(now, made)
-    return made
+        is_attempt = now.is_needed
+        if now.overflows:
+            plan = _overflow(now)
+        elif now.topic is not None:
+            plan = _first(
+                now,
+                [*_cuts(now), *now.covered()],
+                lambda plan: _differs(now, plan) and (plan.header.notes or plan.tokens < now.tokens),
+            )
+        elif now.request is not None:
+            plan, refused = _requested(now, now.request)
+        elif now.is_high:
+            plan = _high_water(now)
+        elif now.has_too_many:  # where a model summarizes ahead, at an end of what it was asked for
+            plan = _first(now, [*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
+        elif now.reason == "explicit":
+            plan = _first(now, _cuts(now), lambda plan: plan.tokens < now.tokens)
+            if plan is None:
+                plan = _first(now, now.covered(), lambda plan: plan.tokens < now.tokens or _differs(now, plan))
+        else:  # the cache is cold
+            plan = _high_water(now)
+    if plan is None and now.reason == "idle" and (shown := stand_ins(now.state.nodes)):
+        plan = _first(now, now.covered(), lambda plan: stand_ins(plan.header.nodes) < shown)
+    if plan is None and now.tokens <= now.room.tokens:
+        shape, pins_seen = _reshaped(now)
+        return Decision(shape, is_attempt, refused, pins_seen)
+    return Decision(plan, is_attempt, refused)
 
 
 def _is_due(now: NextView) -> bool:
-    """Whether an activation is tried: where it is needed, or a cold cache makes a large one cheap; not too often."""
-    worth_it = now.asked.reason is not None and now.tail.tokens >= now.room.low + now.sources.settings.segment_target
+    """Whether an activation is tried: where it is needed, or a cold cache makes a large one cheap. Otherwise at most
+    one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
+    settings, view = now.sources.settings, now.provider_view
+    worth_it = now.reason is not None and now.tail.tokens >= now.room.low + settings.segment_target
     if not (now.is_needed or worth_it):
         return False
-    return now.overflows or now.asked.reason == "explicit" or bool(now.ahead) or now.may_attempt
+    if now.overflows or now.reason == "explicit" or now.ahead:
+        return True
+    if now.has_too_many and 2 * (len(now.log) - view.attempted_length) >= (settings.max_messages or 0):
+        return True
+    return view.attempted_at is None or now.log.history_tokens - view.attempted_at >= now.room.min_free
 
 
-class Case(NamedTuple):
-    """Something that may ask for an activation, and the plan that serves it."""
-
-    name: str
-    holds: Callable[[NextView], bool]
-    plan: Callable[[NextView], Decision]
-
-
-def _overflow(now: NextView) -> Decision:
+def _overflow(now: NextView) -> ActivationPlan | None:
     """The gentlest of four rungs that brings the view well into its room, or else the smallest plan that fits: nothing
     squeezed; a header that gives way; everything shrunk; the newest message alone."""
-    room, cuts = now.room, _cuts(now)
+    log, room, cuts = now.log, now.room, _cuts(now)
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
-    cuts = [*cuts, *(now.last() if now.is_newest_open() else now.last()[:-1])]
+    last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)
+    cuts = [*cuts, *(last if len(log) > log.closed_groups_stop else last[:-1])]
     best: ActivationPlan | None = None
     for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
         for cut in cuts:
@@ -330,41 +318,44 @@ def _overflow(now: NextView) -> Decision:
             if gives_way and plan.header.nodes and plan.header.nodes[0].form == "line":
                 continue  # the past would be left out
             if plan.tokens <= plan.room.high - room.min_free:
-                return Decision(plan)
+                return plan
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
                 best = plan
-    return Decision(best or next((plan for plan in now.newest_alone() if plan.tokens <= room.tokens), None))
+    if best is not None:
+        return best
+
+    # the newest message without its group, at last without anything else
+    start, stop = log.newest_group
+    cut = Cut(0, 0, start) if now.sources.truncates else cut_at(log.segments, start)
+    alone = [(BARE, WHOLE_GROUPS)] if stop - start < 2 else [] if start < now.state.stop else [(TIGHT, stop - 1)]
+    made = (now.composed(cut, squeeze, since) for squeeze, since in (*alone, (BARE, stop - 1)))
+    return next((plan for plan in made if plan.tokens <= room.tokens), None)
 
 
-def _topic_note(now: NextView) -> Decision:
-    """The first plan that differs, and has a note or is smaller."""
+def _requested(now: NextView, request: ActivationRequest) -> tuple[ActivationPlan | None, ActivationPlan | None]:
+    """The first plan that differs and is not larger; else the present cut again. With it, where none was, a plan that
+    is refused for its size and may be smaller once a model has summarized what it covers."""
 
     def serves(plan: ActivationPlan) -> bool:
-        return (bool(plan.header.notes) or plan.tokens < now.tokens) and _differs(now, plan) and _has_room(now, plan)
+        return plan.tokens <= now.tokens and _differs(now, plan)
 
     cuts = _cuts(now)
-    return Decision(_first(now, [*cuts, *now.covered()], serves))
-
-
-def _requested(now: NextView) -> Decision:
-    """The first plan that differs and is not larger; else the present cut anew."""
-
-    def serves(plan: ActivationPlan) -> bool:
-        return plan.tokens <= now.tokens and _differs(now, plan) and _has_room(now, plan)
-
-    request = now.asked.activation or ActivationRequest()
-    cuts = _cuts(now)
-    made = _first(now, cuts, serves)
-    if made is not None:
-        return Decision(made)
+    if (made := _first(now, cuts, serves)) is not None:
+        return made, None
     refused = now.plan(cuts[0]) if cuts and request.keep_messages is not None else None
-    helps = refused is not None and _could_shrink(now, refused)
-    again = serves if request.keep_from is not None else partial(_differs_and_has_room, now)
-    made = _first(now, now.covered(), again)
-    return Decision(made, to_summarize=refused if helps else None)
+    if refused is not None:
+        least, tokens = refused.tokens, now.log.tokens
+        for node in refused.header.nodes:
+            if stand_ins([node]):
+                least -= max(
+                    0, node.tokens - int(0.4 * (tokens[node.stop] - tokens[node.start]))
+                )  # about what it takes
+        refused = refused if least < min(now.tokens, refused.tokens) else None
+    again = serves if request.keep_from is not None else lambda plan: _differs(now, plan)
+    return _first(now, now.covered(), again), refused
 
 
-def _high_water(now: NextView) -> Decision:
+def _high_water(now: NextView) -> ActivationPlan | None:
     """Of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest."""
     best: ActivationPlan | None = None
     for cut in now.low_water:
@@ -372,178 +363,88 @@ def _high_water(now: NextView) -> Decision:
         if now.tokens + now.cut_short - plan.tokens < now.room.min_free or plan.tokens > now.room.tokens:
             continue
         if plan.tokens <= now.room.high - now.room.min_free:
-            return Decision(plan)
+            return plan
         if best is None or plan.tokens < best.tokens:
             best = plan
-    return Decision(best)
+    return best
 
 
-def _too_many_messages(now: NextView) -> Decision:
-    """The first plan that is not too full, though it frees no tokens; where a model summarizes ahead, at an end of
-    what it was asked for."""
-    cuts = [*now.ahead, *now.leaving(now.fewest_messages)]
-    return Decision(_first(now, cuts, partial(_has_room, now)))
-
-
-def _explicit(now: NextView) -> Decision:
-    """The first plan that frees anything; else the present cut, if it does or anybody would see a difference."""
-
-    def frees(plan: ActivationPlan) -> bool:
-        return plan.tokens < now.tokens and plan.tokens <= now.room.tokens
-
-    made = _first(now, _cuts(now), frees)
-    if made is not None:
-        return Decision(made)
-    return Decision(_first(now, now.covered(), lambda plan: frees(plan) or _differs_and_has_room(now, plan)))
-
-
-CASES = (  # the first that holds decides
-    Case("overflow", lambda now: now.overflows, _overflow),
-    Case("topic note", lambda now: now.asked.focus is not None, _topic_note),
-    Case("request", lambda now: now.asked.activation is not None, _requested),
-    Case("high water", lambda now: now.is_high, _high_water),
-    Case("too many messages", lambda now: now.has_too_many, _too_many_messages),
-    Case("explicit", lambda now: now.asked.reason == "explicit", _explicit),
-    Case("cold cache", lambda now: now.asked.reason is not None, _high_water),
-)
-
-
-def _refreshed(now: NextView) -> ActivationPlan | None:
-    """The same view with summaries that have become ready in the place of stand-ins."""
-    shown = stand_ins(now.state.nodes)
-    if not shown:
-        return None
-
-    def serves(plan: ActivationPlan) -> bool:
-        return stand_ins(plan.header.nodes) < shown and _has_room(now, plan)
-
-    return _first(now, now.covered(), serves)
-
-
-def _reshaped(now: NextView, made: Decision) -> Decision:
-    """Nothing more is covered: what else the next view has to begin with."""
-    looks = now.provider_view.pins_changed and len(now.log) > now.log.leading_count
-    pins = now.pins() if looks else None
-    if pins is not None and not _has_room_for(now, pins):
-        pins = None  # the next activation will see to it
+def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
+    """What else the next view has to begin with where nothing more is covered, and whether changed pins were looked
+    at."""
+    view, state, sources, tail, log = now.provider_view, now.state, now.sources, now.tail, now.log
+    pins: Pins | None = None
+    if looks := view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
+        staying, _ = now.staying(state.cut, Room(tail.room.tokens, tail.room.shares))
+        header = state.head_tokens - state.pin_tokens
+        _, pins, _ = write_head(
+            sources,
+            state,
+            state.cut,
+            tail.room,
+            staying,
+            tail.tokens,
+            memories=now.memories,
+            keep_from=state.keep_from,
+            header_tokens=header,
+        )
+        if with_pins(state, pins) == state or now.tokens + pins.tokens - state.pin_tokens > now.room.tokens:
+            pins = None  # the next activation will see to it
     shape: Reshape | None = None
-    if pins is not None or now.provider_view.pending is not None:
-        other = now.state.system != now.system or now.provider_view.pending in ("budget_lowered", "budget_raised")
-        rebinds = pins is not None or other or now.has_turn_ended()
-        shape = Reshape(now.provider_view.pending or "explicit", pins, rebinds)
-    if (block := _memories(now, pins)) is not None:
-        shape = Reshape(now.provider_view.pending or "restored", pins, shape is not None and shape.rebinds, block)
-    return made._replace(change=shape, pins_seen=looks)
+    if pins is not None or view.pending is not None:
+        other = state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
+        rebinds = pins is not None or other or (view.resumed is None and view.has_turn_ended(log))
+        shape = Reshape(view.pending or "explicit", pins, rebinds)
+
+    # memories, with the first view since the context was opened, where it shows none and has room
+    if not view.last and view.resumed is None:
+        after = state.after if pins is None else tuple(pin.message for pin in pins.after)
+        grown = 0 if pins is None else pins.tokens - state.pin_tokens
+        block = None if any(map(is_memory_block, after)) else memory_block(now.memories, now.room, sources.price)
+        if block is not None and now.tokens + grown + block.tokens <= now.room.high:
+            shape = Reshape(view.pending or "restored", pins, shape is not None and shape.rebinds, block)
+    return shape, looks
 
 
-def _memories(now: NextView, pins: Pins | None) -> TailItem | None:
-    """The block that the first view since the context was opened takes up, where it shows none and has room."""
-    if not now.is_first:
-        return None
-    after, grown = now.state.after, 0
-    if pins is not None:
-        after, grown = tuple(pin.message for pin in pins.after), pins.tokens - now.state.pin_tokens
-    block = None if any(map(is_memory_block, after)) else now.memories()
-    return None if block is None or now.tokens + grown + block.tokens > now.room.high else block
+def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], object]) -> ActivationPlan | None:
+    """The first plan that serves and is not too full: below the high water, or no larger than the view is."""
+    most = min(max(now.room.high, now.tokens), now.room.tokens)
+    return next((made for made in map(now.plan, cuts) if made.tokens <= most and serves(made)), None)
 
 
-def _has_room_for(now: NextView, pins: Pins) -> bool:
-    """Whether these pins are others than those of the view, and fit."""
-    grown = pins.tokens - now.state.pin_tokens
-    return with_pins(now.state, pins) != now.state and now.tokens + grown <= now.room.tokens
-
-
-def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], bool]) -> ActivationPlan | None:
-    return next((made for made in map(now.plan, cuts) if serves(made)), None)
+def _differs(now: NextView, plan: ActivationPlan) -> bool:
+    """Whether a reader would see a difference to the present view."""
+    state, header = now.state, plan.header
+    if stand_ins(header.nodes) < stand_ins(state.nodes) or plan.cut.stop != state.stop:
+        return True
+    return tuple(pin.message for pin in plan.pins.after) != state.after or header.notes != notes(state.nodes)
 
 
 def _cuts(now: NextView) -> list[Cut]:
     """Where to cut, best first. A number of messages that a request leaves raw is met, or nothing is done."""
-    cuts = now.low_water
-    if now.asked.reason == "explicit" and not (now.overflows or now.is_high):
-        cuts = _worthwhile(now)
-    if now.asked.activation is None and (now.asked.focus is None or cuts or now.covered()):
+    cuts, state, request = now.low_water, now.state, now.request
+    if now.reason == "explicit" and not (now.overflows or now.is_high):
+        # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
+        # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
+        tail, low = now.tail, now.room.low
+        cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
+        is_known = state.bounds.rewritten == len(now.log) and state.room == now.room.tokens
+        at_end = state.stop == state.leaves_stop > now.log.leading_count
+        if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
+            cuts = []
+    if request is None and (now.topic is None or cuts or now.covered()):
         return cuts
-    request = now.asked.activation
-    keep = request.keep_messages if request else _KEEP_BESIDE_NOTE  # a note needs something covered
-    to_keep = now.leaving(now.messages_to_keep)
+    keep = request.keep_messages if request else 10  # a note needs something covered
+    to_keep = now.leaving(max(keep or 1, now.keep_recent))
     return [*to_keep, *cuts] if now.overflows or keep is None else to_keep
 
 
-def _worthwhile(now: NextView) -> list[Cut]:
-    """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where
-    nothing was said since the view was cut at the end of a segment, another group is no reason to cut again."""
-    state, low = now.state, now.room.low
-    cuts = [cut for cut in now.low_water if abs(now.tail.after(cut.stop) - low) < abs(now.tail.tokens - low)]
-    is_known = state.bounds.rewritten == len(now.log) and state.room == now.room.tokens
-    at_end = state.stop == state.leaves_stop > now.log.leading_count
-    return [] if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts) else cuts
-
-
-def _has_room(now: NextView, plan: ActivationPlan) -> bool:
-    """Whether the plan is not too full: below the high water, or no larger than the view is."""
-    most = max(now.room.high, now.tokens)
-    return plan.tokens <= min(most, now.room.tokens)
-
-
-def _differs(now: NextView, plan: ActivationPlan) -> bool:
-    """Whether anybody would see a difference to the present view."""
-    state = now.state
-    after = tuple(pin.message for pin in plan.pins.after)
-    fewer = stand_ins(plan.header.nodes) < stand_ins(state.nodes)
-    same = plan.cut.stop == state.stop and after == state.after and plan.header.notes == notes(state.nodes)
-    return fewer or not same
-
-
-def _differs_and_has_room(now: NextView, plan: ActivationPlan) -> bool:
-    return _differs(now, plan) and _has_room(now, plan)
-
-
-def _could_shrink(now: NextView, refused: ActivationPlan) -> bool:
-    """Whether a plan that is refused for its size may be smaller once a model has summarized what it covers."""
-    least = refused.tokens
-    for node in refused.header.nodes:
-        if stand_ins([node]):
-            least -= max(0, node.tokens - int(_SUMMARY * now.log_tokens(node.start, node.stop)))
-    return least < min(now.tokens, refused.tokens)
-
-
-def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
-    """Return where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
-    boundary nearest to it. Never below a quarter of the low water; not below `keep` messages where that can be met."""
-    last = tail.marks[-1]
-    end = last.tokens + tail.after(last.stop)
-
-    def nearest(marks: Sequence[Mark]) -> int | None:
-        fair = [mark for mark in marks if end - mark.tokens >= room.low / 4]
-        kept = [mark for mark in fair if last.items - mark.items >= keep] if keep else fair
-        best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - room.low), default=None)
-        return None if best is None else best.stop
-
-    ends = {segment.stop for segment in segments[present.leaves :] if segment.last_part}
-    leaf = nearest([mark for mark in tail.marks if mark.stop in ends])
-    group = nearest([mark for mark in tail.marks if mark.stop > (leaf or present.stop)])
-    return [cut_at(segments, stop) for stop in (leaf, group) if stop is not None]
-
-
-def cuts_leaving(
-    tail: Tail, present: Cut, segments: Sequence[Segment], messages: int, ends: Container[int] | None = None
-) -> list[Cut]:
-    """Return the cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are
+def stop_leaving(tail: Tail, present: int, messages: int, ends: Container[int] | None = None) -> int | None:
+    """Return the last cut behind the `present` one that leaves so many messages, if there is one. Where `ends` are
     given it is one of these."""
-    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
-    enough = [stop for stop in stops if messages_after(tail, stop) >= messages]
-    return [cut_at(segments, enough[-1])] if enough else []
-
-
-def messages_after(tail: Tail, stop: int) -> int:
-    """Return how many messages a tail shows behind the group that ends at `stop`."""
-    return tail.marks[-1].items - tail.mark(stop).items
-
-
-def is_near(state: ActivationState, tail: Tail, room: Room) -> bool:
-    """Tell whether a view is so large that its next activation is near."""
-    return state.head_tokens + tail.tokens > room.high - room.min_free
+    shown = tail.marks[-1].items
+    stops = (mark.stop for mark in reversed(tail.marks) if mark.stop > present and shown - mark.items >= messages)
+    return next((stop for stop in stops if ends is None or stop in ends), None)
 
 
 def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> int | None:
@@ -554,7 +455,7 @@ def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room:
     for, a little below its high water. The log, the view and the settings alone say where.
     """
     summaries, segments = sources.summaries, sources.log.segments
-    before = room.high - _AHEAD * room.low - state.head_tokens
+    before = room.high - 1.25 * room.low - state.head_tokens
     if not summaries.by_model or sources.truncates or tail.start != state.stop or tail.tokens <= before:
         return None
     at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -41,7 +40,7 @@ from summarizing_context.messages.shapes import (
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
-from summarizing_context.views.budget import water_level
+from summarizing_context.views.budget import Price, water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
@@ -54,33 +53,6 @@ class Shrunk(NamedTuple):
 
     message: Message
     tokens: int
-
-
-def remembering(count: Count) -> Count:
-    """The counter, which remembers what short texts cost: views count those of a wide group again and again."""
-    remembered = lru_cache(maxsize=8_192)(count)
-    return lambda text: remembered(text) if len(text) <= 256 else count(text)
-
-
-class Price(NamedTuple):
-    """How tokens are counted in this session."""
-
-    count: Count
-    image_tokens: int
-
-    def message(self, message: Message) -> int:
-        """Cost of a message: 4 + its texts + its images."""
-        reading = read_content(message)
-        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
-
-    def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
-        """What it costs to send some rows as fewer ones: less than nothing."""
-        kept = {id(message) for message in before} & {id(message) for message in after}
-        gone = sum(self._frame(message) for message in before if id(message) not in kept)
-        return sum(self._frame(message) for message in after if id(message) not in kept) - gone
-
-    def _frame(self, message: Message) -> int:
-        return MESSAGE_TOKENS + sum(map(self.count, read_content(message).frame))
 
 
 def shrink_message(

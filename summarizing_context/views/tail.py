@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -22,16 +21,10 @@ from summarizing_context.messages.shapes import (
     without_metadata,
     without_thinking,
 )
-from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Room
-from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, shrink_message, shrink_note
-
-_SAME_PRICE = frozenset({"content_none", "chain_dropped"})
-
-_UNBOUND = Bounds()
+from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Price, Room
+from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, shrink_message, shrink_note
 
 WHOLE_GROUPS = -1  # of `Tail.since`
-
-_WHOLE = 1 / 3  # of the room, that the newest groups may take at an activation and be shown whole
 
 
 class TailItem(NamedTuple):
@@ -82,7 +75,7 @@ def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
     stop = len(log)
     if room.squeeze or stop <= start:
         return Whole(stop, stop)
-    first = bisect_left(log.tokens, log.tokens[stop] - _WHOLE * room.shared, lo=start, hi=stop)
+    first = bisect_left(log.tokens, log.tokens[stop] - 1 / 3 * room.shared, lo=start, hi=stop)
     if first < stop and (begun := log.group_start(first)) < first:
         first = log.group_stop(begun)
     newest, _ = log.newest_group
@@ -106,7 +99,7 @@ class Tail:
         start: int,
         room: Room,
         price: Price,
-        bounds: Bounds = _UNBOUND,
+        bounds: Bounds,
         *,
         since: int = WHOLE_GROUPS,
         whole: Whole = _CUT,
@@ -122,16 +115,12 @@ class Tail:
         self.items: list[TailItem] = []
         self.tokens = 0
         self.marks: list[Mark] = [Mark(start, 0, 0)]
-        self.bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
+        self.bound: list[int] = []  # items with thinking or a chain
         self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
         self._price = price
         self._thinking_from = inf
-        self._open_items = 0
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
-        self._taking: tuple[object, Sequence[Piece | Passing]] | None = None  # the group taken last, and its pieces
-        self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
-        self._base_tokens = 0
 
     def take(
         self,
@@ -156,39 +145,30 @@ class Tail:
             thinking_from: the message that an answer goes on from. In the open turn, thinking that a provider wants
                 back stays whole; where everything is tighter than tight, from this entry on.
         """
-        name = (group[0].seq, len(group), len(passing), closed)
         self._thinking_from = thinking_from
-        if self._taking is None or self._taking[0] != name:
-            if self.since != WHOLE_GROUPS and group[0].seq == self.start:
-                alone = [_alone(read) for read in group if read.seq >= self.since]
-                self._taking = name, [*alone, *(each for each in passing if each.message is not None)]
-            else:
-                self._taking = name, show_interrupted(group, passing, closed=closed)
-            dropped = (isinstance(each, Piece) and "pair_dropped" in each.repairs for each in self._taking[1])
-            self.is_stale = self.is_stale or any(islice(dropped, self._open_items))
+        pieces: Sequence[Piece | Passing]
+        if self.since != WHOLE_GROUPS and group[0].seq == self.start:
+            alone = [_alone(read) for read in group if read.seq >= self.since]
+            pieces = [*alone, *(each for each in passing if each.message is not None)]
+        else:
+            pieces = show_interrupted(group, passing, closed=closed)
+        shown = self.items[self.marks[-1].items :]  # of an open group
+        for piece, item in zip(pieces, shown, strict=False):
+            if isinstance(piece, Piece) and "pair_dropped" in piece.repairs:
+                self.is_stale |= {"pair_dropped", "pin_note"}.isdisjoint(item.repairs)
         costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
-        for piece in islice(self._taking[1], self._open_items, None):
+        for piece in pieces[len(shown) :]:
             if isinstance(piece, Passing):
-                self._pass(piece)
+                self.show_passing(piece)
             else:
                 self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
-            self._open_items += 1
             if self.tokens > most:
                 return
         if closed:
             self.ephemeral_count += sum(each.message is not None for each in passing)
-            self.next, self._taking = group[-1].seq + 1, None
-            self._open_items = self._open_tokens = self._open_staying = 0
-            self.marks.append(Mark(self.next, self._base_items + len(self.items), self._base_tokens + self.tokens))
-
-    def pass_by(self, passing: Passing) -> None:
-        """Show an ephemeral message after the groups taken so far; it belongs to none."""
-        cost, last = self._pass(passing), self.marks[-1]
-        self.marks[-1] = last._replace(items=last.items + 1, tokens=last.tokens + cost)
-
-    def after(self, stop: int) -> int:
-        """Return the tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
-        return self.tokens - (self.mark(stop).tokens - self._base_tokens)
+            self.next = group[-1].seq + 1
+            self._open_tokens = self._open_staying = 0
+            self.marks.append(Mark(self.next, len(self.items), self.tokens))
 
     def mark(self, stop: int) -> Mark:
         """Return the mark at the end of the group that ends with entry `stop - 1`."""
@@ -196,29 +176,32 @@ class Tail:
         assert mark.stop == stop, (mark.stop, stop)
         return mark
 
+    def after(self, stop: int) -> int:
+        """Return the tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
+        return self.tokens - self.mark(stop).tokens
+
     def binds(self, stop: int, bounds: Bounds) -> bool:
         """Tell whether what it shows behind `stop` would read differently within `bounds`."""
         first = self.mark(stop).items if self.bound else 0
-        return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self.bound)
+        bound = (self.items[at] for at in self.bound if at >= first)
+        return any(_unbound(item.seq, item.message, bounds)[1] for item in bound)
 
     def cut_at(self, stop: int, bounds: Bounds) -> Tail:
         """Return this tail within `bounds`, without everything before `stop`, which is the end of a shown group.
 
         What is left must not be bound by the other bounds (see `binds`).
         """
-        whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
-        mark = whole if stop == self.start else self.mark(stop)
-        since = self.since if stop == self.start else WHOLE_GROUPS
+        is_same = stop == self.start  # with ephemeral messages before its first group
+        _, items, tokens = Mark(stop, 0, 0) if is_same else self.mark(stop)
+        since = self.since if is_same else WHOLE_GROUPS
         rest = Tail(stop, self.room, self._price, bounds, since=since, whole=self.whole)
-        rest.is_eased, rest.is_stale = self.is_eased, self.is_stale
-        rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
-        rest._open_staying = self._open_staying
-        rest.items = self.items[mark.items - self._base_items :]
-        rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
-        rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
-        rest._base_items, rest._base_tokens = mark.items, mark.tokens
-        rest.bound = [(at, item) for at, item in self.bound if at >= mark.items]
+        rest.is_eased, rest.is_stale, rest.next = self.is_eased, self.is_stale, self.next
         rest.ephemeral_count = self.ephemeral_count
+        rest._open_tokens, rest._open_staying = self._open_tokens, self._open_staying
+        rest.items, rest.tokens = self.items[items:], self.tokens - tokens
+        first = bisect_left(self.marks, stop, key=lambda mark: mark.stop)
+        rest.marks = [Mark(mark.stop, mark.items - items, mark.tokens - tokens) for mark in self.marks[first:]]
+        rest.bound = [at - items for at in self.bound if at >= items]
         return rest
 
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
@@ -226,16 +209,15 @@ class Tail:
         if repairs:
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
         # a note costs about what its message does; one for which there is no room in any case is not counted
-        is_long_note = not NOTES.isdisjoint(piece.repairs) and (
-            len(piece.message["content"]) > LONGEST_TOKEN * self.room.tokens
-        )
-        if not (_SAME_PRICE.issuperset(piece.repairs) or (cost > self.room.tokens and is_long_note)):
+        is_note, most = not NOTES.isdisjoint(piece.repairs), self.room.tokens
+        is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
+        if not is_huge and not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
             cost = self._price.message(piece.message)
         if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
             return
         cap = self.room.message_cap(self._open_tokens)
-        if cost <= cap or self.room.is_bare or not NOTES.isdisjoint(piece.repairs):
+        if cost <= cap or self.room.is_bare or is_note:
             self._open_tokens += self._append(piece, cost, cap)
             return
         uncut = self.whole
@@ -268,15 +250,16 @@ class Tail:
         tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
-    def _pass(self, passing: Passing) -> int:
+    def show_passing(self, passing: Passing) -> None:
+        """Show an ephemeral message."""
         assert passing.message is not None
         message, repairs = present(passing.message)
-        return self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
+        self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
         item = shown_within(piece, cost, cap, self._price, mute=self.room.is_bare, thinking=thinking)
         if has_signed_thinking(item.message) or CHAIN in metadata_of(item.message):
-            self.bound.append((self._base_items + len(self.items), item))
+            self.bound.append(len(self.items))
         self.items.append(item)
         self.tokens += item.tokens
         return item.tokens
@@ -322,7 +305,8 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     while tail.tokens <= most:
         for passing in log.passing(tail.ephemeral_count, tail.next):  # between the groups
             if passing.before > tail.start or tail.start == log.leading_count:
-                tail.pass_by(passing)
+                tail.show_passing(passing)
+                tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
             tail.ephemeral_count += 1
         start, closed = tail.next, tail.next < log.closed_groups_stop
         stop = log.group_stop(start)
@@ -365,17 +349,3 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
         tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
     extend_tail(log, tail, room.tokens)
     return tail
-
-
-def late_start(log: MessageLog, first: int, room: Room) -> int:
-    """Return the last segment boundary after `first` behind which a room's worth of messages stands."""
-    tokens, cap = log.tokens, room.message_cap(0)
-    total, at = 0, len(log)
-    for segment in reversed(log.segments):
-        if segment.stop <= first:
-            break
-        total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
-        at = segment.stop
-        if total > room.tokens:
-            return segment.stop
-    return first

@@ -1,4 +1,5 @@
-"""The view: what one request sends, the state that makes the next one begin with it, and what each provider is shown.
+"""The view: what one request sends, activations, the state that makes the next view begin alike, and what each
+provider is shown.
 
 Values. A view is system rows, the first human message, the header, pins, and the raw tail. States come back from an
 earlier process, from a checkpoint, by an undo, or with a log whose end is written anew.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,11 +19,117 @@ from summarizing_context.log.entries import Bounds, Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
-from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
-from summarizing_context.views.pins import Pins
-from summarizing_context.views.shrunk_messages import Price
+from summarizing_context.views.budget import Room
+from summarizing_context.views.header import Header
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
 from summarizing_context.worker.topic_notes import Focus
+
+Reason = Literal[
+    "high_water",
+    "budget_lowered",
+    "budget_raised",
+    "provider_changed",
+    "system_changed",
+    "log_replaced",
+    "idle",
+    "explicit",
+    "restored",
+]
+
+REASON_WORDS: dict[str, str] = {
+    "high_water": "nearly full",
+    "budget_lowered": "smaller budget",
+    "budget_raised": "larger budget",
+    "provider_changed": "other provider",
+    "system_changed": "other system prompt",
+    "log_replaced": "log replaced",
+    "idle": "cache was cold",
+    "explicit": "asked for",
+    "restored": "gone back",
+}
+
+
+class Pins(NamedTuple):
+    """Messages that a view adds before and after its header."""
+
+    before: tuple[TailItem, ...]
+    after: tuple[TailItem, ...]
+    tokens: int
+    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
+    rules_left_out: int = 0  # standing rules and pinned texts
+    opening_stop: int = 0  # behind the last log entry for which those before the header stand
+
+
+NO_PINS = Pins((), (), 0)
+
+
+class ActivationPlan(NamedTuple):
+    """A view's prefix and tail as an activation would make them."""
+
+    cut: Cut
+    room: Room
+    header: Header
+    pins: Pins
+    tail: Tail
+    focus: Focus | None = None  # the topic of the note in the header
+    keep_from: float | None = None  # a threshold of importance that a call has set
+
+    @property
+    def tokens(self) -> int:
+        """Cost of the view beside its system rows."""
+        return self.header.tokens + self.pins.tokens + self.tail.tokens
+
+
+class ActivationReport(NamedTuple):
+    """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
+    was to add a note about a topic. `raw` and `kept` count what stays word for word where more is covered; `raw` also
+    where nothing is done, for these messages were to stay so."""
+
+    activated: bool
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    freed: int
+    raw: int = 0  # the newest messages
+    kept: int = 0  # older ones: the first request, pinned and critical ones, and those that are important enough
+
+
+class ActivationRecord(NamedTuple):
+    """One activation of a session as it is remembered. Tokens are those of the whole view."""
+
+    number: int  # from 1 on, within the session
+    time: str  # ISO 8601, UTC
+    provider: str  # whose view it changed; empty where requests name none
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    covered_from: int  # messages of the log that the view no longer showed word for word, until then
+    covered_to: int  # and from then on; fewer where an activation was undone
+    messages: int  # of the log
+    blocks: int  # summaries in the header
+    stand_ins: int  # of these, made without a model until the model's own are ready
+    prefix_kept: int  # tokens at the beginning of the view that stayed, so that a prompt cache still serves them
+    budget: int = 0  # tokens that the view might take; 0 where it was not noted
+    log_version: int = 0  # how often the log was replaced before it
+    undoes: int | None = None  # the number of the activation that it took back
+    is_undone: bool = False
+    can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
+
+    @property
+    def why(self) -> str:
+        """Why the view changed, in a few words, and whether that was undone."""
+        if self.undoes is not None:
+            return f"undo of {self.undoes}"
+        moved = self.covered_from != self.covered_to
+        words = REASON_WORDS[self.reason] if moved or self.reason != "high_water" else "newest did not fit"
+        return f"{words}, undone" if self.is_undone else words
+
+
+class ActivationRequest(NamedTuple):
+    """What an activation that is asked for has to do."""
+
+    keep_messages: int | None = None  # leave these raw, and cover all before
+    keep_from: float | None = None  # keep groups word for word that are so important
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,39 +221,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         return [*self.before, *header, *self.after]
 
 
-def activated(
-    before: ActivationState, proposal: ActivationPlan, reason: Reason, counter: str, system: str = ""
-) -> ActivationState:
-    """The state after an activation."""
-    cut, header, room = proposal.cut, proposal.header, proposal.room
-    state = ActivationState(
-        serial=before.serial + 1,
-        reason=reason,
-        room=room.tokens,
-        squeeze=room.squeeze,
-        cap=room.cap,
-        staying=room.staying,
-        leaves=cut.leaves,
-        leaves_stop=cut.leaves_stop,
-        stop=cut.stop,
-        since=proposal.tail.since,
-        blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
-        nodes=header.nodes,
-        header=header.message,
-        head_tokens=header.tokens,
-        counter=counter,
-        keep_from=proposal.keep_from,
-        focus=proposal.focus,
-        system=system,
-        bounds=proposal.tail.bounds,
-        interruptions=before.interruptions,
-    )
-    state = with_pins(state, proposal.pins)
-    whole = proposal.tail.whole._replace(tokens=max(0, int(room.high - state.head_tokens)))
-    proposal.tail.whole = whole
-    return msgspec.structs.replace(state, whole=whole)
-
-
 def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
     """The state with other pins beside its header."""
     return msgspec.structs.replace(
@@ -200,53 +274,43 @@ def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
 
 def merged(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
+
+    def blocks(message: Message) -> list[Any] | None:  # of a plain user row
+        content = message["content"]
+        if message["role"] != "user" or message.get("tool_calls") or "tool_call_id" in message:
+            return None
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}] if content else []
+        return content if isinstance(content, list) else None
+
     joined: list[Message] = []
     for message in messages:
-        if joined and _is_plain_user(message) and _is_plain_user(joined[-1]):
-            joined[-1] = {**joined[-1], "content": _blocks(joined[-1]) + _blocks(message)}
+        if joined and (said := blocks(message)) is not None and (before := blocks(joined[-1])) is not None:
+            joined[-1] = {**joined[-1], "content": before + said}
         else:
             joined.append(message)
     return joined
 
 
-def _is_plain_user(message: Message) -> bool:
-    plain = message["role"] == "user" and not message.get("tool_calls") and "tool_call_id" not in message
-    return plain and isinstance(message["content"], str | list)
-
-
-def _blocks(message: Message) -> list[Any]:
-    content = message["content"]
-    if isinstance(content, list):
-        return content
-    return [{"type": "text", "text": content}] if content else []
-
-
 ROOM_MARK = " @"  # between a provider's key and tokens
-
-_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "shrunk")
 
 
 @dataclass(slots=True)
 class RepairCounts:
-    """Repairs of messages as they were first shown, by kind."""
+    """Repairs of messages that were shown, by kind; each of a message once."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     left_out: int = 0  # tokens
+    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
 
     def note(self, items: Sequence[TailItem]) -> None:
-        for item in items:
-            if item.repairs:
-                self.kinds.update(item.repairs)
-                self.left_out += item.left_out
-
-    def note_changed(self, before: Sequence[TailItem], after: Sequence[TailItem]) -> None:
-        """Count messages shown before that an activation has shrunk, or made lose what was bound to the beginning."""
-        repaired = [item for item in after if item.repairs]
-        known = {item.seq: item.repairs for item in before} if repaired else {}
-        for item in repaired:
-            lost = [kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())]
-            self.kinds.update(lost)
-            self.left_out += item.left_out if "shrunk" in lost else 0
+        """Count what has not been counted."""
+        repaired = [item for item in items if item.repairs]
+        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
+        if new := found - self.noted:
+            self.kinds.update(kind for _, kind in new.elements())
+            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
+            self.noted |= found
 
 
 class ViewMarks(NamedTuple):
@@ -270,7 +334,6 @@ class ProviderView:
     attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
-    counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
@@ -286,8 +349,7 @@ class ProviderView:
         """Hand out the view as it stands, behind these system rows, and count repairs that it shows first; how many of
         its messages lead the last one too."""
         state = self.state
-        repairs.note(self.tail.items[self.counted :])
-        self.counted = len(self.tail.items)
+        repairs.note(self.tail.items)
         header = [] if state.header is None else [state.header]
         messages = [*rows, *state.before, *header, *state.after, *[item.message for item in self.tail.items]]
         before = self.last
@@ -312,12 +374,6 @@ class ProviderView:
         return key if mark and room.isdecimal() else self.key
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is known to show messages only, and each of them whole."""
-        is_known = bool(self.last) or not self.state.serial  # what an earlier process was shown is not looked at yet
-        return is_known and not self.state.head and not any(item.left_out for item in self.tail.items)
-
-    @property
     def marks(self) -> ViewMarks:
         shown = len(self.last) if self.resumed is None else self.resumed
         return ViewMarks(self.attempted_at, self.attempted_length, shown)
@@ -337,17 +393,8 @@ class Change(NamedTuple):
     before: ActivationState
     state: ActivationState
     tail: Tail
-    pins: tuple[TailItem, ...]
     report: ActivationReport
     attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate
-
-
-def priced(state: ActivationState, price: Price, counter: str) -> ActivationState:
-    """A state that an earlier process may have made, with tokens by this one's counter."""
-    if state.counter != counter:
-        state = msgspec.structs.replace(state, head_tokens=sum(map(price.message, state.head)), counter=counter)
-    pins = sum(map(price.message, (*state.before, *state.after)))
-    return msgspec.structs.replace(state, pin_tokens=pins)
 
 
 CoveredHistory = tuple[object, ...]
@@ -379,14 +426,11 @@ def kept_state(
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
     if ends[-1] != state.leaves_stop:
         return None
-    return msgspec.structs.replace(state, bounds=_moved(state.bounds, old, log), held_at=min(state.held_at, same))
 
-
-def _moved(bounds: Bounds, old: Replaced, log: MessageLog) -> Bounds:
-    """The bounds for the new log: entries of before may stand elsewhere in it."""
-    same = old.same
-    if same >= bounds.rewritten:
-        return bounds
-    moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
-    last = max((at for at in range(same, len(log)) if log.entries[at].data in moved), default=same - 1)
-    return Bounds(last + 1, min(bounds.settled, last + 1) if same >= bounds.settled else last + 1)
+    # bounds for the new log: entries of before may stand elsewhere in it
+    bounds = state.bounds
+    if same < bounds.rewritten:
+        moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
+        stop = max((at + 1 for at in range(same, length) if log.entries[at].data in moved), default=same)
+        bounds = Bounds(stop, min(bounds.settled, stop) if same >= bounds.settled else stop)
+    return msgspec.structs.replace(state, bounds=bounds, held_at=min(state.held_at, same))

@@ -35,7 +35,7 @@ from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.summarizers.host import HostSummarizer, read_provider
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.view import ActivationReport
 
 logger = logging.getLogger(__name__)
 
