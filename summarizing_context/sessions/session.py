@@ -64,7 +64,7 @@ from summarizing_context.stores.base import (
     StoredRules,
 )
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.views.budget import USEFUL_ROOM, Notify
+from summarizing_context.views.budget import USEFUL_ROOM
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.sections import is_memory_block, memories_in
 from summarizing_context.views.view import (
@@ -85,6 +85,9 @@ from summarizing_context.worker.worker import Worker
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 _Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
+
+
+Notify = Callable[[str, dict[str, Any]], None]
 
 
 def make_notify(events: Events | None, session_id: str) -> Notify:
