@@ -51,7 +51,8 @@ def _detect(content: Content) -> str:
     if _most(bool(item) for item in items) and any(map(lists.is_item, items)):
         return "openai-responses"
     if _most(isinstance(row.get("parts"), list) and "content" not in row for row in contents):
-        return "gemini"
+        is_vercel = any(row.text("role") == "assistant" for row in contents)
+        return "UI messages of the Vercel AI SDK" if is_vercel else "gemini"
     is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
         return "anthropic" if "system" in record(content.value) or kinds & TYPES["anthropic"] else "openai-chat"
@@ -71,6 +72,11 @@ def _client_of(row: Record) -> str:
     if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
         return unread
     is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
+    said = record(row.get("message") or row.get("data"))
+    if kind in ("human", "ai", "tool", "system") and "data" in row:
+        return "dump of LangChain"
+    if isinstance(said.get("parts"), list):
+        return "Qwen Code"
     if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
     if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):

@@ -114,9 +114,19 @@ def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(
         ("batch file", {"custom_id": "1", "method": "POST", "body": {"messages": []}}),
         ("export of ChatGPT", {"mapping": {}, "current_node": "n"}),
         ("ShareGPT", {"conversations": [{"from": "human", "value": "hi"}]}),
+        ("Qwen Code", {"uuid": "1", "type": "user", "message": {"role": "user", "parts": [{"text": "hi"}]}}),
+        ("dump of LangChain", {"type": "human", "data": {"content": "hi", "type": "human"}}),
         ("lines with event, at", {"event": "x", "at": 1}),
     ],
 )
 def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(TranscriptError, match=rf"a\.jsonl:1: unknown format: {name}; name "):
         list(read(written(tmp_path / "a.jsonl", [first, {"type": "other"}])))
+
+
+def test_messages_of_a_user_interface_are_refused_by_their_name(tmp_path: Path) -> None:
+    parts = [{"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}]
+    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": parts}]
+    (tmp_path / "a.json").write_text(json.dumps(rows))
+    with pytest.raises(TranscriptError, match="unknown format: UI messages of the Vercel AI SDK"):
+        list(read(tmp_path / "a.json"))
