@@ -34,7 +34,7 @@ def _detect(content: Content) -> str:
     messages = content.records("messages")
     has_role = any("role" in row for row in messages)
     marks = {_client_of(row) for row in (record(content.value), *content.rows)}
-    names = FORMATS if has_role else [*_UNREAD.values(), *FORMATS]
+    names = [*FORMATS] if has_role else [*sorted(marks - {*FORMATS, ""}), *FORMATS]
     if named := next((name for name in names if name in marks), ""):
         return named
 
