@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.messages.authorship import is_put_in, split_words, stand_between
+from summarizing_context.messages.fences import is_put_in, split_pieces, stand_between
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     ID_FIELDS,
@@ -219,8 +219,13 @@ def content_texts(content: object) -> list[str]:
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
-    texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
-    return tuple(said for text in texts if (said := split_words(text)[0]) and not said.isspace())
+    typed: list[str] = []
+    for part in parts:
+        for text in part.texts if part.kind == "text" and not part.put_in else ():
+            pieces = split_pieces(text)
+            said = "\n".join(piece.text for piece in pieces if piece.typed)
+            typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    return tuple(said for said in typed if said and not said.isspace())
 
 
 def is_wordless_media(block: object) -> bool:

@@ -34,8 +34,8 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punc
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+from anyio import to_thread
 
-from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SettingsError, briefly
 
 if TYPE_CHECKING:
@@ -292,15 +292,24 @@ async def choose_counter(
         return checked_counter(count_tokens)
     if token_counter == "estimate":
         return _ESTIMATE
-    encoding = await _load_in_thread()
+    encoding = await to_thread.run_sync(load_offline)
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
-        fetching = threading.Thread(target=_download, name="tiktoken download", daemon=True)
+
+        def download() -> None:
+            import tiktoken
+
+            try:
+                tiktoken.get_encoding(ENCODING)
+            except Exception as error:
+                logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+
+        fetching = threading.Thread(target=download, name="tiktoken download", daemon=True)
         fetching.start()
         with anyio.move_on_after(download_timeout):
             while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
                 await anyio.sleep(0.02)
-        encoding = None if fetching.is_alive() else await _load_in_thread()
+        encoding = None if fetching.is_alive() else await to_thread.run_sync(load_offline)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
@@ -324,10 +333,7 @@ def _tell_of_estimate() -> None:
 
 
 def load_offline() -> Encoding | None:
-    """Return tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread.
-
-    Raise `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
-    """
+    """Return tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread."""
     with _loading:
         import tiktoken
         from tiktoken import registry
@@ -337,52 +343,22 @@ def load_offline() -> Encoding | None:
             ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
             special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
             encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+            encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second
             registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
         return registry.ENCODINGS.get(ENCODING)
 
 
 def _find_ranks() -> bytes | None:
-    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole; else the one
-    that bpe-openai brings along, if it is installed."""
+    """Return the official rank file from the folder where tiktoken keeps its downloads, else from bpe-openai."""
     default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
-    with suppress(OSError):
-        data = Path(folder, RANKS_CACHE_NAME).read_bytes() if folder else b""  # tiktoken's way to switch it off
-        if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
-            return data
+    places = [Path(folder, RANKS_CACHE_NAME)] if folder else []  # an empty name is tiktoken's way to switch it off
     package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
-    folders = package.submodule_search_locations if package is not None else None
-    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
-    if path is None or not path.exists():
-        return None
-    data = b""
-    with suppress(OSError, EOFError, ValueError):
-        data = gzip.decompress(path.read_bytes())
-    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
-        raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
-    return data
-
-
-async def _load_in_thread() -> Encoding | None:
-    """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
-
-    def load() -> Encoding | None:
-        if (encoding := load_offline()) is not None:
-            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
-        return encoding
-
-    thread = WorkerThread("tiktoken ranks")
-    try:
-        return await thread.run(load)
-    finally:
-        await thread.close()
-
-
-def _download() -> None:
-    """Let tiktoken fetch its ranks into its own cache."""
-    import tiktoken
-
-    try:
-        tiktoken.get_encoding(ENCODING)
-    except Exception as error:
-        logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+    if package is not None and package.submodule_search_locations:
+        places.append(Path(package.submodule_search_locations[0], "data", f"{ENCODING}.tiktoken.gz"))
+    for place in places:
+        with suppress(OSError, EOFError, ValueError, zlib.error):
+            data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+            if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
+                return data
+    return None

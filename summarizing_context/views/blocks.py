@@ -16,8 +16,8 @@ from summarizing_context.log.ledger import LOOKS, Ledger, Touch
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.messages.fences import fence
+from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.shapes import Message
-from summarizing_context.messages.truncation import Count
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import TailItem
 
