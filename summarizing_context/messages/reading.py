@@ -31,8 +31,6 @@ from summarizing_context.messages.shapes import (
     canonical_json,
     check_message,
     content_key,
-    decode_message,
-    encode_message,
     is_result,
     kind_of,
     metadata_of,
@@ -106,11 +104,6 @@ class Reading(NamedTuple):
     def unread(self) -> list[str]:
         """All that is charged beside what a model reads: what is sealed, and the frame."""
         return [*(text for part in self.parts for text in part.sealed), *self.frame]
-
-    @property
-    def said(self) -> Reading:
-        """Return the reading without its unread fields."""
-        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), frame=())
 
 
 def read_message(message: Message) -> Reading:
@@ -235,7 +228,7 @@ def is_wordless_media(block: object) -> bool:
 
 def without_extras(message: Message) -> Message:
     """Return the message without its extras, wherever they stand; who speaks stays."""
-    left = without_metadata(decode_message(encode_message(message)), LOADED_TOOLS)
+    left = without_metadata(check_message(message), LOADED_TOOLS)
     for holder, known, _ in list(_holders(left)):
         for key in _odd_fields(holder, known):
             del holder[key]
@@ -251,8 +244,8 @@ def _block(value: object, at: int, frame: list[str]) -> Part:
     if kind == "thinking":
         return _thinking(value, at, frame)
     if kind == "media":
-        media = (_digest(value),)
-        return Part("media", _media_words(block.inner), block=at, media=media, put_in=is_put_in(value))
+        digest = hashlib.sha256(canonical_json(value).encode()).hexdigest()
+        return Part("media", _media_words(block.inner), block=at, media=(digest,), put_in=is_put_in(value))
     if block.shape.is_whole or kind in ("opaque", "state"):
         whole, half = block.shape.is_whole, block.half
         return _opaque(value, at)._replace(id=block.id if half else "", shape=name, half=half, whole=whole)
@@ -275,25 +268,22 @@ def _call(block: Block) -> Part:
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
     """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
-    texts, sealed, media = list[str](), list[str](), list[str]()
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    for value in blocks:
-        block = read_block(value) if isinstance(value, dict) else None
-        if block is not None and block.shape.kind == "media":
-            texts += _media_words(block.inner)
-            media.append(_digest(value))
-        elif block is not None and block.shape.kind == "text":
-            texts.append(block.said)
-        elif isinstance(value, str):
-            texts.append(value)
-        else:
-            part = _opaque(value)
-            texts += part.texts
-            sealed += part.sealed
-    failed = holder.get("is_error") is True or holder.get("status") == "error"
-    whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
-    result = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result")
-    return result._replace(sealed=tuple(sealed), whole=whole)
+    parts = [_block(value, -1, []) for value in blocks]
+    parts = [
+        part if part.kind in ("text", "media") else _opaque(value) for part, value in zip(parts, blocks, strict=True)
+    ]
+    return Part(
+        "result",
+        tuple(text for part in parts for text in part.texts),
+        id=id,
+        block=at,
+        media=tuple(digest for part in parts for digest in part.media),
+        failed=holder.get("is_error") is True or holder.get("status") == "error",
+        sealed=tuple(text for part in parts for text in part.sealed),
+        half="result",
+        whole=blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks),
+    )
 
 
 def _text(value: object) -> Part:
@@ -313,7 +303,7 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
     texts, sealed = list[str](), list[str]()
     for key, text in _leaves(value, "text"):
         is_meant = key in ("thinking", "text", "summary", "reasoning")
-        if key in _FRAME and _is_short(key, text):
+        if _is_small(key, text):
             frame.append(text)
         else:
             (sealed if key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text)) else texts).append(text)
@@ -329,12 +319,8 @@ def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         text
         for key, text in _leaves(block, "")
-        if key in meant or not (_NO_WORDS.fullmatch(text) or (key in _FRAME and _is_short(key, text)))
+        if key in meant or not (_NO_WORDS.fullmatch(text) or _is_small(key, text))
     )
-
-
-def _digest(medium: object) -> str:
-    return hashlib.sha256(canonical_json(medium).encode()).hexdigest()
 
 
 def _parsed(arguments: str) -> Any:
@@ -391,13 +377,12 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_small(key: str, value: object) -> bool:
-    """Return whether a field is nothing, a flag, a number or a part of the frame that is no text of its own."""
-    if not _is_short("", key) or value is True or not value:
-        return _is_short("", key)
-    is_frame = key in _FRAME or isinstance(value, int | float)
-    return is_frame and _is_short(key, value if isinstance(value, str) else canonical_json(value))
-
-
-def _is_short(key: str, text: str) -> bool:
-    """Return whether a part of the frame is no text of its own."""
-    return len(text) <= (8 if key in _IDS else 24) and text.isascii()
+    """Return whether a field is nothing, a flag, a number or a part of the frame: no text of its own."""
+    if len(key) > 24 or not key.isascii():
+        return False
+    if value is True or not value:
+        return True
+    if key not in _FRAME and not isinstance(value, int | float):
+        return False
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text.isascii() and len(text) <= (8 if key in _IDS else 24)

@@ -39,7 +39,10 @@ def render_messages(
     place in the range, such as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing
     else is `THOUGHT_ONLY`. `yield_now` is called all along.
     """
-    said = [reading.said for reading in readings]
+    said = [
+        reading._replace(parts=tuple(part._replace(sealed=()) for part in reading.parts), frame=())
+        for reading in readings
+    ]  # without what no model reads
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
     names: dict[str, str] = {}
     lines: list[str] = []
