@@ -28,6 +28,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import product
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
@@ -105,28 +106,22 @@ def _pairs(data: bytes, table: bytes) -> bytes:
     return (int.from_bytes(data.translate(table), "little") >> 4).to_bytes(len(data), "little")
 
 
-def _codes(firsts: str, seconds: str) -> bytes:
-    """Return the bytes of `_pairs` for kinds that stand before others."""
-    number = list(_KINDS).index
-    return bytes(number(second) + 1 << 4 | number(first) + 1 for first in firsts.split() for second in seconds.split())
+# A number for each kind of character, in both halves of its byte; and the codes of kinds that stand before others.
+_numbers = {kind: number for number, kind in enumerate(_KINDS, start=1)}
+_members = {member: _numbers[kind] * 17 for kind, members in _KINDS.items() for member in members}
+_KIND_TABLE = bytes(_members.get(chr(byte), len(_KINDS) * 17) for byte in range(256))
+_PAIR_CODES = [
+    bytes(_numbers[end] << 4 | _numbers[one] for pair in pairs.items() for one, end in product(*map(str.split, pair)))
+    for pairs in _TABLES["pairs"].values()
+]
 
-
-_kinds, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256)
-for _number, _members in enumerate(_KINDS.values(), start=1):
-    for _member in _members:
-        _kinds[ord(_member)] = _number * 17  # in both halves
-
-# Second letters are of one class if they seldom follow the same ones.
+# A number for each class of first letters, and one for each of second letters, which seldom follow the same ones.
+_rows = {letter: row for row, firsts in enumerate(_RARE, start=1) for letter in firsts}
 _follow = {letter: tuple(letter in seconds for seconds in _RARE.values()) for letter in ascii_lowercase}
-_column = {row: column for column, row in enumerate(sorted(set(_follow.values())), start=1)}
-_rare = set()
-for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
-    for _letter in _firsts:
-        _letters[ord(_letter)] = _letters[ord(_letter.upper())] = _row << 4 | _column[_follow[_letter]]
-    _rare |= {_column[_follow[_second]] << 4 | _row for _second in _seconds}
+_columns = {letter: sorted(set(_follow.values())).index(row) + 1 for letter, row in _follow.items()}
+_RARE_TABLE = bytes(_rows[at] << 4 | _columns[at] if (at := chr(code).lower()) in _rows else 0 for code in range(256))
+_RARE_CODES = bytes({_columns[at] << 4 | row for row, seconds in enumerate(_RARE.values(), 1) for at in seconds})
 
-_KIND_TABLE, _RARE_TABLE, _RARE_CODES = bytes(_kinds), bytes(_letters), bytes(_rare)
-_PAIR_CODES = [b"".join(_codes(*pair) for pair in pairs.items()) for pairs in _TABLES["pairs"].values()]
 _ASCII = bytes(range(128))
 _COUNTED = [kind.encode() for kind in (ascii_letters, ascii_uppercase, digits, " ", "\n", punctuation)]
 _COUNTED.append(_ASCII.translate(None, b"".join(_COUNTED)))  # controls
