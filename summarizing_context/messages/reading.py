@@ -164,8 +164,7 @@ def read_content(message: Message) -> Reading:
     # The frame, and fields that no shape knows.
     for holder, known, at in _holders(message):
         for key, value in holder.items():
-            is_told = key in _FRAME and key != "role" and (key in _IDS or key not in known)
-            if is_told and (key in known or _is_small(key, value)):
+            if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
         if odd := _odd_fields(holder, known):
             fields = {key: holder[key] for key in odd if key not in _IDS}

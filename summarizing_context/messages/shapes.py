@@ -51,8 +51,7 @@ def check_message(message: object) -> Message:
             wrong = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
             raise MessageError(f"the message's 'role' {wrong}; give it one such as 'user' or 'assistant'")
         if role not in ROLES:
-            allowed = ", ".join(ROLES)
-            raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {allowed}")
+            raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {', '.join(ROLES)}")
         if _FRAME.issuperset(message):
             raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
         copy: Message = _copy(message, "message", 0)
