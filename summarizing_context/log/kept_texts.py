@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
 from summarizing_context.log.entries import Entry, Role
-from summarizing_context.messages.authorship import split_pieces
+from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Part, Reading
 from summarizing_context.settings.ledger_rules import ToolRules
 

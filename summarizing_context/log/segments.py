@@ -21,9 +21,8 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.rendering import THOUGHT_ONLY, render_messages
+from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
 from summarizing_context.messages.shapes import encodable
-from summarizing_context.messages.truncation import cut_evenly
 
 MAX_HELD = 24  # split call lines that wait together, beside the first
 MAX_TURN = 96  # rows of a group while a call is held open

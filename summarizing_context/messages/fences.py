@@ -1,7 +1,12 @@
-"""Fences: set text about the past apart, so that it can neither pose as a message nor end its own fence.
+"""Fences and tags: set text about the past apart, so that it can neither pose as a message nor end its own fence, and
+tell what a person typed from what a host put into a row of the same role.
 
 Pure, and linear in the text. Tags are compared after NFKD, without marks, invisible and control characters, in lower
 case; letters of other scripts count as the ASCII ones that they look like.
+
+A mark of the host's on the row or block decides who wrote it, then what a text begins with, then tags in it; the words
+of known clients stand in `client_marks.toml`. In doubt nobody typed it: a rule that is missed can be said again, and a
+false one stands as an order. What a person pasted, such as a log or a review, has no mark: it counts as typed.
 """
 
 from __future__ import annotations
@@ -9,11 +14,13 @@ from __future__ import annotations
 import re
 import tomllib
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from itertools import accumulate
-from typing import NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, NamedTuple
+
+from summarizing_context.messages.shapes import metadata_of
 
 _TABLES = tomllib.loads((files(__package__) / "look_alikes.toml").read_text("utf-8"))
 _ALIKE = {char: look for table in _TABLES.values() for look, chars in table.items() for char in chars}
@@ -133,3 +140,138 @@ def neutral(text: str, *names: str) -> str:
         pieces += [text[done : tag.start], "("]
         done = tag.start + 1
     return "".join((*pieces, text[done:])) if done else text
+
+
+# -- who wrote a text
+
+_CLIENTS = tomllib.loads((files(__package__) / "client_marks.toml").read_text("utf-8"))
+_REMINDER = frozenset({"systemreminder"})
+_BESIDE = _REMINDER.union(_CLIENTS["attached"], _CLIENTS["beside"])
+_ALONE = OURS.union(_CLIENTS["attached"], _CLIENTS["alone"])
+_PATTERNS = {name: re.compile(pattern) for name, pattern in _CLIENTS["patterns"].items()}
+_BRACKET = re.compile(r"&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
+
+
+def is_put_in(holder: Mapping[str, Any]) -> bool:
+    """Return whether a host marks a row, or a block of its content, as nothing that a person typed: of a hook, a
+    command, a skill or a summary."""
+    flags, origin = metadata_of(holder), holder.get("origin")
+    return (
+        any(each.get(mark) == 1 for each in (holder, flags) for mark in _CLIENTS["marks"])  # or true
+        or flags.get("source") in ("hook", "hooks")
+        or "hook" in flags
+        or flags.get("type") in ("context_summary", "compact_summary")
+        or holder.get("name") == "system"
+        or (isinstance(origin, dict) and origin.get("kind", "human") != "human")
+        or isinstance(holder.get("parent_tool_use_id"), str)
+    )
+
+
+class Piece(NamedTuple):
+    """A stretch of a text, and whether a person typed it."""
+
+    text: str
+    typed: bool
+
+
+def stand_between(texts: Sequence[str]) -> list[bool]:
+    """Return which texts of a row stand whole between a host's tag that opens in one before and closes in one
+    behind."""
+    tags = [sorted(find_tags(_as_tags(text), _BESIDE)) for text in texts]
+    between = [False] * len(texts)
+    for first, last in pairwise([at for at, found in enumerate(tags) if found]):
+        if not tags[first][-1].closes and tags[last][0].closes:
+            between[first + 1 : last] = [True] * (last - first - 1)
+    return between
+
+
+def split_pieces(text: str) -> list[Piece]:
+    """Return a text in the order in which it stands, parted where its author changes; together the pieces are the text.
+
+    A text that begins as a host's does is the host's, whole. A tag that is never closed reaches to the end, and one
+    that was never opened from the beginning.
+    """
+    pieces: list[Piece] = []
+    done = 0
+    for start, stop in _spans_put_in(text):
+        if not is_blank(text[done:start]):
+            pieces.append(Piece(text[done:start], typed=True))
+            done = start
+        pieces.append(Piece(text[done:stop], typed=False))
+        done = stop
+    if not pieces or not is_blank(text[done:]):
+        return [*pieces, Piece(text[done:], typed=True)]
+    pieces[-1] = Piece(pieces[-1].text + text[done:], typed=False)
+    return pieces
+
+
+def _spans_put_in(text: str) -> list[tuple[int, int]]:
+    """Return where the words that a host put in stand, from first to last."""
+    # Texts that are the host's from beginning to end.
+    beginning = " ".join(folded(text[:400]).split())
+    begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
+    if (
+        any(each.startswith(tuple(_CLIENTS["beginnings"])) or _PATTERNS["hook"].match(each) for each in begins)
+        or beginning in _CLIENTS["whole"]
+        or _PATTERNS["output"].match(text)
+        or _PATTERNS["instructions"].match(text)
+    ):
+        return [(0, len(text))]
+
+    # A command, or a request behind what an editor shows: its words alone are typed.
+    start, stop = 0, len(text)
+    if command := _PATTERNS["command"].match(text):
+        start, stop = command.span("typed")
+    elif beginning.startswith("# context from my ide setup:") and (request := _PATTERNS["request"].search(text)):
+        start = request.end()
+    spans = [(0, start)] if start else []
+    spans += [(start + first, start + last) for first, last in _spans_of_tags(text[start:stop])]
+    return [*spans, (stop, len(text))] if command else spans
+
+
+def _spans_of_tags(text: str) -> list[tuple[int, int]]:
+    if text.isascii() and not any(map(text.__contains__, ("<", "&", "--- "))):
+        return []  # no tag could begin anywhere
+    read = _as_tags(text)
+    beside = sorted(find_tags(read, _BESIDE))
+    lines = set(find_tags(text, _ALONE, in_lines=True))
+    if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
+        return blocks
+    tags = sorted({*lines, *find_tags(read, _REMINDER)})
+    if not tags:
+        return []
+    start = 0 if tags[0].closes else tags[0].start
+    is_typed = not is_blank(text[:start])
+    return [(start, tags[-1].stop if is_typed and tags[-1].closes else len(text))]
+
+
+def _as_tags(text: str) -> str:
+    """Return a text of the same length: references of brackets are brackets, and a host's lines around files are
+    tags."""
+    if "&" in text:
+        text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
+    if "--- " in text:
+        tag = "system-reminder"
+        text = _PATTERNS["files"].sub(
+            lambda it: (f"</{tag}" if it[1] or it[2] else f"<{tag}").ljust(len(it[0]) - 1) + ">", text
+        )
+    return text
+
+
+def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
+    """Return the outermost blocks, if each is opened once and closed once, and stands in lines of its own where there
+    are more; none otherwise: then a text that the host has put in may quote a tag, and its end is unknown."""
+    blocks: list[tuple[int, int]] = []
+    depth = start = 0
+    for tag in tags:
+        if depth == 0:
+            start = tag.start
+        depth += -1 if tag.closes else 1
+        if depth < 0:
+            return []
+        if depth == 0:
+            blocks.append((start, tag.stop))
+    for start, stop in blocks if len(blocks) > 1 else ():
+        if text[:start].rpartition("\n")[2].strip() or text[stop:].partition("\n")[0].strip():
+            return []
+    return blocks if depth == 0 else []

@@ -11,13 +11,11 @@ type, the rest is charged. What else stands in a field is text that a model read
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.messages.authorship import is_put_in, split_words, stand_between
+from summarizing_context.messages.fences import is_put_in, split_pieces, stand_between
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     ID_FIELDS,
@@ -31,8 +29,6 @@ from summarizing_context.messages.shapes import (
     canonical_json,
     check_message,
     content_key,
-    decode_message,
-    encode_message,
     is_result,
     kind_of,
     metadata_of,
@@ -107,11 +103,6 @@ class Reading(NamedTuple):
         """All that is charged beside what a model reads: what is sealed, and the frame."""
         return [*(text for part in self.parts for text in part.sealed), *self.frame]
 
-    @property
-    def said(self) -> Reading:
-        """Return the reading without its unread fields."""
-        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), frame=())
-
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
@@ -161,22 +152,19 @@ def read_content(message: Message) -> Reading:
     else:
         parts = [] if content is None or content == "" else [_text(content)]
 
-    # The other fields; of calls only what is not said in a block as well.
-    shown = {part.id: part for part in parts if part.kind == "call"}
+    # The other fields; of calls only those that no block is.
+    shown = {part.id for part in parts if part.kind == "call"}
     listed = message.get("tool_calls")
     for value in listed if isinstance(listed, list) else ():
         call = _call(read_call(value)) if isinstance(value, dict) else _opaque(value)
-        if call.kind != "call" or (same := shown.get(call.id)) is None:
+        if call.kind != "call" or call.id not in shown:
             parts.append(call)
-        elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
-            parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another one with the same id
     parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
 
     # The frame, and fields that no shape knows.
     for holder, known, at in _holders(message):
         for key, value in holder.items():
-            is_told = key in _FRAME and key != "role" and (key in _IDS or key not in known)
-            if is_told and (key in known or _is_small(key, value)):
+            if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
         if odd := _odd_fields(holder, known):
             fields = {key: holder[key] for key in odd if key not in _IDS}
@@ -219,8 +207,13 @@ def content_texts(content: object) -> list[str]:
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
-    texts = (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts)
-    return tuple(said for text in texts if (said := split_words(text)[0]) and not said.isspace())
+    typed: list[str] = []
+    for part in parts:
+        for text in part.texts if part.kind == "text" and not part.put_in else ():
+            pieces = split_pieces(text)
+            said = "\n".join(piece.text for piece in pieces if piece.typed)
+            typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    return tuple(said for said in typed if said and not said.isspace())
 
 
 def is_wordless_media(block: object) -> bool:
@@ -230,7 +223,7 @@ def is_wordless_media(block: object) -> bool:
 
 def without_extras(message: Message) -> Message:
     """Return the message without its extras, wherever they stand; who speaks stays."""
-    left = without_metadata(decode_message(encode_message(message)), LOADED_TOOLS)
+    left = without_metadata(check_message(message), LOADED_TOOLS)
     for holder, known, _ in list(_holders(left)):
         for key in _odd_fields(holder, known):
             del holder[key]
@@ -246,8 +239,8 @@ def _block(value: object, at: int, frame: list[str]) -> Part:
     if kind == "thinking":
         return _thinking(value, at, frame)
     if kind == "media":
-        media = (_digest(value),)
-        return Part("media", _media_words(block.inner), block=at, media=media, put_in=is_put_in(value))
+        digest = hashlib.sha256(canonical_json(value).encode()).hexdigest()
+        return Part("media", _media_words(block.inner), block=at, media=(digest,), put_in=is_put_in(value))
     if block.shape.is_whole or kind in ("opaque", "state"):
         whole, half = block.shape.is_whole, block.half
         return _opaque(value, at)._replace(id=block.id if half else "", shape=name, half=half, whole=whole)
@@ -270,25 +263,22 @@ def _call(block: Block) -> Part:
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
     """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
-    texts, sealed, media = list[str](), list[str](), list[str]()
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    for value in blocks:
-        block = read_block(value) if isinstance(value, dict) else None
-        if block is not None and block.shape.kind == "media":
-            texts += _media_words(block.inner)
-            media.append(_digest(value))
-        elif block is not None and block.shape.kind == "text":
-            texts.append(block.said)
-        elif isinstance(value, str):
-            texts.append(value)
-        else:
-            part = _opaque(value)
-            texts += part.texts
-            sealed += part.sealed
-    failed = holder.get("is_error") is True or holder.get("status") == "error"
-    whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
-    result = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result")
-    return result._replace(sealed=tuple(sealed), whole=whole)
+    parts = [_block(value, -1, []) for value in blocks]
+    parts = [
+        part if part.kind in ("text", "media") else _opaque(value) for part, value in zip(parts, blocks, strict=True)
+    ]
+    return Part(
+        "result",
+        tuple(text for part in parts for text in part.texts),
+        id=id,
+        block=at,
+        media=tuple(digest for part in parts for digest in part.media),
+        failed=holder.get("is_error") is True or holder.get("status") == "error",
+        sealed=tuple(text for part in parts for text in part.sealed),
+        half="result",
+        whole=blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks),
+    )
 
 
 def _text(value: object) -> Part:
@@ -308,7 +298,7 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
     texts, sealed = list[str](), list[str]()
     for key, text in _leaves(value, "text"):
         is_meant = key in ("thinking", "text", "summary", "reasoning")
-        if key in _FRAME and _is_short(key, text):
+        if _is_small(key, text):
             frame.append(text)
         else:
             (sealed if key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text)) else texts).append(text)
@@ -324,19 +314,8 @@ def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(
         text
         for key, text in _leaves(block, "")
-        if key in meant or not (_NO_WORDS.fullmatch(text) or (key in _FRAME and _is_short(key, text)))
+        if key in meant or not (_NO_WORDS.fullmatch(text) or _is_small(key, text))
     )
-
-
-def _digest(medium: object) -> str:
-    return hashlib.sha256(canonical_json(medium).encode()).hexdigest()
-
-
-def _parsed(arguments: str) -> Any:
-    """Return arguments as JSON, whatever their spelling; as text where they are none."""
-    with suppress(ValueError, RecursionError):
-        return json.loads(arguments)
-    return arguments
 
 
 def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
@@ -386,13 +365,12 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_small(key: str, value: object) -> bool:
-    """Return whether a field is nothing, a flag, a number or a part of the frame that is no text of its own."""
-    if not _is_short("", key) or value is True or not value:
-        return _is_short("", key)
-    is_frame = key in _FRAME or isinstance(value, int | float)
-    return is_frame and _is_short(key, value if isinstance(value, str) else canonical_json(value))
-
-
-def _is_short(key: str, text: str) -> bool:
-    """Return whether a part of the frame is no text of its own."""
-    return len(text) <= (8 if key in _IDS else 24) and text.isascii()
+    """Return whether a field is nothing, a flag, a number or a part of the frame: no text of its own."""
+    if len(key) > 24 or not key.isascii():
+        return False
+    if value is True or not value:
+        return True
+    if key not in _FRAME and not isinstance(value, int | float):
+        return False
+    text = value if isinstance(value, str) else canonical_json(value)
+    return text.isascii() and len(text) <= (8 if key in _IDS else 24)

@@ -11,7 +11,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 from itertools import accumulate
 from threading import Lock
 from typing import Any
@@ -23,8 +22,6 @@ from summarizing_context.messages.shapes import ID_FIELDS, Message
 Redact = Callable[[str], str]
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"
 _UNCHANGED = ID_FIELDS | {"role", "type", "id", "signature"}  # they bind
-_SAME = 4  # characters alike that end a change
-_MARK = 128  # characters of what stands in a secret's place
 _JSON = re.compile(r"\s*[\[{]")
 _ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
 
@@ -51,16 +48,45 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     """Return named texts that stand one after the other without what `redact` takes out of any of their readings.
 
     Each is read by itself, and with its neighbours: joined directly, all and by two, for a stream may have been cut
-    anywhere; and joined by lines.
+    anywhere; and joined by lines. One reading cannot do: joined directly, the pattern of a key takes the beginning of
+    the next key with it, whose rest then looks like no key any more.
     """
-    read = partial(_redacted, redact=redact)
     plain = [text for _, text in texts]
     held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it
-    readings: list[tuple[Sequence[int], str, Redact]] = [([at], "", read) for at in range(len(plain))]
-    readings += [(held[at : at + 2], "", read) for at in range(len(held) - 1)]
-    readings += [(held, "", read)] if len(held) > 2 else []
-    readings += [(range(len(plain)), "\n", redact)] if len(plain) > 1 else []
-    return _left_by_all(plain, readings)
+    readings: list[tuple[Sequence[int], str]] = [([at], "") for at in range(len(plain))]
+    readings += [(held[at : at + 2], "") for at in range(len(held) - 1)]
+    readings += [(held, "")] if len(held) > 2 else []
+    readings += [(range(len(plain)), "\n")] if len(plain) > 1 else []
+
+    # What each reading takes out of each text: from where to where, and what it puts there.
+    taken: list[set[tuple[int, int, str]]] = [set() for _ in plain]
+    for places, between in readings:
+        whole = between.join(plain[place] for place in places)
+        if not whole or (left := redact(_inside_json(whole, redact))) == whole:
+            continue
+        starts = list(accumulate((len(plain[place]) + len(between) for place in places), initial=0))
+        for start, stop, new in _changes(whole, left):
+            at = bisect_right(starts, start, hi=len(places)) - 1
+            while at < len(places) and (new or starts[at] < stop):
+                length = len(plain[places[at]])
+                begin, end = min(max(start - starts[at], 0), length), min(max(stop - starts[at], 0), length)
+                taken[places[at]].add((begin, end, new))
+                at, new = at + 1, ""  # of a secret that goes across texts it stands in the first
+
+    # Where they do not take out the same, one may show what another takes out.
+    shown: list[str] = []
+    for text, changes in zip(plain, taken, strict=True):
+        pieces, first, done = list[str](), 0, 0
+        for start, stop, new in sorted(changes, key=lambda one: (one[0], -one[1], len(one[2]))):
+            if not pieces or start >= done:
+                pieces += (text[done:start], new)
+                first, done = start, stop
+                continue
+            done, said = max(done, stop), pieces[-1]
+            if len(said) > 128 or any(said[at : at + 4] in text[first:done] for at in range(len(said) - 3)):
+                pieces[-1] = LEFT_OUT
+        shown.append("".join((*pieces, text[done:])))
+    return shown
 
 
 def _texts_of(message: Message) -> list[tuple[str, str]]:
@@ -94,83 +120,29 @@ def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
     return value
 
 
-def _left_by_all(texts: Sequence[str], readings: Sequence[tuple[Sequence[int], str, Redact]]) -> list[str]:
-    """Return the texts without what any reading takes out of them. A reading is some of the texts, what stands between
-    them, and who reads.
-
-    One reading cannot do: joined directly, the pattern of a key takes the beginning of the next key with it, whose
-    rest then looks like no key any more.
-    """
-    taken: list[list[tuple[int, int, str]]] = [[] for _ in texts]
-    for places, between, reading in readings:
-        whole = between.join(texts[place] for place in places)
-        if not whole or (left := reading(whole)) == whole:
-            continue
-        starts = list(accumulate((len(texts[place]) + len(between) for place in places), initial=0))
-        for start, stop, new in _changes(whole, left):
-            at = bisect_right(starts, start, hi=len(places)) - 1
-            while at < len(places) and (new or starts[at] < stop):
-                length = len(texts[places[at]])
-                begin, end = min(max(start - starts[at], 0), length), min(max(stop - starts[at], 0), length)
-                taken[places[at]].append((begin, end, new))
-                at, new = at + 1, ""  # of a secret that goes across texts it stands in the first
-    return [_without(text, changes) for text, changes in zip(texts, taken, strict=True)]
-
-
-def _without(text: str, taken: list[tuple[int, int, str]]) -> str:
-    """Return a text without the stretches that readings take out of it, with what they put there."""
-    shown: list[str] = []
-    done = at = 0
-    taken.sort(key=lambda change: (change[0], -change[1]))
-    while at < len(taken):
-        start, stop, new = one = taken[at]
-        differ = False
-        while at < len(taken) and (taken[at][0] < stop or taken[at][:2] == one[:2]):
-            differ = differ or taken[at] != one
-            if taken[at][1] > stop:
-                stop, new = taken[at][1], new + taken[at][2]
-            at += 1
-        secret, pieces = text[start:stop], (new[first : first + _SAME] for first in range(len(new) - _SAME + 1))
-        if differ and (len(new) > _MARK or any(piece in secret for piece in pieces)):
-            new = LEFT_OUT  # a reading shows what another takes out
-        shown += (text[done:start], new)
-        done = stop
-    return "".join((*shown, text[done:]))
-
-
 def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
     """Yield where each stretch of a text that is not left starts and stops, and what stands in its place. In doubt it
     is too wide."""
-    at = to = _alike(text, left)
-    tail = min(_alike(text[::-1], left[::-1]), len(text) - at, len(left) - to)
+    ends = zip(reversed(text), reversed(left), strict=False)
+    tail = next((at for at, (one, other) in enumerate(ends) if one != other), min(len(text), len(left)))
     text, left = text[: len(text) - tail], left[: len(left) - tail]
+    at = to = 0
     while at < len(text) or to < len(left):
-        stop, end = _meet(text, left, at, to)
-        yield at, stop, left[to:end]
-        same = _alike(text, left, stop, end)
-        at, to = stop + same, end + same
+        if run := next((run for size in (1_024, 1) if (run := text[at : at + size]) == left[to : to + size]), ""):
+            at, to = at + len(run), to + len(run)
+        else:
+            stop, end = _meet(text, left, at, to)
+            yield at, stop, left[to:end]
+            at, to = stop, end
 
 
 def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
-    """Return where both go on alike behind a change; their ends, where they do not soon."""
+    """Return where both go on alike for four characters behind a change; their ends, where they do not soon."""
     for reach in (2**6, 2**8, 2**10, 2**12, 2**15):  # where a longer secret ends is not looked for
-        for end in range(to, min(to + _MARK, len(left) - _SAME) + 1):
-            if (stop := text.find(left[end : end + _SAME], at, at + reach)) >= 0:
+        for end in range(to, min(to + 128, len(left) - 4) + 1):  # behind what stands in its place
+            if (stop := text.find(left[end : end + 4], at, at + reach)) >= 0:
                 return stop, end
     return len(text), len(left)
-
-
-def _alike(text: str, left: str, at: int = 0, to: int = 0) -> int:
-    """Return how many characters two texts go on alike."""
-    start = at
-    while (run := text[at : at + 256]) and run == left[to : to + 256]:
-        at, to = at + len(run), to + len(run)
-    pairs = zip(run, left[to : to + 256], strict=False)
-    return at - start + next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(run), len(left) - to))
-
-
-def _redacted(text: str, redact: Redact) -> str:
-    return redact(_inside_json(text, redact))
 
 
 def _inside_json(text: str, redact: Redact) -> str:
@@ -179,10 +151,9 @@ def _inside_json(text: str, redact: Redact) -> str:
     if _JSON.match(text):
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
-            said = [text for _, text in _texts_of(value)]
-            readings = [([at], "", partial(_redacted, redact=redact)) for at in range(len(said))]
-            left = _left_by_all(said, [*readings, (range(len(said)), "\n", redact)])
-            if left != said:
+            said = _texts_of(value)
+            left = redact_texts(said, redact)
+            if left != [text for _, text in said]:
                 text = json.dumps(_with_texts(value, left), ensure_ascii=False, separators=(",", ":"))
     return _without_escapes(text, redact, 4)  # JSON in a string of JSON, and so on
 

@@ -2,18 +2,22 @@
 
 Pure. Each part of a message stands under a line `### <label>`. A body line that looks like a label gets a
 backslash in front, so no text can forge one. There are no positions, clocks or ids in it: equal ranges are
-written equally wherever they stand. What is too long for one reader is cut in `truncation`.
+written equally wherever they stand. Of a large group a reader gets even pieces, of a
+long result its head and tail; a notice gives the number of tokens left out.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.messages.authorship import split_pieces, split_words
+from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Part, Reading
+from summarizing_context.messages.tokens import estimate_text
 
 RENDERER_VERSION = "2"
 TYPED = "user"  # the label of what a human typed
@@ -35,7 +39,10 @@ def render_messages(
     place in the range, such as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing
     else is `THOUGHT_ONLY`. `yield_now` is called all along.
     """
-    said = [reading.said for reading in readings]
+    said = [
+        reading._replace(parts=tuple(part._replace(sealed=()) for part in reading.parts), frame=())
+        for reading in readings
+    ]  # without what no model reads
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
     names: dict[str, str] = {}
     lines: list[str] = []
@@ -50,9 +57,8 @@ def render_messages(
             elif part.texts or part.kind != "extra":
                 yield_now(sum(map(len, part.texts)))
                 ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
-                for who, texts in _by_author(reading, part, part_label(reading, part, names)):
-                    lines.append(f"### {who}{ending}")
-                    lines.extend(_escape(text) for text in texts if text)
+                for who, text in parts_by_author(reading, part, part_label(reading, part, names)):
+                    lines += [f"### {who}{ending}", *([_escape(text)] if text else [])]
                 if part.media and part.kind != "media":
                     lines.append(f"[{len(part.media)} image or file]")
     return "\n".join(lines) if lines or not is_silent else THOUGHT_ONLY
@@ -77,29 +83,18 @@ def render_topic(topic: str, record: str) -> str:
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
-def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, Sequence[str]]]:
-    if label != TYPED or not reading.human or part.put_in:
-        yield ("user note" if label == TYPED else label), part.texts
-        return
-    for typed, put_in in map(split_words, part.texts):
-        if not put_in or (typed and not typed.isspace()):
-            yield TYPED, (typed,)
-        if put_in:
-            yield "user note", (put_in,)
-
-
-def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
-    """Yield a part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
-    media = [f"[{len(part.media)} image or file]"] if part.media else []
+def parts_by_author(reading: Reading, part: Part, label: str, host: str = "user note") -> list[tuple[str, str]]:
+    """Return the words of a part in their order, each run under who says it: `host` says what it has put into a row of
+    the user's."""
+    whole = "\n".join(filter(None, part.texts))
     if label != TYPED:
-        yield label, "\n".join([*part.texts, *media])
-        return
-    own = reading.human and not part.put_in
-    pieces = [piece for text in part.texts for piece in split_pieces(text)] if own else []
+        return [(label, whole)]
+    if not reading.human or part.put_in:
+        return [(host, whole)]
+    pieces = [piece for text in part.texts for piece in split_pieces(text)]
     if all(piece.typed for piece in pieces):
-        yield (TYPED if own else "injected"), "\n".join([*part.texts, *media])
-        return
-    yield from ((TYPED if piece.typed else "injected", piece.text.strip("\n")) for piece in pieces)
+        return [(TYPED, whole)]
+    return [(TYPED if piece.typed else host, piece.text.strip("\n")) for piece in pieces]
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
@@ -120,3 +115,122 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
 def _escape(text: str) -> str:
     """Return a body in which no line looks like a label."""
     return _LABEL.sub(r"\\\g<0>", text) if "### " in text else text
+
+
+# -- cutting
+
+Count = Callable[[str], int]
+SHORT_MARK_TOKENS = 6  # reserved for a cut that is a number alone
+LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
+_MARK_TOKENS = 12  # reserved for the words of a cut
+LEAST_CUT = LEAST_KEPT + _MARK_TOKENS
+
+
+def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
+    """Return head and tail of a text of about `total` tokens with a notice between them, in about `cap` tokens."""
+    if total <= cap:
+        return text
+    kept = cap - _MARK_TOKENS
+    if kept < LEAST_KEPT:
+        head, _ = _fitting(text, cap - SHORT_MARK_TOKENS, total, count, from_end=False)
+        short = f"{head or text[:4]}[…{total}…]"
+        return short if len(short) < len(text) else text
+    head, head_tokens = _fitting(text, -(-kept // 2), total, count, from_end=False)
+    tail, tail_tokens = _fitting(text[len(head) :], kept // 2, total, count, from_end=True)
+    left_out = max(1, total - head_tokens - tail_tokens)
+    cut = f"{head}\n[… {left_out} tokens left out …]\n{tail}"
+    return cut if len(cut) < len(text) else text
+
+
+def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
+    """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the
+    text, so one count is mostly enough."""
+    length = min(len(text), max(0, cap) * len(text) // max(1, total))
+    while length > 0:
+        piece = text[-length:] if from_end else text[:length]
+        cost = count(piece)
+        if cost <= cap:
+            return piece, cost
+        length = min(length - 1, length * cap // cost)
+    return "", 0
+
+
+CUTTING_VERSION = "2"  # changes whenever the same content would be cut or described in another way
+_RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
+_BLOCK = 512  # characters; how finely a large text is measured
+
+
+def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda _: ()) -> str:
+    """Leave of each result over 3,000 estimated tokens the first 600 and the last 400, cut between lines or at least
+    between words; a notice with the `key_lines` of what is left out stands between them.
+
+    Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings and files that
+    can be read again, and at this size fill three quarters of a segment.
+    """
+    kept: list[str] = []
+    at = 0
+    for label in _RESULT_LABEL.finditer(content):
+        end = content.find("\n### ", label.end() - 1)
+        body = content[label.end() : len(content) if end < 0 else end + 1]
+        sums = _token_sums(body)
+        if sums[-1] <= 3_000:
+            continue
+        head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
+        tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
+        if head < tail:
+            before, middle = content[at:head], content[head:tail]
+            kept += (_escape_label(before) if at else before, "" if before.endswith("\n") else "\n")
+            notice = f"[{estimate_text(middle):,} tokens left out here"
+            if lines := key_lines(middle):
+                told = "".join(f"- {line}\n" for line in lines)
+                notice += f"; errors and exact values among them:]\n{told}[here it goes on"
+            kept.append(f"{notice}]\n")
+            at = tail
+    return "".join((*kept, _escape_label(content[at:]) if at else content))
+
+
+def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list[str]:
+    """A rendered text in `parts` pieces of about equal estimated tokens, cut between lines or at least between words.
+
+    A piece that begins inside a body repeats the label of the body. `yield_now` is called throughout.
+    """
+    reach = len(text) // (4 * parts)
+    sums = _token_sums(text, yield_now)
+    places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
+    stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
+    labels = [found.start() for found in re.finditer(r"(?m)^### ", text)]
+    pieces: list[str] = []
+    for start, stop in pairwise(stops):
+        above = bisect_right(labels, start) - 1
+        inside = above >= 0 and labels[above] < start < len(text)
+        label = text[labels[above] : text.find("\n", labels[above]) + 1] if inside else ""
+        pieces.append(label + _escape_label(text[start:stop]) if inside else text[start:stop])
+    return pieces
+
+
+def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
+    """Return estimated tokens before each block of a text, and of the whole text at the end."""
+    sums = [0]
+    for at in range(0, len(text), _BLOCK):
+        yield_now(_BLOCK)
+        sums.append(sums[-1] + estimate_text(text[at : at + _BLOCK]))
+    return sums
+
+
+def _place(sums: Sequence[int], tokens: float) -> int:
+    """Return the position at which a text reaches `tokens`, exact to a block."""
+    return bisect_left(sums, tokens) * _BLOCK
+
+
+def _between_lines(text: str, stop: int, reach: int) -> int:
+    """Return the end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
+    for gap in ("\n", " "):
+        found = text.rfind(gap, max(0, stop - reach), stop)
+        if found >= 0:
+            return found + 1
+    return min(stop, len(text))
+
+
+def _escape_label(text: str) -> str:
+    """Escape a piece whose first line would read as a label."""
+    return f"\\{text}" if text.lstrip("\\").startswith("### ") else text

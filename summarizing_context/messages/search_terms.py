@@ -102,11 +102,6 @@ why will with would you your
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def distinctive_words(text: str, most: int) -> list[str]:
-    """Return the first of a text's words that are not common ones, each once."""
-    return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
-
-
 def stems(text: str) -> frozenset[str]:
     """Return beginnings of a text's words by which their families are known, without common words."""
     return frozenset(stem(word) for word in words_of(text) if word not in _COMMON)

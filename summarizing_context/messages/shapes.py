@@ -51,8 +51,7 @@ def check_message(message: object) -> Message:
             wrong = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
             raise MessageError(f"the message's 'role' {wrong}; give it one such as 'user' or 'assistant'")
         if role not in ROLES:
-            allowed = ", ".join(ROLES)
-            raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {allowed}")
+            raise MessageError(f"the message's 'role' is none that a provider knows; give it one of {', '.join(ROLES)}")
         if _FRAME.issuperset(message):
             raise MessageError(f"the {role} message says nothing; give it 'content', or the calls that it makes")
         copy: Message = _copy(message, "message", 0)
@@ -64,16 +63,7 @@ def check_message(message: object) -> Message:
 
 
 def parse_message(message: object) -> tuple[Message, bytes]:
-    """Return the copy that `check_message` makes, and its JSON bytes. Raise `MessageError`.
-
-    A message of plain values equals what is read back from its bytes, which is quicker than to look at each value.
-    """
-    if type(message) is dict and message.get("role") in ROLES and not _FRAME.issuperset(message):
-        with suppress(Exception):  # of values that are no JSON; it is checked below, which says what is wrong
-            data = encode_message(message)
-            copy: Message = msgspec.json.decode(data)
-            if copy == message and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
-                return copy, data
+    """Return the copy that `check_message` makes, and its JSON bytes. Raise `MessageError`."""
     checked = check_message(message)
     return checked, encode_message(checked)
 
@@ -130,38 +120,36 @@ def canonical_json(value: object) -> str:
 
 
 def _copy(value: object, where: str, depth: int) -> Any:
+    """Return a copy of plain values. An error tells the place alone: keys and values of a message may be private."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        if not value.isascii() and _SURROGATE_PAIR.search(value):
-            raise _refused(where, "two halves of one character stand as two; join them before adding the message")
-        return str.__str__(value)
-    if isinstance(value, int):
-        if value.bit_length() > _MAX_INT_BITS:
-            raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise _refused(where, f"{value} is not a JSON number")
-        return float(value)
-    if depth >= MAX_DEPTH:
-        raise _refused(where, f"nested more than {MAX_DEPTH} levels deep")
-    if isinstance(value, list):
+        if value.isascii() or not _SURROGATE_PAIR.search(value):
+            return str.__str__(value)
+        wrong = "two halves of one character stand as two; join them before adding the message"
+    elif isinstance(value, int):
+        if value.bit_length() <= _MAX_INT_BITS:
+            return int(value)
+        wrong = f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written"
+    elif isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        wrong = f"{value} is not a JSON number"
+    elif depth >= MAX_DEPTH:
+        wrong = f"nested more than {MAX_DEPTH} levels deep"
+    elif isinstance(value, list):
         return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
-    if not isinstance(value, dict) and not (depth == 0 and isinstance(value, Mapping)):
-        raise _refused(where, f"{type(value).__name__} is not a JSON value")
-    copy: Message = {}
-    for number, (key, item) in enumerate(value.items(), 1):
-        place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
-        if not isinstance(key, str):
-            raise _refused(place, f"the key is {type(key).__name__}; JSON keys are strings")
-        copy[_copy(key, place, depth)] = _copy(item, place, depth + 1)
-    return copy
-
-
-def _refused(where: str, why: str) -> MessageError:
-    """Return the error for a value, by its place: no key or value of a message is quoted, for they may be private."""
-    return MessageError(f"{where if len(where) <= 120 else f'{where[:120]}…'}: {why}")
+    elif isinstance(value, dict) or (depth == 0 and isinstance(value, Mapping)):
+        copy: Message = {}
+        for number, (key, item) in enumerate(value.items(), 1):
+            place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
+            if not isinstance(key, str):
+                raise MessageError(f"{place[:120]}: the key is {type(key).__name__}; JSON keys are strings")
+            copy[_copy(key, place, depth)] = _copy(item, place, depth + 1)
+        return copy
+    else:
+        wrong = f"{type(value).__name__} is not a JSON value"
+    raise MessageError(f"{where[:120]}{'…' * (len(where) > 120)}: {wrong}")
 
 
 # -- the table
@@ -380,7 +368,7 @@ def has_signed_thinking(message: Message) -> bool:
     return any(
         block.get("type") == "redacted_thinking"
         or (isinstance(block.get("signature"), str) and bool(block["signature"]))
-        or ("reasoningContent" in block and _is_signed(block))
+        or ("reasoningContent" in block and shape_of(block).bound == "prefix")
         for block in held
         if isinstance(block, dict)
     )
@@ -391,37 +379,28 @@ def needs_thinking(message: Message) -> bool:
     calls and begins with what was signed, and one with a field of which servers say that calls need it."""
     blocks, listed = blocks_of(message), message.get("tool_calls")
     calls = listed or any(shape_of(block).kind == "call" for block in blocks)
-    return bool(calls and blocks and _is_signed(blocks[0])) or bool(listed and message.get("reasoning_content"))
+    is_signed = bool(blocks) and shape_of(blocks[0]).bound == "prefix"
+    return bool((calls and is_signed) or (listed and message.get("reasoning_content")))
 
 
 def without_thinking(message: Message) -> Message:
     """Return the message without its thinking, wherever a host keeps it; never without any content."""
-    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    kept = {key: value for key, value in without_wire_content(message).items() if key not in THINKING_FIELDS}
     place = content_key(kept)
     if isinstance(content := kept.get(place), list):
         left_out = text_block(kept, "[thinking left out]")
-        kept[place] = [block for block in content if not _is_signed(block)] or [left_out]
-    return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _is_signed(block)])
-
-
-def _is_signed(block: object) -> bool:
-    return isinstance(block, dict) and shape_of(block).bound == "prefix"
+        kept[place] = [block for block in content if shape_of(block).bound != "prefix"] or [left_out]
+    return kept
 
 
 def without_wire_content(message: Message) -> Message:
     """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
     instead."""
-    return _with_wire_content(message, None)
-
-
-def _with_wire_content(message: Message, change: Callable[[list[Any]], list[Any]] | None) -> Message:
-    """Return the message with its copy changed, or without it where `change` is None."""
     ours = metadata_of(message).get("anthropic")
-    if not isinstance(ours, dict) or not isinstance(copy := ours.get("wire_content"), list):
+    if not isinstance(ours, dict) or not isinstance(ours.get("wire_content"), list):
         return message
     rest = {key: value for key, value in ours.items() if key != "wire_content"}
-    changed = rest if change is None else {**rest, "wire_content": change(copy)}
-    return {**message, "metadata": {**message["metadata"], "anthropic": changed}}
+    return {**message, "metadata": {**message["metadata"], "anthropic": rest}}
 
 
 def loaded_tools(message: Message) -> Message | None:

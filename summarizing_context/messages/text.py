@@ -88,10 +88,6 @@ def _sentences(body: str) -> Iterator[str]:
 
 def split_line(line: str) -> Iterator[str]:
     """Yield the sentences of one line."""
-    if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
-        if line:
-            yield line
-        return
     start = 0
     for end in _SENTENCE_END.finditer(line):
         if end.end() - start < 3 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):

@@ -28,14 +28,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import product
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+from anyio import to_thread
 
-from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SettingsError, briefly
 
 if TYPE_CHECKING:
@@ -105,28 +106,22 @@ def _pairs(data: bytes, table: bytes) -> bytes:
     return (int.from_bytes(data.translate(table), "little") >> 4).to_bytes(len(data), "little")
 
 
-def _codes(firsts: str, seconds: str) -> bytes:
-    """Return the bytes of `_pairs` for kinds that stand before others."""
-    number = list(_KINDS).index
-    return bytes(number(second) + 1 << 4 | number(first) + 1 for first in firsts.split() for second in seconds.split())
+# A number for each kind of character, in both halves of its byte; and the codes of kinds that stand before others.
+_numbers = {kind: number for number, kind in enumerate(_KINDS, start=1)}
+_members = {member: _numbers[kind] * 17 for kind, members in _KINDS.items() for member in members}
+_KIND_TABLE = bytes(_members.get(chr(byte), len(_KINDS) * 17) for byte in range(256))
+_PAIR_CODES = [
+    bytes(_numbers[end] << 4 | _numbers[one] for pair in pairs.items() for one, end in product(*map(str.split, pair)))
+    for pairs in _TABLES["pairs"].values()
+]
 
-
-_kinds, _letters = bytearray([len(_KINDS) * 17] * 256), bytearray(256)
-for _number, _members in enumerate(_KINDS.values(), start=1):
-    for _member in _members:
-        _kinds[ord(_member)] = _number * 17  # in both halves
-
-# Second letters are of one class if they seldom follow the same ones.
+# A number for each class of first letters, and one for each of second letters, which seldom follow the same ones.
+_rows = {letter: row for row, firsts in enumerate(_RARE, start=1) for letter in firsts}
 _follow = {letter: tuple(letter in seconds for seconds in _RARE.values()) for letter in ascii_lowercase}
-_column = {row: column for column, row in enumerate(sorted(set(_follow.values())), start=1)}
-_rare = set()
-for _row, (_firsts, _seconds) in enumerate(_RARE.items(), start=1):
-    for _letter in _firsts:
-        _letters[ord(_letter)] = _letters[ord(_letter.upper())] = _row << 4 | _column[_follow[_letter]]
-    _rare |= {_column[_follow[_second]] << 4 | _row for _second in _seconds}
+_columns = {letter: sorted(set(_follow.values())).index(row) + 1 for letter, row in _follow.items()}
+_RARE_TABLE = bytes(_rows[at] << 4 | _columns[at] if (at := chr(code).lower()) in _rows else 0 for code in range(256))
+_RARE_CODES = bytes({_columns[at] << 4 | row for row, seconds in enumerate(_RARE.values(), 1) for at in seconds})
 
-_KIND_TABLE, _RARE_TABLE, _RARE_CODES = bytes(_kinds), bytes(_letters), bytes(_rare)
-_PAIR_CODES = [b"".join(_codes(*pair) for pair in pairs.items()) for pairs in _TABLES["pairs"].values()]
 _ASCII = bytes(range(128))
 _COUNTED = [kind.encode() for kind in (ascii_letters, ascii_uppercase, digits, " ", "\n", punctuation)]
 _COUNTED.append(_ASCII.translate(None, b"".join(_COUNTED)))  # controls
@@ -292,15 +287,24 @@ async def choose_counter(
         return checked_counter(count_tokens)
     if token_counter == "estimate":
         return _ESTIMATE
-    encoding = await _load_in_thread()
+    encoding = await to_thread.run_sync(load_offline)
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
-        fetching = threading.Thread(target=_download, name="tiktoken download", daemon=True)
+
+        def download() -> None:
+            import tiktoken
+
+            try:
+                tiktoken.get_encoding(ENCODING)
+            except Exception as error:
+                logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+
+        fetching = threading.Thread(target=download, name="tiktoken download", daemon=True)
         fetching.start()
         with anyio.move_on_after(download_timeout):
             while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
                 await anyio.sleep(0.02)
-        encoding = None if fetching.is_alive() else await _load_in_thread()
+        encoding = None if fetching.is_alive() else await to_thread.run_sync(load_offline)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
@@ -324,10 +328,7 @@ def _tell_of_estimate() -> None:
 
 
 def load_offline() -> Encoding | None:
-    """Return tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread.
-
-    Raise `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
-    """
+    """Return tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread."""
     with _loading:
         import tiktoken
         from tiktoken import registry
@@ -337,52 +338,22 @@ def load_offline() -> Encoding | None:
             ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
             special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
             encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+            encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second
             registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
         return registry.ENCODINGS.get(ENCODING)
 
 
 def _find_ranks() -> bytes | None:
-    """Return the rank file from the folder where tiktoken keeps its downloads, if it is there and whole; else the one
-    that bpe-openai brings along, if it is installed."""
+    """Return the official rank file from the folder where tiktoken keeps its downloads, else from bpe-openai."""
     default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
     folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
-    with suppress(OSError):
-        data = Path(folder, RANKS_CACHE_NAME).read_bytes() if folder else b""  # tiktoken's way to switch it off
-        if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
-            return data
+    places = [Path(folder, RANKS_CACHE_NAME)] if folder else []  # an empty name is tiktoken's way to switch it off
     package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
-    folders = package.submodule_search_locations if package is not None else None
-    path = Path(folders[0], "data", f"{ENCODING}.tiktoken.gz") if folders else None
-    if path is None or not path.exists():
-        return None
-    data = b""
-    with suppress(OSError, EOFError, ValueError):
-        data = gzip.decompress(path.read_bytes())
-    if hashlib.sha256(data).hexdigest() != RANKS_SHA256:
-        raise SettingsError(f"{path} does not hold the official ranks of {ENCODING}; install bpe-openai 0.1.4")
-    return data
-
-
-async def _load_in_thread() -> Encoding | None:
-    """Load off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
-
-    def load() -> Encoding | None:
-        if (encoding := load_offline()) is not None:
-            encoding.encode("the first text takes a tenth of a second", disallowed_special=())
-        return encoding
-
-    thread = WorkerThread("tiktoken ranks")
-    try:
-        return await thread.run(load)
-    finally:
-        await thread.close()
-
-
-def _download() -> None:
-    """Let tiktoken fetch its ranks into its own cache."""
-    import tiktoken
-
-    try:
-        tiktoken.get_encoding(ENCODING)
-    except Exception as error:
-        logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+    if package is not None and package.submodule_search_locations:
+        places.append(Path(package.submodule_search_locations[0], "data", f"{ENCODING}.tiktoken.gz"))
+    for place in places:
+        with suppress(OSError, EOFError, ValueError, zlib.error):
+            data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+            if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
+                return data
+    return None

@@ -24,10 +24,10 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import cut_results
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience import RetrySchedule

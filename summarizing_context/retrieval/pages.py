@@ -30,10 +30,9 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.rendering import BREAKS, part_label, parts_by_author
+from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, word_set
 from summarizing_context.messages.shapes import Message
-from summarizing_context.messages.truncation import Count, cut_middle
 from summarizing_context.retrieval.search import Search, check_query
 from summarizing_context.stores.base import Match
 from summarizing_context.summarizers.extractive.summarizer import brief_of
@@ -116,9 +115,11 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     for earlier in before:
         names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
     reading = entry.read(index).reading
-    labelled = [
-        each for part in reading.parts for each in parts_by_author(reading, part, part_label(reading, part, names))
-    ]
+    labelled: list[tuple[str, str]] = []
+    for part in reading.parts:
+        media = f"[{len(part.media)} image or file]" if part.media else ""
+        for label, text in parts_by_author(reading, part, part_label(reading, part, names), "injected"):
+            labelled.append((label, "\n".join(filter(None, (text, media)))))
     parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(labelled)]
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]
 

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.messages.reading import read_content
+from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.messages.truncation import Count
 from summarizing_context.settings.values import HEADER_TARGET, Settings
 from summarizing_context.summarizers.host import ProviderWindow
 

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from summarizing_context.log.tree import Form, HeaderNode, MergeRule, Node, NodeText, merge_oldest, notes
 from summarizing_context.messages.fences import neutral
+from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.shapes import Message, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.messages.truncation import Count
 from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.views.budget import Room

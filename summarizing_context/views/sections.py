@@ -24,6 +24,7 @@ from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.shapes import (
     Message,
     blocks_of,
@@ -37,7 +38,6 @@ from summarizing_context.messages.shapes import (
     without_thinking,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.messages.truncation import Count
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.budget import Price, Room
 from summarizing_context.views.header import Header, HeaderPlan, Style, block_text, choose_summaries, framed, left_out

@@ -19,6 +19,7 @@ from summarizing_context.messages.reading import (
     read_content,
     without_extras,
 )
+from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,
     LOADED_TOOLS,
@@ -39,7 +40,6 @@ from summarizing_context.messages.shapes import (
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.views.budget import Price, water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long

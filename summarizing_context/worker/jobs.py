@@ -16,9 +16,8 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share
 from summarizing_context.messages.redaction import Redact, Redaction
-from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
+from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION, render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.values import FIRST_CAP, Settings, SummarySizes, every_size
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob

@@ -23,9 +23,8 @@ from summarizing_context.log.tree import (
     next_merges,
     stand_ins,
 )
-from summarizing_context.messages.rendering import render_children
+from summarizing_context.messages.rendering import cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import cut_results
 from summarizing_context.settings.values import Settings, summary_sizes
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
