@@ -35,22 +35,18 @@ from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import (
-    Group,
     GroupCutter,
     Limits,
     OpenCalls,
     Segment,
     SegmentCutter,
     Sources,
-    render_entries,
 )
 from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
-
-_FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +99,6 @@ class MessageLog:
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
         self.version = 0  # how often the log was replaced
-        self.kept = 0  # entries that were not worked out again when it was replaced last
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.bound_thinking: BoundThinking = "kept"
@@ -116,7 +111,6 @@ class MessageLog:
         self.times: Counter[str] = Counter()  # how often each of them stands
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
-        self._fresh = 0  # first entry that may be kept parsed
         self._humans = array("q")
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
@@ -215,16 +209,13 @@ class MessageLog:
             self.group_starts.append(start)
             self.closed_groups_stop = stop
             self._cut(start, stop)
-        fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
-        for old in range(self._fresh, fresh):
-            self.entries[old].fresh = None
-        self._fresh = max(self._fresh, fresh)
+        entry.fresh = None  # a long session is kept as bytes
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""
         members, cutter = self.entries[start:stop], self._cutter
         digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.human))
+        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=members[0].facts.human)
         is_long = self._every is not None and stop - cutter.start >= self._every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
@@ -245,8 +236,12 @@ class MessageLog:
         for first in starts[bisect_left(starts, start) :]:
             self._cut(first, self.group_stop(first))
 
-    def beside(self, closings: Iterable[int] = ()) -> MessageLog:
-        """Return an empty log that reads and cuts as this one does."""
+    def beside(self, log: Sequence[Entry], closings: Iterable[int] | None = None) -> MessageLog:
+        """Return an empty log that reads and cuts as this one does, to be filled with `log`. Views have ended segments
+        of it at `closings`; None for where they have in what both have in common."""
+        if closings is None:
+            same = self.common_prefix(log)
+            closings = (place for place in self.closings if place <= same)
         return MessageLog(
             self._limits,
             self._image_tokens,
@@ -259,40 +254,15 @@ class MessageLog:
             closings=closings,
         )
 
-    def closings_within(self, log: Sequence[Entry]) -> set[int]:
-        """Where views have ended segments that this log and another one have in common."""
-        same = self.common_prefix(log)
-        return {place for place in self.closings if place <= same}
-
-    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None, closings: set[int] | None = None) -> None:
-        """Make `log` the whole log. What stands before the first difference is not worked out again; or nothing is,
-        where a log `beside` this one was filled with it. `closings` are of the new log, where they are known."""
-        version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
-        closings = self.closings_within(log) if closings is None else closings
+    def replace(self, filled: MessageLog) -> int:
+        """Become a log that was made by `beside` and filled. Return where the groups end that both have."""
+        same = self.common_prefix(filled.entries)
+        kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        # the segment after a boundary may have decided it, so that one has to be whole as well
-        settled = max(0, bisect_right(self.segments, same, key=lambda segment: segment.stop) - 1)
-        while settled and not self.segments[settled - 1].last_part:
-            settled -= 1
-        stop = self.segments[settled - 1].stop if settled else 0
-        if filled is not None:
-            given_up = {"loaded": loaded, "interruptions": interruptions}
-            vars(self).update(vars(filled), version=version, kept=stop, **given_up)
-            self.take_pins(pinned)
-            return
-        self._forget(settled, stop)
-        self.closings = closings
-        self.loaded, self.interruptions = loaded, interruptions
-        self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
-        durable = 0
-        for entry in log:
-            if entry.facts.ephemeral:
-                self._add_ephemeral(min(durable, len(self.entries)), entry)
-                continue
-            durable += 1
-            if durable > stop:
-                self.extend(entry)
+        version, pinned = self.version + 1, self.pinned
+        vars(self).update(vars(filled), version=version, loaded=loaded, interruptions=interruptions)
         self.take_pins(pinned)
+        return kept
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredRules]]:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
@@ -330,11 +300,7 @@ class MessageLog:
 
     def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
-        entry = self.entries[index]
-        read = entry.read(index)
-        if index >= self._fresh:
-            entry.fresh = (read.message, read.reading)
-        return read, entry.cost(self._image_tokens)
+        return self.entries[index].read(index), self.cost(index)
 
     def cost(self, index: int) -> int:
         """Tokens that a log entry costs when it is sent."""
@@ -416,7 +382,7 @@ class MessageLog:
 
     def render(self, start: int, stop: int) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], thinking=self.thinking)
+        return self._sources.render(self.entries[start:stop])
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""
@@ -470,23 +436,3 @@ class MessageLog:
     def _add_ephemeral(self, index: int, entry: Entry) -> None:
         self.ephemeral.append((index, entry))
         self.history_tokens += entry.cost(self._image_tokens)
-
-    def _forget(self, settled: int, stop: int) -> None:
-        """Go back to the end of a segment."""
-        if not settled:
-            vars(self).update(vars(self.beside()))
-            return
-        del self.entries[stop:], self.tokens[stop + 1 :]
-        del self.segments[settled:], self.hashes[settled:]
-        self.times = Counter(self.hashes)
-        del self.group_starts[bisect_left(self.group_starts, stop) :]
-        del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
-        del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
-        self._states = {
-            name: kept for name, places in self._states.items() if (kept := places[: bisect_left(places, stop)])
-        }
-        self.rules.forget(stop)
-        self.kept_texts.forget(stop)
-        self.closed_groups_stop = stop
-        self._fresh = min(self._fresh, stop)
-        self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)

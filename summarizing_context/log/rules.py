@@ -75,13 +75,6 @@ class RuleLog:
             self._ends += ((index, quote) for quote in verdict.ends)
             self._all = None
 
-    def forget(self, stop: int) -> None:
-        """The log ends at `stop` now: what was said after it has never been said."""
-        del self.open[bisect_left(self.open, stop) :]
-        del self._rules[bisect_left(self._rules, stop, key=_message) :]
-        self._ends = [end for end in self._ends if end[0] < stop]
-        self._all = None
-
     def all(self) -> list[StandingRule]:
         """Every rule in the order of the log, with the message that ends it. To be read only."""
         if self._all is None:

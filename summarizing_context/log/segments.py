@@ -177,16 +177,6 @@ class Limits(NamedTuple):
     maximum: int = 8_000
 
 
-class Group(NamedTuple):
-    """A closed group, as far as cutting needs to know it."""
-
-    start: int  # first log entry
-    stop: int
-    size: int  # estimated tokens
-    digest: bytes
-    opens_turn: bool  # begins with a human message
-
-
 class Segment(NamedTuple):
     """A leaf of the tree: entries `start` up to `stop`, or one of several `parts` of a group too large for one."""
 
@@ -212,20 +202,24 @@ class SegmentCutter:
         self.size = 0
         self._stop = start
 
-    def add(self, group: Group) -> list[Segment]:
-        """Take the next closed group; the segments that are thereby cut, oldest first."""
-        limits, cut = self._limits, list[Segment]()
-        ends_before = group.opens_turn and self.size >= limits.minimum
-        ends_before = ends_before and (self.size >= limits.target or _chosen(group, _TURN))
-        if self.size and (ends_before or self.size + group.size > limits.maximum):
+    def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
+        """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
+        `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
+        (least, target, most), cut, (start, stop) = self._limits, list[Segment](), group
+
+        def is_chosen(one_in: int) -> bool:
+            return digest[-1] % one_in == 0
+
+        ends_before = opens_turn and self.size >= least and (self.size >= target or is_chosen(_TURN))
+        if self.size and (ends_before or self.size + size > most):
             cut.append(self.close())
-        if group.size > limits.maximum:  # in parts; a quarter of each is left free for the labels of rendering
-            self.start = self._stop = group.stop
-            parts = -(-group.size * 5 // (4 * limits.maximum))
-            return cut + [Segment(group.start, group.stop, group.size, part, parts) for part in range(parts)]
-        self.size += group.size
-        self._stop = group.stop
-        if self.size >= limits.minimum and _chosen(group, _GROUP if self.size < limits.target else _LATE_GROUP):
+        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
+            self.start = self._stop = stop
+            parts = -(-size * 5 // (4 * most))
+            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
+        self.size += size
+        self._stop = stop
+        if self.size >= least and is_chosen(_GROUP if self.size < target else _LATE_GROUP):
             cut.append(self.close())
         return cut
 
@@ -236,13 +230,9 @@ class SegmentCutter:
         return segment
 
 
-def _chosen(group: Group, one_in: int) -> bool:
-    return group.digest[-1] % one_in == 0
-
-
 class Sources:
-    """The sources of one session's segments, for readers in the process, or, with `redact`, for those outside of it.
-    A thread that writes them calls `yield_now` meanwhile."""
+    """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it; with or
+    without what the agent thought. A thread that writes them calls `yield_now` all along."""
 
     def __init__(
         self,
@@ -252,44 +242,33 @@ class Sources:
         thinking: bool = False,
         yield_now: YieldNow = never_yield,
     ) -> None:
-        self._redact = redact
-        self._options = {"numbered": numbered, "thinking": thinking}
-        self._yield_now = yield_now
+        self._redact, self._yield_now = redact, yield_now
+        self._numbered, self._thinking = numbered, thinking
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
-        """What gives the text of a segment; `group` names the contents of its entries, and in how many parts."""
-        if segment.parts == 1:
-            return lambda: self._rendered(entries)
+        """Return what gives the text of a segment, in any thread; `group` names the contents of its entries, and in how
+        many parts."""
 
-        def piece() -> str:
+        def text() -> str:
+            if segment.parts == 1:
+                return self.render(entries)
             known, pieces = self._pieces
             if known != group:
-                pieces = cut_evenly(self._rendered(entries), segment.parts, self._yield_now)
+                pieces = cut_evenly(self.render(entries), segment.parts, self._yield_now)
                 self._pieces = group, pieces
             return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
-        return piece
+        return text
 
-    def _rendered(self, entries: Sequence[Entry]) -> str:
-        return render_entries(entries, self._redact, yield_now=self._yield_now, **self._options)
-
-
-def render_entries(
-    entries: Sequence[Entry],
-    redact: Redact | None = None,
-    *,
-    numbered: bool = False,
-    thinking: bool = False,
-    yield_now: YieldNow = never_yield,
-) -> str:
-    """Entries, written down for a summarizer, with or without what the agent thought. What `redact` takes out is gone
-    before: of each message as a whole, and of all of them as they are written. `yield_now` is called all along."""
-    readings: list[Reading] = []
-    for entry in entries:
-        yield_now(len(entry.data))
-        read = entry.read(0)
-        readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    options = {"numbered": numbered, "thinking": thinking}
-    text: str = encodable(render_messages(readings, yield_now=yield_now, **options))
-    return text if redact is None else redact(text)
+    def render(self, entries: Sequence[Entry]) -> str:
+        """Return entries, written down. What `redact` takes out is gone before: of each message as a whole, and of all
+        of them as they are written."""
+        redact, readings = self._redact, list[Reading]()
+        for entry in entries:
+            self._yield_now(len(entry.data))
+            read = entry.read(0)
+            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
+        options = {"numbered": self._numbered, "thinking": self._thinking}
+        text: str = encodable(render_messages(readings, yield_now=self._yield_now, **options))
+        return text if redact is None else redact(text)

@@ -325,7 +325,7 @@ class Session:
                 return
             pinned, store = present.pinned, self.store
             with self.foreground.call():
-                committed, made = self._when_thawed(partial(self._replaced, log, await self._filled(log))), None
+                committed, made = self._when_thawed(partial(self._replaced, await self._filled(log))), None
                 while made is None:
                     keep = present.common_prefix(log)
                     rest = await self.intake.all_stored(durable[keep:])
@@ -343,12 +343,9 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
-        """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
-        of them are new: those are worked out when they are committed."""
-        if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
-            return None
-        filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
+    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
+        """Return a log of these entries beside the present one, worked out while the event loop turns."""
+        filled = self.log.beside(log, closings)
         async for entry in in_turns(log):
             filled.extend(entry)
         return filled
@@ -369,13 +366,12 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def _replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
+    def _replaced(self, filled: MessageLog) -> None:
         """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
-        old = Replaced(list(self.log.entries), self.log.common_prefix(log))
-        self.log.replace(log, filled, closings)
+        old = Replaced(self.log.entries, self.log.common_prefix(filled.entries))
+        self.ledger.keep(self.log.replace(filled))
         self._replaced_by = len(self.log)
-        self.ledger.keep(self.log.kept)
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
@@ -383,9 +379,9 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
+    def _go_back(self, filled: MessageLog, there: StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
-        self._replaced(log, filled, closings_of(one.state for one in there.provider_views))
+        self._replaced(filled)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
@@ -439,7 +435,7 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries = await self._decoded(there.entries)
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
-            back, made = self._when_thawed(partial(self._go_back, entries, filled, there)), None
+            back, made = self._when_thawed(partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
                 made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)

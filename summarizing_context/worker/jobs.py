@@ -13,7 +13,7 @@ from summarizing_context.concurrency import YieldNow, never_yield, single_flight
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.entries import Entry, output_hash, recipe_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Sources, render_entries
+from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
@@ -92,7 +92,6 @@ class Jobs:
         self._log = log
         self._summaries = summaries
         self._recipe = recipe
-        self._yield_now = yield_now
         self._sources = Sources(recipe.redact, thinking=log.thinking, yield_now=yield_now)  # redacts before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
@@ -111,9 +110,7 @@ class Jobs:
             prompted, entries = "focus", range(focus.start, focus.stop)
 
             def content() -> str:
-                redact = self._recipe.redact
-                record = render_entries(covered, redact, thinking=log.thinking, yield_now=self._yield_now)
-                return summaries.notes.for_model(self._redacted(topic), record)
+                return summaries.notes.for_model(self._redacted(topic), self._sources.render(covered))
 
         else:
             prompted, entries = "rollup" if node.width > 1 else "segment", summaries.entries(node)
