@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -108,7 +107,6 @@ class MessageLog:
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.times: Counter[str] = Counter()  # how often each of them stands
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
         self._humans = array("q")
@@ -224,7 +222,6 @@ class MessageLog:
             hash = range_hash(digests, segment.part, segment.parts)
             self.segments.append(segment)
             self.hashes.append(hash)
-            self.times[hash] += 1
 
     def close_segment(self, stop: int) -> None:
         """End the open segment before entry `stop`, where a group of it ends. A closed segment stays as it is."""

@@ -234,8 +234,9 @@ class Session:
             if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
-                for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
-                    self.summaries.mark_read(hash)
+                self.summaries.seen.update(
+                    self.log.hashes[: state.leaves]
+                )  # an earlier process has read what it covered
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()

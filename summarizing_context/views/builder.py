@@ -492,15 +492,13 @@ class Viewer:
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
-        if states:
-            self._summaries.use_room(max(state.room for state in states))
-        self._summaries.notes.keep(state.focus for state in states)
         places = []
         for state in states:
             merges = tuple(node for node, _ in state.tree_nodes if node.width > 1)
             start = merges[-1].stop if merges else next((node.start for node, _ in state.tree_nodes), 0)
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
-        self._summaries.keep_headers(places)
+        room = max((state.room for state in states), default=0)
+        self._summaries.keep(places, [state.focus for state in states], room)
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:

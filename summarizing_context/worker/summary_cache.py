@@ -6,18 +6,20 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
 
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
+    FOUR,
     HeaderNode,
     HeaderPlace,
     Maker,
     Node,
     NodeText,
+    Want,
+    blocks_ending_at,
     cut_at,
     merge_share,
     next_merges,
@@ -25,9 +27,7 @@ from summarizing_context.log.tree import (
 )
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.messages.truncation import cut_results
 from summarizing_context.settings.values import Settings, summary_sizes
-from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
@@ -49,9 +49,11 @@ class SummaryCache:
         self._log = log
         self._maker: Maker = maker
         self._settings = settings
+        self.by_model = maker == "model"
+        self._merges = settings.strategy == "hierarchical"
         self.sizes = summary_sizes(settings)
         self._places: tuple[HeaderPlace, ...] = ()
-        self._is_near = False  # the next view may cover every segment
+        self.is_near = False  # the next view may cover every segment: what it may show is made ahead
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self.is_requested = False  # summaries are wanted of what no view covers
         self._ready: dict[str, NodeText] = {}  # by range hash; the first for a hash stays
@@ -59,15 +61,12 @@ class SummaryCache:
         self._stand_ins: dict[str, NodeText] = {}  # extractive ones, until a summary is ready; by range hash
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
-        self._seen: set[str] = set()
+        self.seen: set[str] = (
+            set()
+        )  # sources given to a summarizer: whole, or what was cut out read by the extractive pass
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-        self.notes = TopicNotes(log, by_model=maker == "model", cap=self.sizes.leaf)
-
-    @property
-    def by_model(self) -> bool:
-        """Whether a model makes the summaries."""
-        return self._maker == "model"
+        self.notes = TopicNotes(log, by_model=self.by_model, cap=self.sizes.leaf)
 
     # what is to be made
 
@@ -78,35 +77,54 @@ class SummaryCache:
     def request(self, nodes: Iterable[HeaderNode], focus: Focus | None) -> None:
         """Have the model make what a view of these blocks would show."""
         self.is_requested = self.by_model
-        self.notes.request(focus)
+        self.notes.keep([*self.notes.shown, focus])
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
 
-    def use_room(self, tokens: float) -> None:
-        """Summaries made from now on are sized by the room of views."""
-        self.sizes = summary_sizes(self._settings, tokens)
-
-    def foresee(self, is_near: bool) -> None:
-        """Whether the next activation is near."""
-        self._is_near = is_near
-
-    def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
-        """This is what the headers of views show now."""
-        self._places, self._requested = tuple(dict.fromkeys(places)), ()
-        self.is_requested = False
+    def keep(self, places: Iterable[HeaderPlace], focuses: Iterable[Focus | None] = (), room: float = 0) -> None:
+        """Note what views show now: the places of their headers, the topics of their notes, and the tokens of the
+        largest, by whose `room` summaries are sized from now on."""
+        if room:
+            self.sizes = summary_sizes(self._settings, room)
+        self.notes.keep(focuses)
+        self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
 
     def needed_merges(self) -> list[Node]:
-        """Merges that views show or will show next, ready or not."""
+        """Merges that views show or will show next, ready or not; and every block, where merges cost no money: none is
+        left to the view that needs it."""
+        if not self._merges:
+            return []
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
-        if self._is_near:
+        if self.is_near:
             for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
                 needed += next_merges(place, self._tokens_of, segments)
-        return [node for node in dict.fromkeys(needed) if node.stop <= segments]
+        needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
+        if not self.by_model:
+            needed += [block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop)]
+        return needed
 
     def _tokens_of(self, node: Node) -> int | None:
         """What the summary of a node takes; None until it is ready."""
         return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
+
+    def missing(self) -> Iterator[Want]:
+        """Yield the summaries that could be made now: of segments, oldest first, and of needed merges. Of a merge that
+        cannot be made yet, those of the merges that it lacks."""
+
+        def wanted(node: Node) -> Iterator[Want]:
+            if (hash := self.hash_of(node)) is not None:
+                if not self.is_ready(node):
+                    yield Want(node, hash)
+                return
+            for child in node.children:
+                if child.width > 1:
+                    yield from wanted(child)
+
+        for number in range(len(self._log.segments)):
+            yield from wanted(Node.leaf(number))
+        for node in self.needed_merges():
+            yield from wanted(node)
 
     # which nodes there are
 
@@ -114,8 +132,8 @@ class SummaryCache:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._merged.clear()
         self._rollup_hashes.clear()
-        self.keep_headers(())
-        self._is_near = False
+        self.keep(())
+        self.is_near = False
         self._seen_stop = 0
         self.notes.reset()
 
@@ -142,34 +160,23 @@ class SummaryCache:
         hash = self.hash_of(node)
         return hash is not None and (hash in self._ready or (node.width == 1 and self._is_own_summary(node)))
 
-    def is_more_than_stand_in(self, node: Node) -> bool:
-        """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
-        return self.is_ready(node) or self._maker == "extractive"
-
-    def passes_of_new(self, node: Node) -> int:
-        """Through how many summarizations a summary of `node` made now has gone."""
-        return 1 + max((self.text_of(child).passes for child in node.children), default=0)
-
-    def add(self, node: Node, hash: str, text: NodeText) -> None:
+    def add(self, node: Node, hash: str, text: str) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
-        self._ready.setdefault(hash, text)
+        is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
+        passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
+        self._ready.setdefault(hash, NodeText(text, self._maker, passes))
         if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
-            made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
-            self._rollup_hashes = made
-        self._seen.add(hash)
+            self._rollup_hashes = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
+        self.seen.add(hash)
         self._stand_ins.pop(hash, None)
-        if self.hash_of(node) != hash:  # the log was replaced meanwhile: the content may stand somewhere else now
-            self._merged.clear()
-        elif node.width > 1 or self._log.times[hash] == 1:
-            self._forget_merges_of(node)
-        else:
-            for index in [index for index, other in enumerate(self._log.hashes) if other == hash]:
-                self._forget_merges_of(Node.leaf(index))
 
-    def _forget_merges_of(self, node: Node) -> None:
-        """A node says something new: so does every extractive merge of it."""
-        for merge in [one for one in self._merged if one.start <= node.start and node.stop <= one.stop]:
-            self._stand_ins.pop(self._merged.pop(merge), None)
+        # it says something new: so does every extractive merge of it
+        places = [(node.start, node.stop)]
+        if node.width == 1:
+            places = [(at, at + 1) for at, other in enumerate(self._log.hashes) if other == hash]
+        for merge in list(self._merged):
+            if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
+                self._stand_ins.pop(self._merged.pop(merge), None)
 
     def give_up(self, hash: str, text: str) -> None:
         """No summary can be had for now: merges take this extract."""
@@ -180,20 +187,10 @@ class SummaryCache:
         found = self._ready.get(hash)
         return found.text if found is not None and found.made_by == self._maker else None
 
-    # what was read
-
-    def mark_read(self, hash: str) -> None:
-        """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
-        self._seen.add(hash)
-
-    def cut_for_model(self, content: str) -> str:
-        """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        return cut_results(content, lambda middle: key_lines(middle, 200))
-
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
         hashes, segments = self._log.hashes, self._log.segments
-        missed = [at for at in range(covered) if hashes[at] not in self._seen]
+        missed = [at for at in range(covered) if hashes[at] not in self.seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
     # texts
@@ -278,11 +275,6 @@ class SummaryCache:
             return NodeText(skim(content, max_tokens), "provisional", 1)
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
-    def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
-        """What the extractive pass writes for a source, or for children to be merged."""
-        most = self.sizes.leaf if kind == "segment" else self.sizes.merge
-        return summarize_extractively(content, kind=kind, max_tokens=most)
-
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
         """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
         children."""
@@ -299,7 +291,7 @@ class SummaryCache:
             text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
         by_own = is_thorough and self._maker == "extractive"
         self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
-        self._seen.add(hash)
+        self.seen.add(hash)
         return self._stand_ins[hash]
 
     def _is_own_summary(self, leaf: Node) -> bool:
@@ -308,7 +300,7 @@ class SummaryCache:
         if segment.parts > 1 or segment.is_early or segment.size > 2 * self.sizes.leaf:
             return False
         hash = self._log.hashes[leaf.start]
-        self._seen.add(hash)
+        self.seen.add(hash)
         if hash not in self._ready:
             text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)

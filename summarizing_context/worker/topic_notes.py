@@ -64,13 +64,13 @@ class TopicNotes:
         self._by_model = by_model
         self._cap = cap
         self._draft = lru_cache(_MOST_DRAFTS)(self._make_draft)
-        self._shown: tuple[Focus, ...] = ()
+        self.shown: tuple[Focus, ...] = ()
         self._ready: dict[str, str] = {}  # a model's notes, by hash
 
     def reset(self) -> None:
         """The log was replaced: no note is about it any longer."""
         self._draft.cache_clear()
-        self._shown = ()
+        self.shown = ()
 
     def start_of(self, leaves: int, stop: int) -> int:
         """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
@@ -96,20 +96,16 @@ class TopicNotes:
 
     def keep(self, focuses: Iterable[Focus | None]) -> None:
         """These are the topics that views show now; others need no note any longer."""
-        self._shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
-
-    def request(self, focus: Focus | None) -> None:
-        """Have a model write a note that no view shows yet."""
-        self.keep([*self._shown, focus])
+        self.shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
 
     def wanted(self) -> list[Want]:
         """Notes that a model has still to write."""
-        hashes = [self._draft(focus)[1] for focus in self._shown] if self._by_model else []
+        hashes = [self._draft(focus)[1] for focus in self.shown] if self._by_model else []
         return [Want(NOTE, hash) for hash in hashes if hash and hash not in self._ready]
 
     def focus_of(self, hash: str) -> Focus | None:
         """What a wanted note is about; None where it is not wanted any longer."""
-        return next((focus for focus in self._shown if self._draft(focus)[1] == hash), None)
+        return next((focus for focus in self.shown if self._draft(focus)[1] == hash), None)
 
     def add(self, hash: str, text: str) -> None:
         """A model has written a note, or it was found."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 import anyio
@@ -19,14 +20,13 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import NOTE, Maker, Node, NodeText, Want, merges_below
+from summarizing_context.log.tree import NOTE, Maker, Node, Want, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
-from summarizing_context.worker.missing_summaries import Planner
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -46,11 +46,6 @@ class Origin(NamedTuple):
     made_by: Maker  # "model" or "extractive"
     provider: str | None = None  # where the settings name one
     model: str | None = None  # where the summarizer tells it
-
-
-class _SideTask(NamedTuple):
-    is_due: Callable[[], bool]
-    run: Callable[[], Awaitable[None]]
 
 
 class Worker:
@@ -94,23 +89,23 @@ class Worker:
         self._foreground = foreground
         self._background = background
         self._tell = notify
-        self._ledger = ledger if settings.ledger_share else None
-        self._rules = rules  # where a model is asked for them
-        self._planner = Planner(
-            summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
-        )
+        self._ledger = ledger
+        self._rules = rules
         self._running: dict[str, Want] = {}
         self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
-            _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
-            _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
-            _SideTask(self._ledger_lags, self._read_ahead),
-        )
-        self._running_side_tasks: set[_SideTask] = set()
+        # work that summaries do not wait for: one piece of it, and whether there is some
+        self._side_tasks: dict[Callable[[], Awaitable[None]], Callable[[], bool]] = {
+            self._save_failure: lambda: self._unsaved_failure is not None
+        }
+        if rules is not None:  # a model is asked for them
+            self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
+        if settings.ledger_share:
+            self._side_tasks[self._read_ahead] = lambda: ledger.lag > _LAG and self._past_start()
+        self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
@@ -124,7 +119,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self._wanted()) + self._planner.pending(len(self._log.segments))
+        return len(self._summaries.notes.wanted()) + len({want.node for want in self._summaries.missing()})
 
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
@@ -132,7 +127,7 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if is_near is not None:
-            self._summaries.foresee(is_near)
+            self._summaries.is_near = is_near
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -174,7 +169,7 @@ class Worker:
         if not self._recipe.shared:
             return
         await self._recall(list(map(Node.leaf, range(len(self._log.segments)))), everything)
-        for merges in merges_below(self._planner.merges(len(self._log.segments))):
+        for merges in merges_below(self._summaries.needed_merges()):
             await self._recall(merges, everything)
 
     async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:
@@ -188,8 +183,8 @@ class Worker:
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                for work in self._side_tasks:
-                    if work not in self._running_side_tasks and work.is_due():
+                for work, is_due in self._side_tasks.items():
+                    if work not in self._running_side_tasks and is_due():
                         self._running_side_tasks.add(work)
                         tasks.start_soon(self._run_side_task, work)
                 if not (self._running or self._running_side_tasks):
@@ -197,27 +192,23 @@ class Worker:
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
 
-    async def _run_side_task(self, work: _SideTask) -> None:
+    async def _run_side_task(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work.run()
+            await work()
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()
 
-    def _ledger_lags(self) -> bool:
-        return self._ledger is not None and self._ledger.lag > _LAG and self._past_start()
-
     async def _read_ahead(self) -> None:
         """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
-        if (ledger := self._ledger) is None:
-            return
         try:
-            unread = ledger.unread(_PIECE)
-            touches = await self._background.run(partial(ledger.read, unread))
+            unread = self._ledger.unread(_PIECE)
+            touches = await self._background.run(partial(self._ledger.read, unread))
             await self._foreground.thawed()
-            ledger.take(unread, touches)
+            self._ledger.take(unread, touches)
         except Exception as error:
-            self._ledger, self.last_error = None, type(error).__name__
+            del self._side_tasks[self._read_ahead]
+            self.last_error = type(error).__name__
             logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
     def note_trouble(self, text: str) -> None:
@@ -241,14 +232,9 @@ class Worker:
         except StoreError as error:
             logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
 
-    async def _ask_rules(self) -> None:
-        """One call for standing rules."""
-        if self._rules is not None and self._rules.is_due:  # the log may have been replaced meanwhile
-            await self._rules.ask()
-
     def _has_work(self) -> bool:
         """Whether there is anything to do, or being done beside the summaries."""
-        return bool(self._startable(1) or self._running_side_tasks) or any(work.is_due() for work in self._side_tasks)
+        return bool(self._startable(1) or self._running_side_tasks) or any(due() for due in self._side_tasks.values())
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
@@ -261,25 +247,20 @@ class Worker:
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
-        now = self._clock.now()
-
-        def is_busy(hash: str) -> bool:
-            return hash in self._running or self._retries.rests(hash, now)
-
-        first = [want for want in self._wanted() if not is_busy(want.hash)][:limit]
-        return [*first, *self._planner.plan(len(self._log.segments), is_busy, limit - len(first))]
-
-    def _wanted(self) -> list[Want]:
-        """What is wanted beside the tree."""
-        return self._summaries.notes.wanted()
+        now, found = self._clock.now(), dict[str, Want]()
+        for want in chain(self._summaries.notes.wanted(), self._summaries.missing()):
+            if len(found) >= limit:
+                break
+            if want.hash not in self._running and not self._retries.rests(want.hash, now):
+                found.setdefault(want.hash, want)
+        return list(found.values())
 
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
         delays = self._retries.delays(self._clock.now())
         if self._rules is not None:
             delays += self._rules.delays()
-        gate = self._caller.ready_in()
-        if gate:
+        if gate := self._caller.ready_in():
             delays.append(gate)
         return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
 
@@ -292,11 +273,16 @@ class Worker:
                 await self._foreground.thawed()
                 if not self._is_wanted(want):
                     return
-                if not (await self._find([want]) or self._take_made(want)):
-                    if not self._is_wanted(want):
-                        return
+                made = self._summaries.made_of(want.hash) if want.node.width == 1 else None
+                if await self._find([want]):
+                    pass
+                elif made is not None:  # of the same messages, where the store cannot tell
+                    self._keep(want, made)
+                elif self._is_wanted(want):
                     key = self._jobs.key(want)
                     await self._summarize(want, key, await self._background.run(self._jobs.prepare(want)))
+                else:
+                    return
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -318,52 +304,35 @@ class Worker:
             return self._summaries.notes.focus_of(want.hash) is not None
         return self._summaries.hash_of(want.node) == want.hash
 
-    def _entries(self, want: Want) -> range | None:
-        """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
-        return self._summaries.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
-
     async def _find(self, wants: list[Want]) -> bool:
-        """Take what the store has already; whether it had all."""
+        """Take what the store has already, else what was made for a room of another size; whether it had all."""
         if not self._recipe.shared or not wants:
             return not wants
-        keys = {self._jobs.key(want): want for want in wants}
-        for key, want in list(keys.items()):
-            if (unsaved := self._unsaved.get(key)) is not None:
-                self._keep(want, unsaved)
-                del keys[key]
-        if not keys:
-            return True
-        ranges = {key: self._entries(want) for key, want in keys.items()}
-        places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
-        others = {key: self._jobs.other_keys(want) for key, want in keys.items()}
-        found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
-        await self._foreground.thawed()
-        for key, summary in (found or {}).items():
-            self._keep(keys[key], summary.text)
-        if found is None:
-            return False
-        missing = {key: want for key, want in keys.items() if key not in found}
+        left = {self._jobs.key(want): want for want in wants}
+        for key in left.keys() & self._unsaved.keys():
+            self._keep(left.pop(key), self._unsaved[key])
 
-        # what was made for another budget
-        if asked := {other: key for key in missing for other in others[key]}:
-            places = {other: places[key] for other, key in asked.items() if key in places}
-            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
+        # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
+        placed = {key: want for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
+        entries = {key: self._summaries.entries(want.node) for key, want in placed.items()}
+        others = {key: self._jobs.other_keys(want) for key, want in left.items()}
+        for is_own in (True, False):
+            asked = {one: key for key in left for one in ([key] if is_own else others[key])}
+            if not asked:
+                continue
+            places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
+            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places))
             await self._foreground.thawed()
-            for key in list(missing):
-                if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
-                    self._keep(missing.pop(key), text)
-        return not missing
-
-    def _take_made(self, want: Want) -> bool:
-        """Take what this session has made of the same messages, where the store cannot tell."""
-        if want.node == NOTE or want.node.width > 1 or (made := self._summaries.made_of(want.hash)) is None:
-            return False
-        self._keep(want, made)
-        return True
+            if found is None:
+                return False
+            for one, key in asked.items():
+                if one in found and key in left:
+                    self._keep(left.pop(key), found[one].text)
+        return not left
 
     async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self._summaries.mark_read(want.hash)
+        self._summaries.seen.add(want.hash)
         began = self._clock.now()
         if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
             reply = SummaryReply("- The agent thought.")
@@ -392,9 +361,8 @@ class Worker:
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
             self._summaries.notes.add(want.hash, text)
-            return
-        passes = self._summaries.passes_of_new(want.node) if self._is_wanted(want) else 1
-        self._summaries.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
+        else:
+            self._summaries.add(want.node, want.hash, text)
 
     def _fail(self, want: Want, error: Exception, began: float) -> None:
         self._retries.note(want.hash, error, self._clock.now())
