@@ -212,8 +212,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         held=reading.held,
         state=reading.state,
     )
-    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > _LONG_TEXT else None
-    return Entry(data, facts, facts.content, (message, reading), typed_length)
+    return Entry(data, facts, facts.content, (message, reading))
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's

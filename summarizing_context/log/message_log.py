@@ -10,6 +10,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
@@ -82,25 +83,30 @@ class MessageLog:
         image_tokens: int,
         *,
         keep_system: bool = True,
-        verdicts: dict[bytes, Verdict] | None = None,
         plans: ToolRules | None = None,
         thinking: bool = False,
         every: int | None = None,
         ranks: bool = False,
-        closings: Iterable[int] = (),
     ) -> None:
         self._limits = limits
         self._ranks = ranks  # groups are ranked at each activation
         self._every = every  # messages after which a segment ends at the latest
-        self.closings = set(closings)  # entries before which a view has ended a segment that was open
-        self.verdicts = {} if verdicts is None else verdicts  # what a model said of rules, by `message_name`
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
-        self.entries: list[Entry] = []
+        self._plans = plans
+        self.thinking = thinking  # summarizers read what the agent thought
+        self._sources = Sources(thinking=thinking)
+        self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
         self.version = 0  # how often the log was replaced
+        self.bound_thinking: BoundThinking = "kept"
+        self.pinned: PinList = NO_PINS  # by a call
+        self._clear(())
+
+    def _clear(self, closings: Iterable[int]) -> None:
+        self.closings = set(closings)  # entries before which a view has ended a segment that was open
+        self.entries: list[Entry] = []
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
-        self.bound_thinking: BoundThinking = "kept"
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
         self.leading_count = 0  # system and developer rows at the beginning
@@ -115,12 +121,8 @@ class MessageLog:
         self._criticals: list[int] = []
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self.kept_texts = KeptTexts(plans)
-        self.pinned: PinList = NO_PINS  # by a call
-        self._groups = GroupCutter()
-        self._cutter = SegmentCutter(limits)
-        self.thinking = thinking  # summarizers read what the agent thought
-        self._sources = Sources(thinking=thinking)
+        self.kept_texts = KeptTexts(self._plans)
+        self._groups, self._cutter = GroupCutter(), SegmentCutter(self._limits)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -154,14 +156,10 @@ class MessageLog:
         return self.group_starts[at - 1] if at else index
 
     @property
-    def newest_step(self) -> int:
-        """The newest assistant row, or the first of several in a row; -1 for none."""
-        return self._steps[-1] if self._steps else -1
-
-    @property
     def thinking_from(self) -> float:
-        """The message that an answer goes on from, whose thinking a provider may want back; none where it is free."""
-        return inf if self.bound_thinking == "free" else self.newest_step
+        """The message that an answer goes on from, whose thinking a provider may want back: the newest assistant row,
+        or the first of several in a row; none where it is free."""
+        return inf if self.bound_thinking == "free" else self._steps[-1] if self._steps else -1
 
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
@@ -171,15 +169,14 @@ class MessageLog:
 
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""
-        facts, index = entry.facts, len(self.entries)
+        facts, index, cost = entry.facts, len(self.entries), entry.cost(self._image_tokens)
+        self.history_tokens += cost
         if facts.ephemeral:
             entry.fresh = None
-            self._add_ephemeral(index, entry)
+            self.ephemeral.append((index, entry))
             return
         self.entries.append(entry)
-        cost = entry.cost(self._image_tokens)
         self.tokens.append(self.tokens[-1] + cost)
-        self.history_tokens += cost
         if index == self.leading_count and facts.role in _LEADING:
             self.leading_count = self.closed_groups_stop = stop = index + 1
             self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
@@ -239,26 +236,19 @@ class MessageLog:
         if closings is None:
             same = self.common_prefix(log)
             closings = (place for place in self.closings if place <= same)
-        return MessageLog(
-            self._limits,
-            self._image_tokens,
-            keep_system=self._keep_system,
-            verdicts=self.verdicts,
-            plans=self.kept_texts.tools,
-            thinking=self.thinking,
-            every=self._every,
-            ranks=self._ranks,
-            closings=closings,
-        )
+        other = copy(self)
+        other._clear(closings)
+        return other
 
     def replace(self, filled: MessageLog) -> int:
         """Become a log that was made by `beside` and filled. Return where the groups end that both have."""
         same = self.common_prefix(filled.entries)
         kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        version, pinned = self.version + 1, self.pinned
-        vars(self).update(vars(filled), version=version, loaded=loaded, interruptions=interruptions)
-        self.take_pins(pinned)
+        own = {name: getattr(self, name) for name in ("pinned", "bound_thinking")}
+        own |= {"version": self.version + 1, "loaded": loaded, "interruptions": interruptions}
+        vars(self).update(vars(filled) | own)
+        self.take_pins(self.pinned)
         return kept
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredRules]]:
@@ -303,11 +293,6 @@ class MessageLog:
         """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
 
-    def group_range(self, number: int) -> tuple[int, int]:
-        """The entries of a closed group."""
-        starts = self.group_starts
-        return starts[number], starts[number + 1] if number + 1 < len(starts) else self.closed_groups_stop
-
     def group_stop(self, start: int) -> int:
         """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
         if start >= self.closed_groups_stop:
@@ -315,13 +300,10 @@ class MessageLog:
         at = bisect_right(self.group_starts, start)
         return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
 
-    def group(self, start: int) -> tuple[list[PlacedMessage], list[int]]:
-        """The messages of the group that begins at entry `start`, read, and their costs."""
-        return self.between(start, self.group_stop(start))
-
     def between(self, start: int, stop: int) -> tuple[list[PlacedMessage], list[int]]:
         """Log entries, read, and their costs."""
-        return [self.read(index)[0] for index in range(start, stop)], [self.cost(n) for n in range(start, stop)]
+        at = range(start, stop)
+        return [self.entries[index].read(index) for index in at], list(map(self.cost, at))
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
@@ -340,7 +322,7 @@ class MessageLog:
         """The calls that wait for a result, oldest first."""
         found: list[OpenCall] = []
         for index, ordinal in self._waiting():
-            reading = self.read(index)[0].reading
+            reading = self.entries[index].read(index).reading
             part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][ordinal]
             arguments: Any = part.texts[0] if part.texts else ""
             with suppress(ValueError, RecursionError):
@@ -429,7 +411,3 @@ class MessageLog:
         has put in."""
         marked = (self._criticals, self._systems)
         return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
-
-    def _add_ephemeral(self, index: int, entry: Entry) -> None:
-        self.ephemeral.append((index, entry))
-        self.history_tokens += entry.cost(self._image_tokens)

@@ -41,7 +41,7 @@ from summarizing_context.errors import (
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import PinList, decode_pins, encode_pins
+from summarizing_context.log.pins import Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
@@ -461,9 +461,9 @@ class Session:
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with self.changing:
             if isinstance(what, str):
-                changed, id = log.pinned.with_text(what)
+                changed, id = log.pinned.added(Pin("", text=what))
             elif 0 <= what < len(log):
-                changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+                changed, id = log.pinned.added(Pin("", what, content=log.entries[what].facts.content.hex()))
             else:
                 raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             await self._keep_pins(changed)

@@ -84,7 +84,7 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
     left = room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     for start in dict.fromkeys(candidates.state):
-        reads, costs = log.group(start)
+        reads, costs = log.between(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds)
         tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
         if tail.tokens > left:
@@ -255,7 +255,7 @@ def kept_among(
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = log.group(one.start)
+        reads, costs = log.between(one.start, log.group_stop(one.start))
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(_says_more(read, bounds) for read in reads):

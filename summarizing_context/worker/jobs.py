@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -46,17 +46,13 @@ class Recipe:
     """How this session's summaries are made."""
 
     maker: Maker  # "model" or "extractive"
-    segment: str  # recipe hash
-    rollup: str
+    hashes: Mapping[Prompted, str]  # recipe hashes, by what is asked for
     shared: bool  # whether the store may keep and offer them under these hashes
     max_tokens: int  # of a segment's summary, or of a note
     merge_tokens: int  # of a merge
     instructions: Callable[[Prompted, int, int], str]  # by what is asked for, rank, and the tokens it may take
     redact: Redact | None = None
-    focus: str = ""  # of notes about a topic
-    memory: str = ""  # of memories
     memory_tokens: int = FIRST_CAP
-    rules: str = ""  # of replies on standing rules
     other_rooms: tuple[Recipe, ...] = ()  # how they are made for rooms of other sizes
     asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
 
@@ -77,6 +73,10 @@ async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object
             return
         async with hosts.held(key, _CLAIM):
             yield
+
+
+def _prompted(node: Node) -> Literal["segment", "rollup", "focus"]:
+    return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
 
 
 class Jobs:
@@ -109,12 +109,11 @@ class Jobs:
 
         def job() -> SummaryJob:
             if focus is not None:
-                prompted, recipe_hash = "focus", recipe.focus
                 content = summaries.notes.for_model(self._redacted(topic), self._sources.render(covered))
             elif is_merge:
-                prompted, recipe_hash, content = "rollup", recipe.rollup, self._redacted(source())
+                content = self._redacted(source())
             else:  # without the middles of long results; their key lines, found by reading all of them, instead
-                prompted, recipe_hash, content = "segment", recipe.segment, source()
+                content = source()
                 content = cut_results(content, lambda middle: key_lines(middle, 200)) if by_model else content
 
             # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it
@@ -135,7 +134,7 @@ class Jobs:
                 context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
             return SummaryJob(
                 kind="rollup" if is_merge else "segment",
-                instructions=recipe.instructions(prompted, rank, most),
+                instructions=recipe.instructions(_prompted(node), rank, most),
                 content=content,
                 max_tokens=most,
                 rank=rank,
@@ -143,7 +142,7 @@ class Jobs:
                 stop=entries.stop,
                 source_tokens=tokens,
                 range_hash=hash,
-                recipe_hash=recipe_hash,
+                recipe_hash=recipe.hashes[_prompted(node)],
                 context=context,
             )
 
@@ -190,17 +189,15 @@ class Jobs:
 
     def key(self, want: Want) -> SummaryKey:
         """Return the key under which the summary is kept."""
-        recipe, node = self._sized, want.node
-        made = recipe.focus if node == NOTE else recipe.rollup if node.width > 1 else recipe.segment
-        return SummaryKey(self._range_hash(want), made)
+        return SummaryKey(self._range_hash(want), self._sized.hashes[_prompted(want.node)])
 
     def other_keys(self, want: Want) -> list[SummaryKey]:
         """Where else a summary may be that serves: what was made for a room of another size, the largest first."""
         if want.node.width > 1:
             return []
         recipes = sorted((self._recipe, *self._recipe.other_rooms), key=lambda recipe: -recipe.max_tokens)
-        others = dict.fromkeys(recipe.segment for recipe in recipes if recipe.segment != self._sized.segment)
-        return [SummaryKey(self._range_hash(want), recipe) for recipe in others]
+        hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
+        return [SummaryKey(self._range_hash(want), hash) for hash in hashes if hash != self._sized.hashes["segment"]]
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
@@ -224,7 +221,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
 
     more = None if own else settings.summary_instructions
 
-    def hash_of(kind: str, max_tokens: int) -> str:
+    def hash_of(kind: Prompted, max_tokens: int) -> str:
         asked = {"instructions": more} if more and kind in _INSTRUCTED else {}
         fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
         return recipe_hash({**common, **asked, **fixed})
@@ -234,18 +231,21 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
 
     def for_room(sizes: SummarySizes) -> Recipe:
+        caps: dict[Prompted, int] = {
+            "segment": sizes.leaf,
+            "rollup": sizes.merge,
+            "focus": sizes.leaf,
+            "memory": memory_tokens,
+            "rules": RULES_TOKENS,
+        }
         return Recipe(
             maker="extractive" if own else "model",
-            segment=hash_of("segment", sizes.leaf),
-            rollup=hash_of("rollup", sizes.merge),
+            hashes={purpose: hash_of(purpose, most) for purpose, most in caps.items()},
             shared=name is not None,
             max_tokens=sizes.leaf,
             merge_tokens=sizes.merge,
             instructions=instructions,
-            focus=hash_of("focus", sizes.leaf),
-            memory=hash_of("memory", memory_tokens),
             memory_tokens=memory_tokens,
-            rules=hash_of("rules", RULES_TOKENS),
             redact=None if own else redact,
         )
 

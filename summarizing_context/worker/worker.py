@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
@@ -33,7 +34,6 @@ from summarizing_context.worker.summary_cache import SummaryCache
 _STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
-_MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
 
@@ -48,49 +48,35 @@ class Origin(NamedTuple):
     model: str | None = None  # where the summarizer tells it
 
 
+@dataclass(kw_only=True, eq=False)
 class Worker:
     """Background summaries of one session. All methods belong to its event loop."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        log: MessageLog,
-        summaries: SummaryCache,
-        store: Store,
-        caller: Caller,
-        recipe: Recipe,
-        clock: Clock,
-        foreground: Foreground,
-        background: WorkerThread,
-        notify: Callable[[str, dict[str, object]], None],
-        ledger: SessionLedger,
-        rules: RuleCalls | None,
-        read_only: bool,
-        origin: Origin,
-    ) -> None:
-        self._log = log
-        self._summaries = summaries
-        self._store = store
-        self._session_id = settings.session_id
-        self._caller = caller
-        self._recipe = recipe
-        self._jobs = Jobs(log, summaries, recipe, background.yield_now)
-        self._clock = clock
+    settings: Settings
+    log: MessageLog
+    summaries: SummaryCache
+    store: Store
+    caller: Caller
+    recipe: Recipe
+    clock: Clock
+    foreground: Foreground
+    background: WorkerThread
+    notify: Callable[[str, dict[str, object]], None]
+    ledger: SessionLedger
+    rules: RuleCalls | None  # where a model is asked for them
+    read_only: bool
+    origin: Origin
+
+    def __post_init__(self) -> None:
+        settings, rules = self.settings, self.rules
+        self._jobs = Jobs(self.log, self.summaries, self.recipe, self.background.yield_now)
         self._concurrency = settings.concurrency
         if settings.workers != "own":
             self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
-        self._makes_summaries = not read_only and settings.strategy != "truncate"
-        self._origin = origin
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
             self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
-        self._foreground = foreground
-        self._background = background
-        self._tell = notify
-        self._ledger = ledger
-        self._rules = rules
         self._running: dict[str, Want] = {}
         self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
@@ -101,12 +87,11 @@ class Worker:
         self._side_tasks: dict[Callable[[], Awaitable[None]], Callable[[], bool]] = {
             self._save_failure: lambda: self._unsaved_failure is not None
         }
-        if rules is not None:  # a model is asked for them
+        if rules is not None:
             self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
         if settings.ledger_share:
-            self._side_tasks[self._read_ahead] = lambda: ledger.lag > _LAG and self._past_start()
+            self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
         self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
-        self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
@@ -119,7 +104,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self._summaries.notes.wanted()) + len({want.node for want in self._summaries.missing()})
+        return len(self.summaries.notes.wanted()) + len({want.node for want in self.summaries.missing()})
 
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
@@ -127,7 +112,7 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if is_near is not None:
-            self._summaries.is_near = is_near
+            self.summaries.is_near = is_near
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -166,15 +151,15 @@ class Worker:
 
         With `everything` those that are known already are asked for too, so that the store notes their use.
         """
-        if not self._recipe.shared:
+        if not self.recipe.shared:
             return
-        await self._recall(list(map(Node.leaf, range(len(self._log.segments)))), everything)
-        for merges in merges_below(self._summaries.needed_merges()):
+        await self._recall(list(map(Node.leaf, range(len(self.log.segments)))), everything)
+        for merges in merges_below(self.summaries.needed_merges()):
             await self._recall(merges, everything)
 
     async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:
-        wants = [Want(node, hash) for node in nodes if (hash := self._summaries.hash_of(node)) is not None]
-        await self._find([want for want in wants if everything or not self._summaries.is_ready(want.node)])
+        wants = [Want(node, hash) for node in nodes if (hash := self.summaries.hash_of(node)) is not None]
+        await self._find([want for want in wants if everything or not self.summaries.is_ready(want.node)])
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -202,10 +187,10 @@ class Worker:
     async def _read_ahead(self) -> None:
         """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
         try:
-            unread = self._ledger.unread(_PIECE)
-            touches = await self._background.run(partial(self._ledger.read, unread))
-            await self._foreground.thawed()
-            self._ledger.take(unread, touches)
+            unread = self.ledger.unread(_PIECE)
+            touches = await self.background.run(partial(self.ledger.read, unread))
+            await self.foreground.thawed()
+            self.ledger.take(unread, touches)
         except Exception as error:
             del self._side_tasks[self._read_ahead]
             self.last_error = type(error).__name__
@@ -228,7 +213,7 @@ class Worker:
         if failure is None:
             return
         try:
-            await self._store.save_failure(self._session_id, failure)
+            await self.store.save_failure(self.settings.session_id, failure)
         except StoreError as error:
             logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
 
@@ -238,17 +223,17 @@ class Worker:
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
-        if not self._makes_summaries:
+        if self.read_only or self.settings.strategy == "truncate":
             return False
-        if self._summaries.is_requested or self._log.tokens[-1] > self.start_tokens:
+        if self.summaries.is_requested or self.log.tokens[-1] > self.start_tokens:
             return True
-        return self._start_messages is not None and len(self._log) >= self._start_messages
+        return self._start_messages is not None and len(self.log) >= self._start_messages
 
     def _startable(self, limit: int) -> list[Want]:
-        if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
+        if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
             return []
-        now, found = self._clock.now(), dict[str, Want]()
-        for want in chain(self._summaries.notes.wanted(), self._summaries.missing()):
+        now, found = self.clock.now(), dict[str, Want]()
+        for want in chain(self.summaries.notes.wanted(), self.summaries.missing()):
             if len(found) >= limit:
                 break
             if want.hash not in self._running and not self._retries.rests(want.hash, now):
@@ -257,30 +242,30 @@ class Worker:
 
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        delays = self._retries.delays(self._clock.now())
-        if self._rules is not None:
-            delays += self._rules.delays()
-        if gate := self._caller.ready_in():
+        delays = self._retries.delays(self.clock.now())
+        if self.rules is not None:
+            delays += self.rules.delays()
+        if gate := self.caller.ready_in():
             delays.append(gate)
         return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
 
     async def _make(self, want: Want) -> None:
-        began = self._clock.now()
+        began = self.clock.now()
         try:
             if not self._is_wanted(want):
                 return
-            async with paid_once(self._store, self._recipe, self._jobs.key(want), self):
-                await self._foreground.thawed()
+            async with paid_once(self.store, self.recipe, self._jobs.key(want), self):
+                await self.foreground.thawed()
                 if not self._is_wanted(want):
                     return
-                made = self._summaries.made_of(want.hash) if want.node.width == 1 else None
+                made = self.summaries.made_of(want.hash) if want.node.width == 1 else None
                 if await self._find([want]):
                     pass
                 elif made is not None:  # of the same messages, where the store cannot tell
                     self._keep(want, made)
                 elif self._is_wanted(want):
                     key = self._jobs.key(want)
-                    await self._summarize(want, key, await self._background.run(self._jobs.prepare(want)))
+                    await self._summarize(want, key, await self.background.run(self._jobs.prepare(want)))
                 else:
                     return
             self._retries.recover(want.hash, began)
@@ -301,28 +286,26 @@ class Worker:
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self._summaries.notes.focus_of(want.hash) is not None
-        return self._summaries.hash_of(want.node) == want.hash
+            return self.summaries.notes.focus_of(want.hash) is not None
+        return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already, else what was made for a room of another size; whether it had all."""
-        if not self._recipe.shared or not wants:
+        if not self.recipe.shared or not wants:
             return not wants
         left = {self._jobs.key(want): want for want in wants}
-        for key in left.keys() & self._unsaved.keys():
-            self._keep(left.pop(key), self._unsaved[key])
 
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
         placed = {key: want for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
-        entries = {key: self._summaries.entries(want.node) for key, want in placed.items()}
+        entries = {key: self.summaries.entries(want.node) for key, want in placed.items()}
         others = {key: self._jobs.other_keys(want) for key, want in left.items()}
         for is_own in (True, False):
             asked = {one: key for key in left for one in ([key] if is_own else others[key])}
             if not asked:
                 continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
-            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places))
-            await self._foreground.thawed()
+            found = await self._guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
+            await self.foreground.thawed()
             if found is None:
                 return False
             for one, key in asked.items():
@@ -331,46 +314,42 @@ class Worker:
         return not left
 
     async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
-        self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self._summaries.seen.add(want.hash)
-        began = self._clock.now()
+        self.notify("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
+        self.summaries.seen.add(want.hash)
+        began = self.clock.now()
         if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
             reply = SummaryReply("- The agent thought.")
         else:
             if self.before_call is not None:
                 await self.before_call()
-            reply = await self._caller.summarize(job)
+            reply = await self.caller.summarize(job)
         self._trouble = None
-        duration = self._clock.now() - began
+        duration = self.clock.now() - began
         text = reply.text
-        if self._recipe.shared:
+        if self.recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
-            kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
-            if kept is None:  # it is not paid again in this session
-                self._unsaved[key] = text
-                while len(self._unsaved) > _MOST_UNSAVED:
-                    self._unsaved.pop(next(iter(self._unsaved)))
+            kept = await self._guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
             text = kept.text if kept is not None else text
-        await self._foreground.thawed()
+        await self.foreground.thawed()
         self._keep(want, text)
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
-        self._tell("summary_ready", {**about, **self._origin._asdict(), **usage})
+        self.notify("summary_ready", {**about, **self.origin._asdict(), **usage})
 
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
-            self._summaries.notes.add(want.hash, text)
+            self.summaries.notes.add(want.hash, text)
         else:
-            self._summaries.add(want.node, want.hash, text)
+            self.summaries.add(want.node, want.hash, text)
 
     def _fail(self, want: Want, error: Exception, began: float) -> None:
-        self._retries.note(want.hash, error, self._clock.now())
+        self._retries.note(want.hash, error, self.clock.now())
         said = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
         self._note_error(self._trouble or said, failed=1)
-        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self._clock.now() - began}
+        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self.clock.now() - began}
         failure = {"error": type(error).__name__, "cause": said}
-        self._tell("summary_failed", {**about, **self._origin._asdict(), **failure})
+        self.notify("summary_failed", {**about, **self.origin._asdict(), **failure})
 
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
@@ -378,12 +357,12 @@ class Worker:
         if want.node.rank < 0 or not self._is_wanted(want):
             return
         try:
-            text = await self._background.run(self._jobs.extract(want.node))
+            text = await self.background.run(self._jobs.extract(want.node))
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
-            await self._foreground.thawed()
-            self._summaries.give_up(want.hash, text)
+            await self.foreground.thawed()
+            self.summaries.give_up(want.hash, text)
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""
