@@ -39,7 +39,7 @@ from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.worker import Origin, Worker
+from summarizing_context.worker.worker import Worker
 
 
 @asynccontextmanager
@@ -186,10 +186,10 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 background=background,
                 foreground=foreground,
             )
-        origin = Origin("extractive")
+        origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
-            origin = Origin(recipe.maker, provider, caller.model)
+            origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
         worker = Worker(
             settings=settings,
             log=log,

@@ -38,7 +38,7 @@ from summarizing_context.views.activation import ActivationRecord, ActivationRep
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View, decode_state
-from summarizing_context.worker.topic_notes import check_focus
+from summarizing_context.worker.summary_cache import check_focus
 
 
 class SummarizingContext:

@@ -24,7 +24,7 @@ _MARKS = (  # without any of these in its bytes a message holds no such file
     *(b"--- Context from: ", b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
 )
 
-FILE_ROLES = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})  # of messages that may hold a file
+_FILE_ROLES = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})  # of messages that may hold a file
 _NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
 _TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
 _HEADS = re.compile(
@@ -84,28 +84,32 @@ class KeptTexts:
     """Instruction files and plans of a growing log."""
 
     def __init__(self, tools: ToolRules | None = None) -> None:
-        self.tools = ToolRules() if tools is None else tools
+        self._tools = ToolRules() if tools is None else tools
         self._files: dict[str, Instructions] = {}  # the newest, by name
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
-        self.calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
+        self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
 
     def add(self, index: int, entry: Entry) -> None:
-        """Take in the message at `index`, which is newer than all before: one with files, with calls that may plan, or
-        with results of `calls`."""
+        """Take in the message at `index`, which is newer than all before."""
+        facts, data = entry.facts, entry.data
+        has_files = facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS))
+        may_plan = facts.calls and self._tools.may_plan(data)
+        if not (has_files or may_plan or not self._calls.keys().isdisjoint(facts.answers)):
+            return
         reading = entry.read(index).reading
-        for name, text in _instruction_files(reading) if entry.facts.role in FILE_ROLES else ():
+        for name, text in _instruction_files(reading) if has_files else ():
             known = self._files.get(name)
             self._files[name] = Instructions(index, name, known.text if known and known.text == text else text)
         for part in reading.parts:
-            if part.kind == "call" and (keys := self.tools.plan_keys(part.name)):
+            if part.kind == "call" and (keys := self._tools.plan_keys(part.name)):
                 items = plan_in_call("".join(part.texts), keys, self._newest.items)
                 if items is not None:
                     goes_on = changes_one(keys) and self._newest.items
                     self._take(index, PlanItems(self._newest.message if goes_on else index, items))
-                self.calls[part.id] = _Call(index, keys, items is not None)
-        for part in reading.parts if entry.facts.answers else ():
-            if part.kind != "result" or (call := self.calls.get(part.id)) is None:
+                self._calls[part.id] = _Call(index, keys, items is not None)
+        for part in reading.parts if facts.answers else ():
+            if part.kind != "result" or (call := self._calls.get(part.id)) is None:
                 continue
             text = "\n".join(part.texts)
             if part.failed:  # what the call wrote is taken back
@@ -130,11 +134,6 @@ class KeptTexts:
     def plan(self) -> PlanItems | None:
         """The newest plan; None where there is none, or where it was emptied."""
         return self._newest if self._newest.items else None
-
-
-def may_hold_files(message: bytes) -> bool:
-    """Return False only for the bytes of a message that holds no instruction file."""
-    return any(map(message.__contains__, _MARKS))
 
 
 def _instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ from summarizing_context.log.entries import (
     range_hash,
     stored_rules,
 )
-from summarizing_context.log.kept_texts import FILE_ROLES, KeptTexts, may_hold_files
+from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
@@ -183,10 +183,7 @@ class MessageLog:
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        kept, data = self.kept_texts, entry.data
-        is_kept = not kept.calls.keys().isdisjoint(facts.answers) or (facts.calls and kept.tools.may_plan(data))
-        if is_kept or (facts.role in FILE_ROLES and may_hold_files(data)):
-            kept.add(index, entry)
+        self.kept_texts.add(index, entry)
         if self._ranks:
             entry.traits()  # now, for its reading is at hand
         if facts.human:

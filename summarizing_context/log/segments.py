@@ -53,7 +53,6 @@ class OpenCalls:
         self._open: dict[str, list[Place]] = {}  # by id, oldest first
         self._held: set[str] = set()  # ids of calls that no host answers
         self._left: list[int] = []  # unanswered calls of each unit
-        self._kept = 0  # units before this one have no open call
 
     @property
     def settled(self) -> bool:
@@ -115,14 +114,13 @@ class OpenCalls:
 
     def _give_up(self, before: int) -> None:
         """No result will be taken any more for calls of the units before this one."""
-        if any(self._left[self._kept : before]):
+        if any(self._left[:before]):
             calls = [(id, *place) for id, waiting in self._open.items() for place in waiting]
             self.given_up.update(ordinal for id, unit, ordinal in calls if unit < before and id not in self._held)
             self._open = {}
             for id, unit, ordinal in calls:
                 if unit >= before or id in self._held:
                     self._open.setdefault(id, []).append((unit, ordinal))
-        self._kept = max(self._kept, before)
 
 
 class GroupCutter:

@@ -12,7 +12,7 @@ from summarizing_context.views.budget import Room
 from summarizing_context.views.header import Header
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail
-from summarizing_context.worker.topic_notes import Focus
+from summarizing_context.worker.summary_cache import Focus
 
 Reason = Literal[
     "high_water",

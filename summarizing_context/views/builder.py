@@ -57,8 +57,7 @@ from summarizing_context.views.view import (
     priced,
     with_pins,
 )
-from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.topic_notes import Focus
+from summarizing_context.worker.summary_cache import Focus, SummaryCache
 
 MAX_KEYS = 4  # views whose state is kept
 

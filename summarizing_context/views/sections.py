@@ -39,8 +39,7 @@ from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, k
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import TailItem
 from summarizing_context.views.view import ActivationState
-from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.topic_notes import Focus, note_text
+from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
 Place = Literal["before", "header", "after"]  # messages before the header, its text blocks, messages behind it
 

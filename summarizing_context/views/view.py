@@ -22,7 +22,7 @@ from summarizing_context.views.activation import ActivationPlan, ActivationRepor
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
-from summarizing_context.worker.topic_notes import Focus
+from summarizing_context.worker.summary_cache import Focus
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,7 +198,7 @@ class RuleCalls:
             waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
             for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
                 waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-            held = log.rules.known_before(log.rules.open[0]).newest[:_KNOWN]
+            held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
             known = [(rule, log.entries[rule.message]) for rule in held]
             batch = await self.background.run(partial(self._gather, list(waiting.values()), known))
             verdicts = {entry.data: Verdict() for _, entry, text in batch.messages if not text}

@@ -6,13 +6,17 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
+from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
     FOUR,
+    NOTE,
     HeaderNode,
     HeaderPlace,
     Maker,
@@ -25,11 +29,12 @@ from summarizing_context.log.tree import (
     next_merges,
     stand_ins,
 )
-from summarizing_context.messages.rendering import render_children
+from summarizing_context.messages.redaction import Redact, redact_texts
+from summarizing_context.messages.rendering import render_children, render_topic
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, summary_sizes
+from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
-from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 
@@ -40,6 +45,100 @@ _REREAD = 64  # segments whose summaries a longer merge reads
 _LEAST_MERGE = 40  # tokens of an extractive one
 
 _SHORT = 60  # tokens below which a provisional text is skimmed
+
+_MOST_TOPIC = 500  # characters
+
+_NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
+
+_EXCERPT = 9  # times the cap of a summary; what a model is given to read for a note
+
+
+class Focus(NamedTuple):
+    """A topic, and the log entries that its note was made from."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def check_focus(focus: object, redact: Redact | None = None) -> str:
+    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
+    as it was given."""
+    if not isinstance(focus, str):
+        raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
+    text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not any(char.isalnum() for char in line):
+        raise SettingsError("focus names nothing; write the topic that the summaries must keep, or leave it out")
+    if len(line) > _MOST_TOPIC:
+        raise SettingsError(f"focus has {len(line)} characters; allowed: up to {_MOST_TOPIC}, so name the topic alone")
+    return line
+
+
+def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
+    """The note as it is shown: its topic, and as many of its newest lines as fit. Empty if none does."""
+    kept = [line for line in lines.splitlines() if line.strip()]
+    topic = f'What concerns "{focus}", a topic that was asked for:'
+    texts = ("\n".join([topic, *kept[at:]]) for at in range(len(kept)))
+    return next((text for text in texts if fits(text)), "")
+
+
+class TopicNotes:
+    """Notes of one session. `by_model` says whether a model is to write them."""
+
+    def __init__(self, log: MessageLog, *, by_model: bool, cap: int) -> None:
+        self._log = log
+        self._by_model = by_model
+        self._cap = cap
+        self._draft = lru_cache(5)(self._make_draft)  # one for each provider, and one that is being decided about
+        self.shown: tuple[Focus, ...] = ()
+        self.ready: dict[str, str] = {}  # a model's notes, by hash
+
+    def reset(self) -> None:
+        """The log was replaced: no note is about it any longer."""
+        self._draft.cache_clear()
+        self.shown = ()
+
+    def start_of(self, leaves: int, stop: int) -> int:
+        """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
+        start, read = self._log.leading_count, 0
+        for at in range(leaves - 1, -1, -1):
+            segment = self._log.segments[at]
+            read += segment.size // segment.parts
+            if read > _NOTE_READ and at < leaves - 1:  # the newest is read in any case
+                return min(stop, segment.stop)
+        return start
+
+    def text_of(self, focus: Focus, max_tokens: int) -> NodeText:
+        """What is known about a topic: a model's note if it is there, else lines of the record."""
+        record, hash = self._draft(focus)
+        if (found := self.ready.get(hash)) is not None:
+            return NodeText(found, "model", 1)
+        made_by: Maker = "stand-in" if hash else "extractive"
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
+
+    def for_model(self, topic: str, record: str) -> str:
+        """What a model reads for a note: no more than a segment, picked from the whole record."""
+        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._cap, for_model=True))
+
+    def keep(self, focuses: Iterable[Focus | None]) -> None:
+        """These are the topics that views show now; others need no note any longer."""
+        self.shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
+
+    def wanted(self) -> list[Want]:
+        """Notes that a model has still to write."""
+        hashes = [self._draft(focus)[1] for focus in self.shown] if self._by_model else []
+        return [Want(NOTE, hash) for hash in hashes if hash and hash not in self.ready]
+
+    def focus_of(self, hash: str) -> Focus | None:
+        """What a wanted note is about; None where it is not wanted any longer."""
+        return next((focus for focus in self.shown if self._draft(focus)[1] == hash), None)
+
+    def _make_draft(self, focus: Focus) -> tuple[str, str]:
+        """The record that a note is made from, and the hash that names topic and record; empty where no model is to
+        write the note."""
+        record = self._log.render(focus.start, focus.stop)
+        return record, output_hash(render_topic(focus.text, record)) if self._by_model else ""
 
 
 class SummaryCache:
@@ -94,19 +193,19 @@ class SummaryCache:
         left to the view that needs it."""
         if not self._merges:
             return []
+
+        def tokens_of(node: Node) -> int | None:
+            return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
+
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
         if self.is_near:
             for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
-                needed += next_merges(place, self._tokens_of, segments)
+                needed += next_merges(place, tokens_of, segments)
         needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
         if not self.by_model:
             needed += [block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop)]
         return needed
-
-    def _tokens_of(self, node: Node) -> int | None:
-        """What the summary of a node takes; None until it is ready."""
-        return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
 
     def missing(self) -> Iterator[Want]:
         """Yield the summaries that could be made now: of segments, oldest first, and of needed merges. Of a merge that
@@ -162,6 +261,9 @@ class SummaryCache:
 
     def add(self, node: Node, hash: str, text: str) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
+        if node == NOTE:
+            self.notes.ready.setdefault(hash, text)
+            return
         is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
         passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
         self._ready.setdefault(hash, NodeText(text, self._maker, passes))

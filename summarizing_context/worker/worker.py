@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import anyio
 
@@ -21,7 +21,7 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import NOTE, Maker, Node, Want, merges_below
+from summarizing_context.log.tree import NOTE, Node, Want, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
@@ -38,14 +38,6 @@ _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is r
 logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
-
-
-class Origin(NamedTuple):
-    """What makes a session's summaries, as events tell it."""
-
-    made_by: Maker  # "model" or "extractive"
-    provider: str | None = None  # where the settings name one
-    model: str | None = None  # where the summarizer tells it
 
 
 @dataclass(kw_only=True, eq=False)
@@ -65,7 +57,7 @@ class Worker:
     ledger: SessionLedger
     rules: RuleCalls | None  # where a model is asked for them
     read_only: bool
-    origin: Origin
+    origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
 
     def __post_init__(self) -> None:
         settings, rules = self.settings, self.rules
@@ -262,7 +254,7 @@ class Worker:
                 if await self._find([want]):
                     pass
                 elif made is not None:  # of the same messages, where the store cannot tell
-                    self._keep(want, made)
+                    self.summaries.add(want.node, want.hash, made)
                 elif self._is_wanted(want):
                     key = self._jobs.key(want)
                     await self._summarize(want, key, await self.background.run(self._jobs.prepare(want)))
@@ -310,7 +302,8 @@ class Worker:
                 return False
             for one, key in asked.items():
                 if one in found and key in left:
-                    self._keep(left.pop(key), found[one].text)
+                    want = left.pop(key)
+                    self.summaries.add(want.node, want.hash, found[one].text)
         return not left
 
     async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
@@ -332,16 +325,10 @@ class Worker:
             kept = await self._guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
             text = kept.text if kept is not None else text
         await self.foreground.thawed()
-        self._keep(want, text)
+        self.summaries.add(want.node, want.hash, text)
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
-        self.notify("summary_ready", {**about, **self.origin._asdict(), **usage})
-
-    def _keep(self, want: Want, text: str) -> None:
-        if want.node == NOTE:
-            self.summaries.notes.add(want.hash, text)
-        else:
-            self.summaries.add(want.node, want.hash, text)
+        self.notify("summary_ready", {**about, **self.origin, **usage})
 
     def _fail(self, want: Want, error: Exception, began: float) -> None:
         self._retries.note(want.hash, error, self.clock.now())
@@ -349,7 +336,7 @@ class Worker:
         self._note_error(self._trouble or said, failed=1)
         about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self.clock.now() - began}
         failure = {"error": type(error).__name__, "cause": said}
-        self.notify("summary_failed", {**about, **self.origin._asdict(), **failure})
+        self.notify("summary_failed", {**about, **self.origin, **failure})
 
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
