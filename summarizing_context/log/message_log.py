@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from math import inf
 from typing import Any, Literal
@@ -74,28 +74,21 @@ class OpenCall:
 BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 
+@dataclass(eq=False)
 class MessageLog:
     """A growing log. `extend` adds to it; everything else reads."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        image_tokens: int,
-        *,
-        keep_system: bool = True,
-        plans: ToolRules | None = None,
-        thinking: bool = False,
-        every: int | None = None,
-        ranks: bool = False,
-    ) -> None:
-        self._limits = limits
-        self._ranks = ranks  # groups are ranked at each activation
-        self._every = every  # messages after which a segment ends at the latest
-        self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
-        self._image_tokens = image_tokens
-        self._plans = plans
-        self.thinking = thinking  # summarizers read what the agent thought
-        self._sources = Sources(thinking=thinking)
+    limits: Limits
+    image_tokens: int
+    _: KW_ONLY
+    keep_system: bool = True  # else system rows between others stay only as long as other rows do
+    plans: ToolRules | None = None
+    thinking: bool = False  # summarizers read what the agent thought
+    every: int | None = None  # messages after which a segment ends at the latest
+    ranks: bool = False  # groups are ranked at each activation
+
+    def __post_init__(self) -> None:
+        self._sources = Sources(thinking=self.thinking)
         self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
         self.version = 0  # how often the log was replaced
         self.bound_thinking: BoundThinking = "kept"
@@ -121,8 +114,8 @@ class MessageLog:
         self._criticals: list[int] = []
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self.kept_texts = KeptTexts(self._plans)
-        self._groups, self._cutter = GroupCutter(), SegmentCutter(self._limits)
+        self.kept_texts = KeptTexts(self.plans)
+        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.limits)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -169,7 +162,7 @@ class MessageLog:
 
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""
-        facts, index, cost = entry.facts, len(self.entries), entry.cost(self._image_tokens)
+        facts, index, cost = entry.facts, len(self.entries), entry.cost(self.image_tokens)
         self.history_tokens += cost
         if facts.ephemeral:
             entry.fresh = None
@@ -179,19 +172,19 @@ class MessageLog:
         self.tokens.append(self.tokens[-1] + cost)
         if index == self.leading_count and facts.role in _LEADING:
             self.leading_count = self.closed_groups_stop = stop = index + 1
-            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
+            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
         self.kept_texts.add(index, entry)
-        if self._ranks:
+        if self.ranks:
             entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
             self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
-        if self._keep_system and facts.role in _LEADING and not facts.hook:
+        if self.keep_system and facts.role in _LEADING and not facts.hook:
             self._systems.append(index)
         if facts.critical:
             self._criticals.append(index)
@@ -208,7 +201,7 @@ class MessageLog:
         members, cutter = self.entries[start:stop], self._cutter
         digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
         segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=members[0].facts.human)
-        is_long = self._every is not None and stop - cutter.start >= self._every
+        is_long = self.every is not None and stop - cutter.start >= self.every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
         for segment in segments:
@@ -223,7 +216,7 @@ class MessageLog:
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
-        self._cutter = SegmentCutter(self._limits, start)
+        self._cutter = SegmentCutter(self.limits, start)
         for first in starts[bisect_left(starts, start) :]:
             self._cut(first, self.group_stop(first))
 
@@ -305,7 +298,7 @@ class MessageLog:
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        return [Passing(index, entry.message(), entry.cost(self._image_tokens)) for index, entry in found]
+        return [Passing(index, entry.message(), entry.cost(self.image_tokens)) for index, entry in found]
 
     def passing_within(self, first: int, start: int, stop: int) -> Sequence[Passing]:
         """The same, and the interruptions of the group of these entries, in order."""
