@@ -99,8 +99,7 @@ class KeptTexts:
             return
         reading = entry.read(index).reading
         for name, text in _instruction_files(reading) if has_files else ():
-            known = self._files.get(name)
-            self._files[name] = Instructions(index, name, known.text if known and known.text == text else text)
+            self._files[name] = Instructions(index, name, text)
         for part in reading.parts:
             if part.kind == "call" and (keys := self._tools.plan_keys(part.name)):
                 items = plan_in_call("".join(part.texts), keys, self._newest.items)

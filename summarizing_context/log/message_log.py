@@ -327,7 +327,7 @@ class MessageLog:
             facts = self.entries[index].facts
             made += [(index, at) for at in range(len(facts.calls))]
             waiting.take(facts.calls, facts.answers, facts.held)
-        return [made[ordinal] for ordinal in sorted(waiting.unanswered(held=False))]
+        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
         """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier

@@ -46,13 +46,12 @@ class OpenCalls:
     """
 
     def __init__(self) -> None:
-        self.made = 0  # calls so far
         self.units = 0  # messages with calls so far
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
         self.answered = False  # whether a result has come since the first of the calls that are open
-        self._open: dict[str, list[Place]] = {}  # by id, oldest first
+        self._made = 0  # calls so far
+        self._open: dict[int, tuple[int, str]] = {}  # unit and id of the unanswered calls, by ordinal
         self._held: set[str] = set()  # ids of calls that no host answers
-        self._left: list[int] = []  # unanswered calls of each unit
 
     @property
     def settled(self) -> bool:
@@ -62,7 +61,7 @@ class OpenCalls:
     @property
     def holds(self) -> bool:
         """A call that no host answers waits for its result."""
-        return not self._held.isdisjoint(self._open)
+        return any(id in self._held for _, id in self._open.values())
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
@@ -71,56 +70,43 @@ class OpenCalls:
         self._held.update(held)
         found = [self.answer(id) for id in answers]
         last = max((place[0] for place in found if place is not None), default=-1)
-        if last >= 0:
-            self._give_up(self.units if calls else last)
+        if last >= 0:  # no result will be taken any more for calls of earlier messages
+            before = self.units if calls else last
+            lost = [at for at, (unit, id) in self._open.items() if unit < before and id not in self._held]
+            self.given_up.update(lost)
+            self._open = {at: call for at, call in self._open.items() if at not in self.given_up}
         self.answered = (self.answered or last >= 0) and not calls
         return self.make(calls) if calls else -1, found
 
     def make(self, ids: Sequence[str]) -> int:
         """Note a message's calls; the ordinal of the first."""
-        first = self.made
-        for id in ids:
-            self._open.setdefault(id, []).append((self.units, self.made))
-            self.made += 1
-        self._left.append(len(ids))
+        first = self._made
+        self._open.update((first + at, (self.units, id)) for at, id in enumerate(ids))
+        self._made += len(ids)
         self.units += 1
         return first
 
     def answer(self, id: str) -> Place | None:
         """The call that a result answers, or None if no open call has this id."""
-        waiting = self._open.get(id)
+        waiting = [(unit, ordinal) for ordinal, (unit, made) in self._open.items() if made == id]
         if not waiting:
             return None
         latest = waiting[-1][0]
-        place = next(at for at, (unit, _) in enumerate(waiting) if unit == latest)
-        found = waiting.pop(place)
-        if not waiting:
-            del self._open[id]
-        self._left[latest] -= 1
-        return found
+        place = next(place for place in waiting if place[0] == latest)
+        del self._open[place[1]]
+        return place
 
     def waits_for(self, answers: Sequence[str]) -> bool:
         """Whether any of these ids is that of an open call."""
-        return any(id in self._open for id in answers)
+        return any(id in answers for _, id in self._open.values())
 
     def complete(self, unit: int) -> bool:
         """All calls of a unit are answered."""
-        return self._left[unit] == 0
+        return all(waiting != unit for waiting, _ in self._open.values())
 
-    def unanswered(self, *, held: bool = True) -> set[int]:
-        """Ordinals of the calls that wait for a result; without those that no host answers if not `held`."""
-        left_out = set() if held else self._held
-        return {ordinal for id, waiting in self._open.items() if id not in left_out for _, ordinal in waiting}
-
-    def _give_up(self, before: int) -> None:
-        """No result will be taken any more for calls of the units before this one."""
-        if any(self._left[:before]):
-            calls = [(id, *place) for id, waiting in self._open.items() for place in waiting]
-            self.given_up.update(ordinal for id, unit, ordinal in calls if unit < before and id not in self._held)
-            self._open = {}
-            for id, unit, ordinal in calls:
-                if unit >= before or id in self._held:
-                    self._open.setdefault(id, []).append((unit, ordinal))
+    def unanswered(self) -> set[int]:
+        """Ordinals of the calls that wait for a result of a host."""
+        return {ordinal for ordinal, (_, id) in self._open.items() if id not in self._held}
 
 
 class GroupCutter:

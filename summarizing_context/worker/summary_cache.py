@@ -284,11 +284,6 @@ class SummaryCache:
         """No summary can be had for now: merges take this extract."""
         self._given_up[hash] = NodeText(text, "stand-in", 1)
 
-    def made_of(self, hash: str) -> str | None:
-        """What the session's maker wrote about the messages of a hash; None if nothing."""
-        found = self._ready.get(hash)
-        return found.text if found is not None and found.made_by == self._maker else None
-
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
         hashes, segments = self._log.hashes, self._log.segments

@@ -250,16 +250,11 @@ class Worker:
                 await self.foreground.thawed()
                 if not self._is_wanted(want):
                     return
-                made = self.summaries.made_of(want.hash) if want.node.width == 1 else None
-                if await self._find([want]):
-                    pass
-                elif made is not None:  # of the same messages, where the store cannot tell
-                    self.summaries.add(want.node, want.hash, made)
-                elif self._is_wanted(want):
+                if not await self._find([want]):
+                    if not self._is_wanted(want):
+                        return
                     key = self._jobs.key(want)
                     await self._summarize(want, key, await self.background.run(self._jobs.prepare(want)))
-                else:
-                    return
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
