@@ -345,10 +345,6 @@ class Intake:
         sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
         return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), stored_rules(entry, self._verdicts))
 
-    async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
-        """Like `stored` of each, but let the event loop turn meanwhile."""
-        return [self.stored(entry) async for entry in in_turns(entries, BREATH)]
-
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
 

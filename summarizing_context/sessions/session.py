@@ -329,7 +329,7 @@ class Session:
                 committed, made = self._when_thawed(partial(self._replaced, await self._filled(log))), None
                 while made is None:
                     keep = present.common_prefix(log)
-                    rest = await self.intake.all_stored(durable[keep:])
+                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
                     if keep != present.common_prefix(log):  # added to meanwhile
                         continue
                     if keep == len(present):

@@ -172,21 +172,20 @@ class Worker:
     async def _run_side_task(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
+        except Exception as error:  # it must not end the worker
+            del self._side_tasks[work]
+            self.last_error = type(error).__name__
+            logger.error("work beside the summaries has ended", extra={"cause": self.last_error})
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()
 
     async def _read_ahead(self) -> None:
-        """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
-        try:
-            unread = self.ledger.unread(_PIECE)
-            touches = await self.background.run(partial(self.ledger.read, unread))
-            await self.foreground.thawed()
-            self.ledger.take(unread, touches)
-        except Exception as error:
-            del self._side_tasks[self._read_ahead]
-            self.last_error = type(error).__name__
-            logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
+        """Read a piece of the log for the ledger."""
+        unread = self.ledger.unread(_PIECE)
+        touches = await self.background.run(partial(self.ledger.read, unread))
+        await self.foreground.thawed()
+        self.ledger.take(unread, touches)
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
