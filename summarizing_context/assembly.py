@@ -14,7 +14,7 @@ from summarizing_context.concurrency import Clock, Events, Foreground, WorkerThr
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.log.entries import Intake
-from summarizing_context.log.ledger import CallReader, SessionLedger
+from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
@@ -39,7 +39,7 @@ from summarizing_context.views.builder import Viewer
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.worker import Origin, Worker
+from summarizing_context.worker.worker import Worker
 
 
 @asynccontextmanager
@@ -171,7 +171,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             ranks=settings.strategy == "importance",
         )
         summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
-        ledger = SessionLedger(log, CallReader(tool_rules, error_line, decisions))
+        ledger = SessionLedger(log, tool_rules, error_line, decisions)
 
         # what makes the summaries, in the background
         rule_calls = None
@@ -186,12 +186,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 background=background,
                 foreground=foreground,
             )
-        origin = Origin("extractive")
+        origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
-            origin = Origin(recipe.maker, provider, caller.model)
+            origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
         worker = Worker(
-            settings,
+            settings=settings,
             log=log,
             summaries=summaries,
             store=store,

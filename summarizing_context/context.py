@@ -37,7 +37,7 @@ from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.builder import Prompt
 from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, View, decode_state
-from summarizing_context.worker.topic_notes import check_focus
+from summarizing_context.worker.summary_cache import check_focus
 
 
 class SummarizingContext:

@@ -125,14 +125,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     state: tuple[str, ...] = ()  # names of what holds from there on
 
 
-class StoredFacts(msgspec.Struct, frozen=True, array_like=True):
-    """Facts as the store keeps them: with the name of the counter that counted their tokens."""
-
-    counter: str
-    facts: Facts
-    version: str
-
-
 class Bounds(NamedTuple):
     """How much of the log was said under a beginning that has been rewritten since."""
 
@@ -212,8 +204,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         held=reading.held,
         state=reading.state,
     )
-    typed_length = sum(map(len, reading.typed)) if facts.human and len(data) > _LONG_TEXT else None
-    return Entry(data, facts, facts.content, (message, reading), typed_length)
+    return Entry(data, facts, facts.content, (message, reading))
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's
@@ -234,12 +225,12 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(unsealed(data, kept))
     except msgspec.DecodeError:
         known = None
-    if known is None or (known.counter, known.version) != (counter, _VERSION):
+    if known is None or (known[0], known[2]) != (counter, _VERSION):
         return make_entry(decode_message(data), count, counter)
-    return Entry(data, known.facts, known.facts.content)
+    return Entry(data, known[1], known[1].content)
 
 
-_decoder = msgspec.msgpack.Decoder(StoredFacts)
+_decoder = msgspec.msgpack.Decoder(tuple[str, Facts, str])  # with the counter's name before, and the version behind
 
 _ROLES = {role.name.lower(): role for role in Role}
 
@@ -340,15 +331,11 @@ class Intake:
     def stored(self, entry: Entry) -> StoredEntry:
         """An entry as the store keeps it: the facts have checksums of the message's bytes and their own before them."""
         try:
-            facts = msgspec.msgpack.encode(StoredFacts(self._counter.name, entry.facts, _VERSION))
+            facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _VERSION))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
         return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), stored_rules(entry, self._verdicts))
-
-    async def all_stored(self, entries: Sequence[Entry]) -> list[StoredEntry]:
-        """Like `stored` of each, but let the event loop turn meanwhile."""
-        return [self.stored(entry) async for entry in in_turns(entries, BREATH)]
 
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""

@@ -31,13 +31,6 @@ class HostRow(NamedTuple):
     ephemeral: bool
 
 
-class MergedRows(NamedTuple):
-    """A message of a transcript, or one of the log that the transcript leaves out."""
-
-    of_log: bool
-    at: int
-
-
 class Comparison(NamedTuple):
     """How far a transcript and a log go together. They are the `same` if nothing is missing but what may be left out;
     else one goes on where the other ends, or they differ."""
@@ -104,11 +97,9 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
     of calls that are answered, and calls that the log holds and of which no result is new: the log's own stand.
     """
     places = align([row.content for row in transcript], [row.content for row in log])
-    met = [place for place in places if place is not None]
-    first = next((at for at, row in enumerate(log) if not may_be_left_out(row)), len(log))
-    begins_alike = not met or transcript[0].content in {row.content for row in log[: first + 1]}
-    begin, taken = 0 if begins_alike else met[0], set(met)
-    left = Counter((row.content, row.answers) for at, row in enumerate(log[begin:], begin) if at not in taken)
+    met = {place for place in places if place is not None}
+    begin = min(met, default=0)
+    left = Counter((row.content, row.answers) for at, row in enumerate(log[begin:], begin) if at not in met)
     new: list[int] = []
     for at, row in enumerate(transcript):
         if places[at] is None and not row.ephemeral:
@@ -136,8 +127,9 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
     return fit
 
 
-def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRows]:
-    """A transcript with the rows of the log that it leaves out and that may be left out.
+def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[tuple[bool, int]]:
+    """A transcript with the rows of the log that it leaves out and that may be left out: of each whether it is of the
+    log, and its place there or in the transcript.
 
     Such a row stays in front of the row that follows it in the log, if the transcript holds that; else behind the row
     before it, if the transcript holds that and goes on there, or ends with it as the log does. Both begin alike.
@@ -148,19 +140,18 @@ def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[Merg
     waiting: list[int] = []
     after: int | None = 0 if transcript else None  # where the transcript goes on behind the last row
     for at, row in enumerate(log):
-        if at not in at_of and may_be_left_out(row):
+        here = at_of.get(at)
+        if here is None and may_be_left_out(row):
             waiting.append(at)
             continue
-        here = at_of.get(at)
         before = here if here is not None else after
-        if waiting and before is not None and before < len(transcript):
+        if before is not None and before < len(transcript):
             staying[before] += waiting
-        waiting = []
-        after = None if here is None else here + 1
+        waiting, after = [], None if here is None else here + 1
     if after is not None:
         staying[after] += waiting
-    merged: list[MergedRows] = []
+    merged: list[tuple[bool, int]] = []
     for at in range(len(transcript) + 1):
-        merged += [MergedRows(True, place) for place in staying[at]]
-        merged += [MergedRows(False, at)] if at < len(transcript) else []
+        merged += [(True, place) for place in staying[at]]
+        merged += [(False, at)] if at < len(transcript) else []
     return merged

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -143,16 +144,96 @@ class _Call:
         return operation if self.result is not None or operation in LOOKS else f"{operation} (no result)"
 
 
-class CallReader:
-    """Reads groups by one table of rules. `error_line`, of a result and whether it failed, and `quotes`, the decisions
-    in a human's text, are shared with the extractive summarizer."""
+def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
+    """Return those of an argument's values that can be what a rule says."""
+    if rule.kind == "command":
+        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
+        return [command for command in commands if command.strip()]
+    values = values[:24]
+    if rule.kind == "url":
+        return [value for value in values if value.startswith(("http://", "https://")) and len(value) <= 400]
+    if rule.kind == "identifier" and rule.key == ANY:
+        return [value for value in values if is_id(value)]
+    longest = 64 if rule.kind == "identifier" else 400
+    stripped = (value.strip() for value in values)
+    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
+
+
+class Unread(NamedTuple):
+    """Closed groups that are to be read, each with the place of its first entry."""
+
+    version: int  # of the log
+    start: int
+    stop: int
+    groups: Sequence[tuple[int, Sequence[Entry]]]
+
+
+class SessionLedger:
+    """The ledger of one session. Plain functions: nothing here waits.
+
+    Groups are read by one table of rules. `error_line`, of a result and whether it failed, and `quotes`, the decisions
+    in a human's text, are shared with the extractive summarizer.
+    """
 
     def __init__(
-        self, rules: ToolRules, error_line: Callable[[str, bool], str], quotes: Callable[[str], Sequence[str]]
+        self,
+        log: MessageLog,
+        rules: ToolRules,
+        error_line: Callable[[str, bool], str],
+        quotes: Callable[[str], Sequence[str]],
     ) -> None:
-        self._rules, self._error_line, self._quotes = rules, error_line, quotes
+        self._log, self._rules, self._error_line, self._quotes = log, rules, error_line, quotes
+        self._ledger = Ledger()
+        self._touches: list[Touch] = []
+        self._stop = 0  # all entries before it have been read
 
-    def touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
+    @property
+    def lag(self) -> int:
+        """Tokens that have not been read yet."""
+        return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
+
+    def unread(self, most: float = inf) -> Unread:
+        """Return what has not been read yet, the oldest groups of about `most` tokens."""
+        log, starts = self._log, self._log.group_starts
+        first = bisect_left(starts, self._stop)
+        last = bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
+        stop = starts[last] if last < len(starts) else log.closed_groups_stop
+        groups = [(start, log.entries[start:end]) for start, end in pairwise([*starts[first:last], stop])]
+        return Unread(log.version, self._stop, stop, groups)
+
+    def read(self, unread: Unread) -> list[Touch]:
+        """Return what these groups say, in any thread."""
+        return [touch for first, group in unread.groups for touch in self._touches_of(first, group)]
+
+    def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
+        """Note what was read, unless it was read meanwhile or the log was replaced."""
+        if unread.version == self._log.version and unread.start == self._stop:
+            self._stop = unread.stop
+            self._touches += touches
+            for touch in touches:
+                self._ledger.add(touch)
+
+    def keep(self, stop: int) -> None:
+        """Forget what was read off entry `stop` and those after it, for the log was replaced."""
+        self._stop = min(self._stop, stop)
+        self._touches = [touch for touch in self._touches if touch.stop <= stop]
+        self._ledger = Ledger(self._touches)
+
+    def current(self, most: float = inf) -> Ledger:
+        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
+        if self.lag <= most:
+            unread = self.unread()
+            self.take(unread, self.read(unread))
+        return self._ledger
+
+    def facts(self) -> list[Fact]:
+        """Return everything that is known of the whole log, its open end included."""
+        ledger, start = self.current(), self._log.closed_groups_stop
+        if start < len(self._log):
+            ledger = Ledger([*self._touches, *self._touches_of(start, self._log.entries[start:])])
+        return ledger.facts()
+
+    def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
         """Return what a group, whose first message stands at `start`, did and said, in order."""
         if not any(entry.facts.human or entry.facts.calls for entry in group):
             return []
@@ -252,83 +333,3 @@ class CallReader:
                 yield Touch("path", path, call.confirmed(done), *place, about=path)
         if line:
             yield Touch("error", signature(line), "seen", *place, about=about)
-
-
-def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
-    """Return those of an argument's values that can be what a rule says."""
-    if rule.kind == "command":
-        commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
-        return [command for command in commands if command.strip()]
-    values = values[:24]
-    if rule.kind == "url":
-        return [value for value in values if value.startswith(("http://", "https://")) and len(value) <= 400]
-    if rule.kind == "identifier" and rule.key == ANY:
-        return [value for value in values if is_id(value)]
-    longest = 64 if rule.kind == "identifier" else 400
-    stripped = (value.strip() for value in values)
-    return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
-
-
-class Unread(NamedTuple):
-    """Closed groups that are to be read, each with the place of its first entry."""
-
-    version: int  # of the log
-    start: int
-    stop: int
-    groups: Sequence[tuple[int, Sequence[Entry]]]
-
-
-class SessionLedger:
-    """The ledger of one session. Plain functions: nothing here waits."""
-
-    def __init__(self, log: MessageLog, reader: CallReader) -> None:
-        self._log, self._reader = log, reader
-        self._ledger = Ledger()
-        self._touches: list[Touch] = []
-        self._stop = 0  # all entries before it have been read
-
-    @property
-    def lag(self) -> int:
-        """Tokens that have not been read yet."""
-        return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
-
-    def unread(self, most: float = inf) -> Unread:
-        """Return what has not been read yet, the oldest groups of about `most` tokens."""
-        log, starts = self._log, self._log.group_starts
-        first = bisect_left(starts, self._stop)
-        last = min(len(starts), bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1)
-        groups = [(starts[at], log.entries[slice(*log.group_range(at))]) for at in range(first, last)]
-        stop = log.closed_groups_stop if last == len(starts) else starts[last]
-        return Unread(log.version, self._stop, stop, groups)
-
-    def read(self, unread: Unread) -> list[Touch]:
-        """Return what these groups say, in any thread."""
-        return [touch for first, group in unread.groups for touch in self._reader.touches_of(first, group)]
-
-    def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
-        """Note what was read, unless it was read meanwhile or the log was replaced."""
-        if unread.version == self._log.version and unread.start == self._stop:
-            self._stop = unread.stop
-            self._touches += touches
-            for touch in touches:
-                self._ledger.add(touch)
-
-    def keep(self, stop: int) -> None:
-        """Forget what was read off entry `stop` and those after it, for the log was replaced."""
-        self._stop = min(self._stop, stop)
-        self._touches = [touch for touch in self._touches if touch.stop <= stop]
-        self._ledger = Ledger(self._touches)
-
-    def current(self, most: float = inf) -> Ledger:
-        """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
-        if self.lag <= most:
-            unread = self.unread()
-            self.take(unread, self.read(unread))
-        return self._ledger
-
-    def facts(self) -> list[Fact]:
-        """Return everything that is known of the whole log, its open end included."""
-        ledger, start = self.current(), self._log.closed_groups_stop
-        if start < len(self._log):
-            ledger = Ledger([*self._touches, *self._reader.touches_of(start, self._log.entries[start:])])
-        return ledger.facts()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from math import inf
 from typing import Any, Literal
@@ -30,27 +30,23 @@ from summarizing_context.log.entries import (
     range_hash,
     stored_rules,
 )
-from summarizing_context.log.kept_texts import FILE_ROLES, KeptTexts, may_hold_files
+from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import (
-    Group,
     GroupCutter,
     Limits,
     OpenCalls,
     Segment,
     SegmentCutter,
     Sources,
-    render_entries,
 )
 from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
-
-_FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,57 +74,48 @@ class OpenCall:
 BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 
+@dataclass(eq=False)
 class MessageLog:
     """A growing log. `extend` adds to it; everything else reads."""
 
-    def __init__(
-        self,
-        limits: Limits,
-        image_tokens: int,
-        *,
-        keep_system: bool = True,
-        verdicts: dict[bytes, Verdict] | None = None,
-        plans: ToolRules | None = None,
-        thinking: bool = False,
-        every: int | None = None,
-        ranks: bool = False,
-        closings: Iterable[int] = (),
-    ) -> None:
-        self._limits = limits
-        self._ranks = ranks  # groups are ranked at each activation
-        self._every = every  # messages after which a segment ends at the latest
-        self.closings = set(closings)  # entries before which a view has ended a segment that was open
-        self.verdicts = {} if verdicts is None else verdicts  # what a model said of rules, by `message_name`
-        self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
-        self._image_tokens = image_tokens
-        self.entries: list[Entry] = []
+    limits: Limits
+    image_tokens: int
+    _: KW_ONLY
+    keep_system: bool = True  # else system rows between others stay only as long as other rows do
+    plans: ToolRules | None = None
+    thinking: bool = False  # summarizers read what the agent thought
+    every: int | None = None  # messages after which a segment ends at the latest
+    ranks: bool = False  # groups are ranked at each activation
+
+    def __post_init__(self) -> None:
+        self._sources = Sources(thinking=self.thinking)
+        self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
         self.version = 0  # how often the log was replaced
-        self.kept = 0  # entries that were not worked out again when it was replaced last
+        self.bound_thinking: BoundThinking = "kept"
+        self.pinned: PinList = NO_PINS  # by a call
+        self._clear(())
+
+    def _clear(self, closings: Iterable[int]) -> None:
+        self.closings = set(closings)  # entries before which a view has ended a segment that was open
+        self.entries: list[Entry] = []
         self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
-        self.bound_thinking: BoundThinking = "kept"
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
-        self.times: Counter[str] = Counter()  # how often each of them stands
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
-        self._fresh = 0  # first entry that may be kept parsed
         self._humans = array("q")
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self.kept_texts = KeptTexts(plans)
-        self.pinned: PinList = NO_PINS  # by a call
-        self._groups = GroupCutter()
-        self._cutter = SegmentCutter(limits)
-        self.thinking = thinking  # summarizers read what the agent thought
-        self._sources = Sources(thinking=thinking)
+        self.kept_texts = KeptTexts(self.plans)
+        self._groups, self._cutter = GroupCutter(), SegmentCutter(self.limits)
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -162,14 +149,10 @@ class MessageLog:
         return self.group_starts[at - 1] if at else index
 
     @property
-    def newest_step(self) -> int:
-        """The newest assistant row, or the first of several in a row; -1 for none."""
-        return self._steps[-1] if self._steps else -1
-
-    @property
     def thinking_from(self) -> float:
-        """The message that an answer goes on from, whose thinking a provider may want back; none where it is free."""
-        return inf if self.bound_thinking == "free" else self.newest_step
+        """The message that an answer goes on from, whose thinking a provider may want back: the newest assistant row,
+        or the first of several in a row; none where it is free."""
+        return inf if self.bound_thinking == "free" else self._steps[-1] if self._steps else -1
 
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
@@ -179,33 +162,29 @@ class MessageLog:
 
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""
-        facts, index = entry.facts, len(self.entries)
+        facts, index, cost = entry.facts, len(self.entries), entry.cost(self.image_tokens)
+        self.history_tokens += cost
         if facts.ephemeral:
             entry.fresh = None
-            self._add_ephemeral(index, entry)
+            self.ephemeral.append((index, entry))
             return
         self.entries.append(entry)
-        cost = entry.cost(self._image_tokens)
         self.tokens.append(self.tokens[-1] + cost)
-        self.history_tokens += cost
         if index == self.leading_count and facts.role in _LEADING:
             self.leading_count = self.closed_groups_stop = stop = index + 1
-            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
+            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        kept, data = self.kept_texts, entry.data
-        is_kept = not kept.calls.keys().isdisjoint(facts.answers) or (facts.calls and kept.tools.may_plan(data))
-        if is_kept or (facts.role in FILE_ROLES and may_hold_files(data)):
-            kept.add(index, entry)
-        if self._ranks:
+        self.kept_texts.add(index, entry)
+        if self.ranks:
             entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
             self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
-        if self._keep_system and facts.role in _LEADING and not facts.hook:
+        if self.keep_system and facts.role in _LEADING and not facts.hook:
             self._systems.append(index)
         if facts.critical:
             self._criticals.append(index)
@@ -215,17 +194,14 @@ class MessageLog:
             self.group_starts.append(start)
             self.closed_groups_stop = stop
             self._cut(start, stop)
-        fresh = min(index + 1 - _FRESH, self.newest_group[0])  # entries are kept parsed from there on only
-        for old in range(self._fresh, fresh):
-            self.entries[old].fresh = None
-        self._fresh = max(self._fresh, fresh)
+        entry.fresh = None  # a long session is kept as bytes
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""
         members, cutter = self.entries[start:stop], self._cutter
         digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-        segments = cutter.add(Group(start, stop, size, digest, members[0].facts.human))
-        is_long = self._every is not None and stop - cutter.start >= self._every
+        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=members[0].facts.human)
+        is_long = self.every is not None and stop - cutter.start >= self.every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
         for segment in segments:
@@ -233,7 +209,6 @@ class MessageLog:
             hash = range_hash(digests, segment.part, segment.parts)
             self.segments.append(segment)
             self.hashes.append(hash)
-            self.times[hash] += 1
 
     def close_segment(self, stop: int) -> None:
         """End the open segment before entry `stop`, where a group of it ends. A closed segment stays as it is."""
@@ -241,58 +216,30 @@ class MessageLog:
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
         self.closings.add(stop)
-        self._cutter = SegmentCutter(self._limits, start)
+        self._cutter = SegmentCutter(self.limits, start)
         for first in starts[bisect_left(starts, start) :]:
             self._cut(first, self.group_stop(first))
 
-    def beside(self, closings: Iterable[int] = ()) -> MessageLog:
-        """Return an empty log that reads and cuts as this one does."""
-        return MessageLog(
-            self._limits,
-            self._image_tokens,
-            keep_system=self._keep_system,
-            verdicts=self.verdicts,
-            plans=self.kept_texts.tools,
-            thinking=self.thinking,
-            every=self._every,
-            ranks=self._ranks,
-            closings=closings,
-        )
+    def beside(self, log: Sequence[Entry], closings: Iterable[int] | None = None) -> MessageLog:
+        """Return an empty log that reads and cuts as this one does, to be filled with `log`. Views have ended segments
+        of it at `closings`; None for where they have in what both have in common."""
+        if closings is None:
+            same = self.common_prefix(log)
+            closings = (place for place in self.closings if place <= same)
+        other = copy(self)
+        other._clear(closings)
+        return other
 
-    def closings_within(self, log: Sequence[Entry]) -> set[int]:
-        """Where views have ended segments that this log and another one have in common."""
-        same = self.common_prefix(log)
-        return {place for place in self.closings if place <= same}
-
-    def replace(self, log: Sequence[Entry], filled: MessageLog | None = None, closings: set[int] | None = None) -> None:
-        """Make `log` the whole log. What stands before the first difference is not worked out again; or nothing is,
-        where a log `beside` this one was filled with it. `closings` are of the new log, where they are known."""
-        version, pinned, same = self.version + 1, self.pinned, self.common_prefix(log)
-        closings = self.closings_within(log) if closings is None else closings
+    def replace(self, filled: MessageLog) -> int:
+        """Become a log that was made by `beside` and filled. Return where the groups end that both have."""
+        same = self.common_prefix(filled.entries)
+        kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        # the segment after a boundary may have decided it, so that one has to be whole as well
-        settled = max(0, bisect_right(self.segments, same, key=lambda segment: segment.stop) - 1)
-        while settled and not self.segments[settled - 1].last_part:
-            settled -= 1
-        stop = self.segments[settled - 1].stop if settled else 0
-        if filled is not None:
-            given_up = {"loaded": loaded, "interruptions": interruptions}
-            vars(self).update(vars(filled), version=version, kept=stop, **given_up)
-            self.take_pins(pinned)
-            return
-        self._forget(settled, stop)
-        self.closings = closings
-        self.loaded, self.interruptions = loaded, interruptions
-        self.version, self.kept, self.ephemeral, self.history_tokens = version, stop, [], self.tokens[-1]
-        durable = 0
-        for entry in log:
-            if entry.facts.ephemeral:
-                self._add_ephemeral(min(durable, len(self.entries)), entry)
-                continue
-            durable += 1
-            if durable > stop:
-                self.extend(entry)
-        self.take_pins(pinned)
+        own = {name: getattr(self, name) for name in ("pinned", "bound_thinking")}
+        own |= {"version": self.version + 1, "loaded": loaded, "interruptions": interruptions}
+        vars(self).update(vars(filled) | own)
+        self.take_pins(self.pinned)
+        return kept
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredRules]]:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
@@ -330,20 +277,11 @@ class MessageLog:
 
     def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
-        entry = self.entries[index]
-        read = entry.read(index)
-        if index >= self._fresh:
-            entry.fresh = (read.message, read.reading)
-        return read, entry.cost(self._image_tokens)
+        return self.entries[index].read(index), self.cost(index)
 
     def cost(self, index: int) -> int:
         """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
-
-    def group_range(self, number: int) -> tuple[int, int]:
-        """The entries of a closed group."""
-        starts = self.group_starts
-        return starts[number], starts[number + 1] if number + 1 < len(starts) else self.closed_groups_stop
 
     def group_stop(self, start: int) -> int:
         """Where the group ends that begins at entry `start`; one that is still open ends with the log."""
@@ -352,18 +290,15 @@ class MessageLog:
         at = bisect_right(self.group_starts, start)
         return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
 
-    def group(self, start: int) -> tuple[list[PlacedMessage], list[int]]:
-        """The messages of the group that begins at entry `start`, read, and their costs."""
-        return self.between(start, self.group_stop(start))
-
     def between(self, start: int, stop: int) -> tuple[list[PlacedMessage], list[int]]:
         """Log entries, read, and their costs."""
-        return [self.read(index)[0] for index in range(start, stop)], [self.cost(n) for n in range(start, stop)]
+        at = range(start, stop)
+        return [self.entries[index].read(index) for index in at], list(map(self.cost, at))
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
-        return [Passing(index, entry.message(), entry.cost(self._image_tokens)) for index, entry in found]
+        return [Passing(index, entry.message(), entry.cost(self.image_tokens)) for index, entry in found]
 
     def passing_within(self, first: int, start: int, stop: int) -> Sequence[Passing]:
         """The same, and the interruptions of the group of these entries, in order."""
@@ -377,7 +312,7 @@ class MessageLog:
         """The calls that wait for a result, oldest first."""
         found: list[OpenCall] = []
         for index, ordinal in self._waiting():
-            reading = self.read(index)[0].reading
+            reading = self.entries[index].read(index).reading
             part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][ordinal]
             arguments: Any = part.texts[0] if part.texts else ""
             with suppress(ValueError, RecursionError):
@@ -392,7 +327,7 @@ class MessageLog:
             facts = self.entries[index].facts
             made += [(index, at) for at in range(len(facts.calls))]
             waiting.take(facts.calls, facts.answers, facts.held)
-        return [made[ordinal] for ordinal in sorted(waiting.unanswered(held=False))]
+        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
         """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
@@ -416,7 +351,7 @@ class MessageLog:
 
     def render(self, start: int, stop: int) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_entries(self.entries[start:stop], thinking=self.thinking)
+        return self._sources.render(self.entries[start:stop])
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""
@@ -466,27 +401,3 @@ class MessageLog:
         has put in."""
         marked = (self._criticals, self._systems)
         return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
-
-    def _add_ephemeral(self, index: int, entry: Entry) -> None:
-        self.ephemeral.append((index, entry))
-        self.history_tokens += entry.cost(self._image_tokens)
-
-    def _forget(self, settled: int, stop: int) -> None:
-        """Go back to the end of a segment."""
-        if not settled:
-            vars(self).update(vars(self.beside()))
-            return
-        del self.entries[stop:], self.tokens[stop + 1 :]
-        del self.segments[settled:], self.hashes[settled:]
-        self.times = Counter(self.hashes)
-        del self.group_starts[bisect_left(self.group_starts, stop) :]
-        del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
-        del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
-        self._states = {
-            name: kept for name, places in self._states.items() if (kept := places[: bisect_left(places, stop)])
-        }
-        self.rules.forget(stop)
-        self.kept_texts.forget(stop)
-        self.closed_groups_stop = stop
-        self._fresh = min(self._fresh, stop)
-        self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)

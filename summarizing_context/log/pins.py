@@ -35,13 +35,13 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         """The places of the pinned messages, oldest pin first."""
         return [pin.index for pin in self.pins if pin.index is not None]
 
-    def with_message(self, index: int, content: bytes) -> tuple[PinList, str]:
-        """With this message, and the id of its pin: the same if it is pinned already."""
-        return self._with(Pin("", index, None, content.hex()))
-
-    def with_text(self, text: str) -> tuple[PinList, str]:
-        """With this text, and the id of its pin: the same if it is pinned already."""
-        return self._with(Pin("", None, text))
+    def added(self, pin: Pin) -> tuple[PinList, str]:
+        """Return the pins with this one too, and its id: that of the same message or text if it is pinned already."""
+        for known in self.pins:
+            if (known.index, known.text) == (pin.index, pin.text):
+                return self, known.id
+        id = f"p{self.made + 1}"
+        return PinList((*self.pins, msgspec.structs.replace(pin, id=id)), self.made + 1), id
 
     def without(self, id: str) -> PinList | None:
         """Without the pin of this id; None if there is none."""
@@ -51,10 +51,9 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
     def held_by(self, contents: Sequence[bytes]) -> PinList:
         """The pins that still hold in a log that says this: a message where it stands now, the nearest that says the
         same; none whose message is gone. An empty log has no pins."""
-        wanted = {pin.content for pin in self.pins if pin.index is not None}
-        places: dict[str, list[int]] = {name: [] for name in wanted}
+        places: dict[str, list[int]] = {pin.content: [] for pin in self.pins if pin.index is not None}
         for index, content in enumerate(contents):
-            if (name := content.hex()) in wanted:
+            if (name := content.hex()) in places:
                 places[name].append(index)
         held: list[Pin] = []
         for pin in self.pins:
@@ -63,13 +62,6 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
             elif found := places[pin.content]:
                 held.append(msgspec.structs.replace(pin, index=min(found, key=lambda place: abs(place - at))))
         return PinList(tuple(held), self.made)
-
-    def _with(self, pin: Pin) -> tuple[PinList, str]:
-        for known in self.pins:
-            if (known.index, known.text) == (pin.index, pin.text):
-                return self, known.id
-        id = f"p{self.made + 1}"
-        return PinList((*self.pins, msgspec.structs.replace(pin, id=id)), self.made + 1), id
 
 
 NO_PINS = PinList()

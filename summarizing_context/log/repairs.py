@@ -93,7 +93,7 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     for read in group:
         _place(read, open_calls, units, deferred, in_order)
     shown: list[Piece] = []
-    waiting = open_calls.unanswered(held=False)
+    waiting = open_calls.unanswered()
     lost = waiting | open_calls.given_up
     for unit in units:
         shown += [*unit.before, unit.piece, *unit.results]

@@ -69,18 +69,11 @@ class RuleLog:
         del self.open[bisect_left(self.open, index)]
         self.is_judged = True
         if verdict.given:
-            low, high = (bisect_left(self._rules, at, key=_message) for at in (index, index + 1))
-            rules = (StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules)
-            self._rules[low:high] = rules
+            rules = [StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules]
+            others = [rule for rule in self._rules if rule.message != index]
+            self._rules = sorted([*others, *rules], key=lambda rule: rule.message)
             self._ends += ((index, quote) for quote in verdict.ends)
             self._all = None
-
-    def forget(self, stop: int) -> None:
-        """The log ends at `stop` now: what was said after it has never been said."""
-        del self.open[bisect_left(self.open, stop) :]
-        del self._rules[bisect_left(self._rules, stop, key=_message) :]
-        self._ends = [end for end in self._ends if end[0] < stop]
-        self._all = None
 
     def all(self) -> list[StandingRule]:
         """Every rule in the order of the log, with the message that ends it. To be read only."""
@@ -90,12 +83,14 @@ class RuleLog:
 
     def before(self, cut: int) -> StandingRules:
         """Those that hold and stand in messages before `cut`."""
-        return _holding(self.all(), cut)
+        held = [rule for rule in self.all() if rule.ended_by is None and rule.message < cut]
+        return StandingRules(held[: -_OFFERED - 1 : -1], len(held), held[0].message if held else 0)
 
-    def known_before(self, cut: int) -> StandingRules:
-        """Those that held when entry `cut` came, whatever was said from there on."""
-        rules = self._rules[: bisect_left(self._rules, cut, key=_message)]
-        return _holding(_settled(rules, [end for end in self._ends if end[0] < cut]), cut)
+    def known_before(self, cut: int) -> list[StandingRule]:
+        """Those that held when entry `cut` came, whatever was said from there on, the newest first."""
+        rules = [rule for rule in self._rules if rule.message < cut]
+        settled = _settled(rules, [end for end in self._ends if end[0] < cut])
+        return [rule for rule in reversed(settled) if rule.ended_by is None]
 
     def facts(self) -> list[Fact]:
         """All of them as a ledger lists them."""
@@ -123,13 +118,3 @@ def _settled(rules: Sequence[StandingRule], ended: Iterable[tuple[int, str]]) ->
         found.append(rule if end is None else rule._replace(ended_by=end))
         later.update(dict.fromkeys(about, rule.message))
     return found[::-1]
-
-
-def _holding(rules: Sequence[StandingRule], cut: int) -> StandingRules:
-    """Those of some rules, oldest first, that hold and stand before entry `cut`."""
-    held = [rule for rule in rules if rule.ended_by is None and rule.message < cut]
-    return StandingRules(held[: -_OFFERED - 1 : -1], len(held), held[0].message if held else 0)
-
-
-def _message(rule: StandingRule) -> int:
-    return rule.message

@@ -45,14 +45,12 @@ class OpenCalls:
     """
 
     def __init__(self) -> None:
-        self.made = 0  # calls so far
         self.units = 0  # messages with calls so far
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
         self.answered = False  # whether a result has come since the first of the calls that are open
-        self._open: dict[str, list[Place]] = {}  # by id, oldest first
+        self._made = 0  # calls so far
+        self._open: dict[int, tuple[int, str]] = {}  # unit and id of the unanswered calls, by ordinal
         self._held: set[str] = set()  # ids of calls that no host answers
-        self._left: list[int] = []  # unanswered calls of each unit
-        self._kept = 0  # units before this one have no open call
 
     @property
     def settled(self) -> bool:
@@ -62,7 +60,7 @@ class OpenCalls:
     @property
     def holds(self) -> bool:
         """A call that no host answers waits for its result."""
-        return not self._held.isdisjoint(self._open)
+        return any(id in self._held for _, id in self._open.values())
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
@@ -71,57 +69,43 @@ class OpenCalls:
         self._held.update(held)
         found = [self.answer(id) for id in answers]
         last = max((place[0] for place in found if place is not None), default=-1)
-        if last >= 0:
-            self._give_up(self.units if calls else last)
+        if last >= 0:  # no result will be taken any more for calls of earlier messages
+            before = self.units if calls else last
+            lost = [at for at, (unit, id) in self._open.items() if unit < before and id not in self._held]
+            self.given_up.update(lost)
+            self._open = {at: call for at, call in self._open.items() if at not in self.given_up}
         self.answered = (self.answered or last >= 0) and not calls
         return self.make(calls) if calls else -1, found
 
     def make(self, ids: Sequence[str]) -> int:
         """Note a message's calls; the ordinal of the first."""
-        first = self.made
-        for id in ids:
-            self._open.setdefault(id, []).append((self.units, self.made))
-            self.made += 1
-        self._left.append(len(ids))
+        first = self._made
+        self._open.update((first + at, (self.units, id)) for at, id in enumerate(ids))
+        self._made += len(ids)
         self.units += 1
         return first
 
     def answer(self, id: str) -> Place | None:
         """The call that a result answers, or None if no open call has this id."""
-        waiting = self._open.get(id)
+        waiting = [(unit, ordinal) for ordinal, (unit, made) in self._open.items() if made == id]
         if not waiting:
             return None
         latest = waiting[-1][0]
-        place = next(at for at, (unit, _) in enumerate(waiting) if unit == latest)
-        found = waiting.pop(place)
-        if not waiting:
-            del self._open[id]
-        self._left[latest] -= 1
-        return found
+        place = next(place for place in waiting if place[0] == latest)
+        del self._open[place[1]]
+        return place
 
     def waits_for(self, answers: Sequence[str]) -> bool:
         """Whether any of these ids is that of an open call."""
-        return any(id in self._open for id in answers)
+        return any(id in answers for _, id in self._open.values())
 
     def complete(self, unit: int) -> bool:
         """All calls of a unit are answered."""
-        return self._left[unit] == 0
+        return all(waiting != unit for waiting, _ in self._open.values())
 
-    def unanswered(self, *, held: bool = True) -> set[int]:
-        """Ordinals of the calls that wait for a result; without those that no host answers if not `held`."""
-        left_out = set() if held else self._held
-        return {ordinal for id, waiting in self._open.items() if id not in left_out for _, ordinal in waiting}
-
-    def _give_up(self, before: int) -> None:
-        """No result will be taken any more for calls of the units before this one."""
-        if any(self._left[self._kept : before]):
-            calls = [(id, *place) for id, waiting in self._open.items() for place in waiting]
-            self.given_up.update(ordinal for id, unit, ordinal in calls if unit < before and id not in self._held)
-            self._open = {}
-            for id, unit, ordinal in calls:
-                if unit >= before or id in self._held:
-                    self._open.setdefault(id, []).append((unit, ordinal))
-        self._kept = max(self._kept, before)
+    def unanswered(self) -> set[int]:
+        """Ordinals of the calls that wait for a result of a host."""
+        return {ordinal for ordinal, (_, id) in self._open.items() if id not in self._held}
 
 
 class GroupCutter:
@@ -176,16 +160,6 @@ class Limits(NamedTuple):
     maximum: int = 8_000
 
 
-class Group(NamedTuple):
-    """A closed group, as far as cutting needs to know it."""
-
-    start: int  # first log entry
-    stop: int
-    size: int  # estimated tokens
-    digest: bytes
-    opens_turn: bool  # begins with a human message
-
-
 class Segment(NamedTuple):
     """A leaf of the tree: entries `start` up to `stop`, or one of several `parts` of a group too large for one."""
 
@@ -211,20 +185,24 @@ class SegmentCutter:
         self.size = 0
         self._stop = start
 
-    def add(self, group: Group) -> list[Segment]:
-        """Take the next closed group; the segments that are thereby cut, oldest first."""
-        limits, cut = self._limits, list[Segment]()
-        ends_before = group.opens_turn and self.size >= limits.minimum
-        ends_before = ends_before and (self.size >= limits.target or _chosen(group, _TURN))
-        if self.size and (ends_before or self.size + group.size > limits.maximum):
+    def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
+        """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
+        `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
+        (least, target, most), cut, (start, stop) = self._limits, list[Segment](), group
+
+        def is_chosen(one_in: int) -> bool:
+            return digest[-1] % one_in == 0
+
+        ends_before = opens_turn and self.size >= least and (self.size >= target or is_chosen(_TURN))
+        if self.size and (ends_before or self.size + size > most):
             cut.append(self.close())
-        if group.size > limits.maximum:  # in parts; a quarter of each is left free for the labels of rendering
-            self.start = self._stop = group.stop
-            parts = -(-group.size * 5 // (4 * limits.maximum))
-            return cut + [Segment(group.start, group.stop, group.size, part, parts) for part in range(parts)]
-        self.size += group.size
-        self._stop = group.stop
-        if self.size >= limits.minimum and _chosen(group, _GROUP if self.size < limits.target else _LATE_GROUP):
+        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
+            self.start = self._stop = stop
+            parts = -(-size * 5 // (4 * most))
+            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
+        self.size += size
+        self._stop = stop
+        if self.size >= least and is_chosen(_GROUP if self.size < target else _LATE_GROUP):
             cut.append(self.close())
         return cut
 
@@ -235,13 +213,9 @@ class SegmentCutter:
         return segment
 
 
-def _chosen(group: Group, one_in: int) -> bool:
-    return group.digest[-1] % one_in == 0
-
-
 class Sources:
-    """The sources of one session's segments, for readers in the process, or, with `redact`, for those outside of it.
-    A thread that writes them calls `yield_now` meanwhile."""
+    """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it; with or
+    without what the agent thought. A thread that writes them calls `yield_now` all along."""
 
     def __init__(
         self,
@@ -251,44 +225,33 @@ class Sources:
         thinking: bool = False,
         yield_now: YieldNow = never_yield,
     ) -> None:
-        self._redact = redact
-        self._options = {"numbered": numbered, "thinking": thinking}
-        self._yield_now = yield_now
+        self._redact, self._yield_now = redact, yield_now
+        self._numbered, self._thinking = numbered, thinking
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
-        """What gives the text of a segment; `group` names the contents of its entries, and in how many parts."""
-        if segment.parts == 1:
-            return lambda: self._rendered(entries)
+        """Return what gives the text of a segment, in any thread; `group` names the contents of its entries, and in how
+        many parts."""
 
-        def piece() -> str:
+        def text() -> str:
+            if segment.parts == 1:
+                return self.render(entries)
             known, pieces = self._pieces
             if known != group:
-                pieces = cut_evenly(self._rendered(entries), segment.parts, self._yield_now)
+                pieces = cut_evenly(self.render(entries), segment.parts, self._yield_now)
                 self._pieces = group, pieces
             return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
-        return piece
+        return text
 
-    def _rendered(self, entries: Sequence[Entry]) -> str:
-        return render_entries(entries, self._redact, yield_now=self._yield_now, **self._options)
-
-
-def render_entries(
-    entries: Sequence[Entry],
-    redact: Redact | None = None,
-    *,
-    numbered: bool = False,
-    thinking: bool = False,
-    yield_now: YieldNow = never_yield,
-) -> str:
-    """Entries, written down for a summarizer, with or without what the agent thought. What `redact` takes out is gone
-    before: of each message as a whole, and of all of them as they are written. `yield_now` is called all along."""
-    readings: list[Reading] = []
-    for entry in entries:
-        yield_now(len(entry.data))
-        read = entry.read(0)
-        readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    options = {"numbered": numbered, "thinking": thinking}
-    text: str = encodable(render_messages(readings, yield_now=yield_now, **options))
-    return text if redact is None else redact(text)
+    def render(self, entries: Sequence[Entry]) -> str:
+        """Return entries, written down. What `redact` takes out is gone before: of each message as a whole, and of all
+        of them as they are written."""
+        redact, readings = self._redact, list[Reading]()
+        for entry in entries:
+            self._yield_now(len(entry.data))
+            read = entry.read(0)
+            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
+        options = {"numbered": self._numbered, "thinking": self._thinking}
+        text: str = encodable(render_messages(readings, yield_now=self._yield_now, **options))
+        return text if redact is None else redact(text)

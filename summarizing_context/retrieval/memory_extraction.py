@@ -237,7 +237,7 @@ class MemoryExtractor:
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""
         session, recipe = self.scope.session_id, self.recipe
-        key = SummaryKey(piece.hash, recipe.memory)
+        key = SummaryKey(piece.hash, recipe.hashes["memory"])
         async with paid_once(self.store, recipe, key, self):
             if recipe.shared and (known := (await self.store.find_summaries(session, [key])).get(key)):
                 return known.text
@@ -252,7 +252,7 @@ class MemoryExtractor:
                 asked = recipe.instructions("memory", 0, most), content, most
                 place = 0, piece.start, piece.stop
                 return SummaryJob(
-                    "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=recipe.memory
+                    "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=recipe.hashes["memory"]
                 )
 
             reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))

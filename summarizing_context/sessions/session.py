@@ -41,7 +41,7 @@ from summarizing_context.errors import (
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import PinList, decode_pins, encode_pins
+from summarizing_context.log.pins import Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
@@ -247,8 +247,9 @@ class Session:
             if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
-                for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
-                    self.summaries.mark_read(hash)
+                self.summaries.seen.update(
+                    self.log.hashes[: state.leaves]
+                )  # an earlier process has read what it covered
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.history.load(await self.store.list_activations(self.id))
         await self.worker.recall()
@@ -338,10 +339,10 @@ class Session:
                 return
             pinned, store = present.pinned, self.store
             with self.foreground.call():
-                committed, made = self._when_thawed(partial(self._replaced, log, await self._filled(log))), None
+                committed, made = self._when_thawed(partial(self._replaced, await self._filled(log))), None
                 while made is None:
                     keep = present.common_prefix(log)
-                    rest = await self.intake.all_stored(durable[keep:])
+                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
                     if keep != present.common_prefix(log):  # added to meanwhile
                         continue
                     if keep == len(present):
@@ -356,12 +357,9 @@ class Session:
                     await self._save_state(one.key, one.encode(one.state))
             await self.worker.recall(everything=True)
 
-    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog | None:
-        """Return a log of these entries beside the present one, worked out while the event loop turns; None where few
-        of them are new: those are worked out when they are committed."""
-        if len(log) - self.log.common_prefix(log) <= max(1_000, len(log) // 8):
-            return None
-        filled = self.log.beside(self.log.closings_within(log) if closings is None else closings)
+    async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
+        """Return a log of these entries beside the present one, worked out while the event loop turns."""
+        filled = self.log.beside(log, closings)
         async for entry in in_turns(log):
             filled.extend(entry)
         return filled
@@ -382,13 +380,12 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def _replaced(self, log: Sequence[Entry], filled: MessageLog | None, closings: set[int] | None = None) -> None:
+    def _replaced(self, filled: MessageLog) -> None:
         """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
-        old = Replaced(list(self.log.entries), self.log.common_prefix(log))
-        self.log.replace(log, filled, closings)
+        old = Replaced(self.log.entries, self.log.common_prefix(filled.entries))
+        self.ledger.keep(self.log.replace(filled))
         self._replaced_by = len(self.log)
-        self.ledger.keep(self.log.kept)
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
@@ -396,9 +393,9 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def _go_back(self, log: Sequence[Entry], filled: MessageLog | None, there: StoredCheckpoint) -> None:
+    def _go_back(self, filled: MessageLog, there: StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
-        self._replaced(log, filled, closings_of(one.state for one in there.provider_views))
+        self._replaced(filled)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
@@ -452,7 +449,7 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries = await self._decoded(there.entries)
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
-            back, made = self._when_thawed(partial(self._go_back, entries, filled, there)), None
+            back, made = self._when_thawed(partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
                 made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
@@ -477,9 +474,9 @@ class Session:
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with self.changing:
             if isinstance(what, str):
-                changed, id = log.pinned.with_text(what)
+                changed, id = log.pinned.added(Pin("", text=what))
             elif 0 <= what < len(log):
-                changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
+                changed, id = log.pinned.added(Pin("", what, content=log.entries[what].facts.content.hex()))
             else:
                 raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             await self._keep_pins(changed)

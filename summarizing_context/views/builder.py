@@ -46,8 +46,7 @@ from summarizing_context.views.view import (
     merged,
     with_pins,
 )
-from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.topic_notes import Focus
+from summarizing_context.worker.summary_cache import Focus, SummaryCache
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
@@ -561,15 +560,13 @@ class Viewer:
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
-        if states:
-            self._summaries.use_room(max(state.room for state in states))
-        self._summaries.notes.keep(state.focus for state in states)
         places = []
         for state in states:
             merges = tuple(node for node, _ in state.tree_nodes if node.width > 1)
             start = merges[-1].stop if merges else next((node.start for node, _ in state.tree_nodes), 0)
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
-        self._summaries.keep_headers(places)
+        room = max((state.room for state in states), default=0)
+        self._summaries.keep(places, [state.focus for state in states], room)
 
     def _feed(self, provider_view: ProviderView) -> None:
         """Give the tail what is new."""

@@ -142,7 +142,9 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
     places += map(Node.leaf, range(places[-1].stop if places else 0, plan.leaves))
     if not style.flat:
         rule = MergeRule(min(room.header_target, for_tree), for_tree)
-        places = merge_oldest(places, lambda node: write(node).tokens, texts.is_more_than_stand_in, rule)
+        places = merge_oldest(
+            places, lambda node: write(node).tokens, lambda node: not texts.by_model or texts.is_ready(node), rule
+        )
         if places and sum(write(node).tokens for node in places) > for_tree:
             places = _fewer(places, lambda node: write(node).tokens, for_tree / 2)
     nodes = [write(node) for node in places]

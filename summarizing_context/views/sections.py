@@ -44,8 +44,7 @@ from summarizing_context.views.header import Header, HeaderPlan, Style, block_te
 from summarizing_context.views.shrunk_messages import says_nothing
 from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
 from summarizing_context.views.view import ActivationState, Pins
-from summarizing_context.worker.summary_cache import SummaryCache
-from summarizing_context.worker.topic_notes import Focus, note_text
+from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
 
 class Sources(NamedTuple):
@@ -213,7 +212,7 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
     left = room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     for start in dict.fromkeys(candidates.state):
-        reads, costs = log.group(start)
+        reads, costs = log.between(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds)
         tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
         if tail.tokens > left:
@@ -382,7 +381,7 @@ def kept_among(
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = log.group(one.start)
+        reads, costs = log.between(one.start, log.group_stop(one.start))
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(loaded_tools(read.message) is not None for read in reads):

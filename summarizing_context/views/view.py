@@ -22,7 +22,7 @@ from summarizing_context.messages.shapes import Message, decode_message, encode_
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import Header
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
-from summarizing_context.worker.topic_notes import Focus
+from summarizing_context.worker.summary_cache import Focus
 
 Reason = Literal[
     "high_water",

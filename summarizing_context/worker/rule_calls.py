@@ -15,9 +15,8 @@ from __future__ import annotations
 
 import logging
 import re
-import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -57,7 +56,9 @@ _LINE = re.compile(
     re.IGNORECASE,
 )
 
-_MARKS = str.maketrans(dict.fromkeys("“”„‟«»「」『』", '"') | dict.fromkeys("‘’‚‛`´", "'"))
+_DOUBLE, _SINGLE = "“”„‟«»「」『』", "‘’‚‛`´"  # marks that a model writes as others
+
+_MARKS = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
 
 _ENDS = " .,;:…"
 
@@ -75,13 +76,9 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
     lines = [found for line in reply.splitlines() if len(line) <= 1_000 and (found := _LINE.match(line))]
     if not lines:
         return [Verdict()] * len(typed) if re.fullmatch(r"\W*none\W*", reply, re.IGNORECASE) else None
-    texts = []
-    for text in typed:
-        pairs = list(_plain(text))
-        texts.append((text, "".join(char for char, _ in pairs), [at for _, at in pairs]))
     rules: dict[tuple[int, str], Rule] = {}
     for line in lines:
-        said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, texts)
+        said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, typed)
         if said is not None:
             rules.setdefault(said, Rule(said[1], "prefer" if line["what"][0] in "pP" else "must"))
     known = [(-1, quote) for quote in earlier] + list(rules)
@@ -100,46 +97,28 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
     ]
 
 
-def _found(quote: str, named: int, texts: Sequence[tuple[str, str, Sequence[int]]]) -> tuple[int, str] | None:
-    """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there;
-    None where it stands in none, is no phrase, or is a whole document.
-
-    A text is given as it was typed, as `_plain` writes it, and with the place of each character of that. A quote is
-    found whatever its white space, quotation marks and forms of letters.
-    """
+def _found(quote: str, named: int, typed: Sequence[str]) -> tuple[int, str] | None:
+    """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there,
+    whatever its white space and quotation marks; None where it stands in none, is no phrase, or is a whole document."""
     words = _words(quote)
     if len(words) > _LONGEST_QUOTE or len(words.split()) < 2:
         return None
-    for number in sorted(range(len(texts)), key=lambda number: (abs(number - named), number)):
-        text, plain, places = texts[number]
-        at = plain.find(words)
-        while at >= 0:
-            stop = at + len(words)
-            # no word is cut, in scripts that put spaces between them
-            ends = ((plain[at], plain[max(0, at - 1) : at]), (plain[stop - 1], plain[stop : stop + 1]))
-            if not any(end.isascii() and end.isalnum() and beyond.isalnum() for end, beyond in ends):
-                return number, " ".join(text[places[at] : places[stop - 1] + 1].split())
-            at = plain.find(words, at + 1)
+    pattern = r"\s+".join(map(re.escape, words.split()))
+    pattern = pattern.replace('"', f'["{_DOUBLE}]').replace("'", f"['{_SINGLE}]")
+    # no word is cut, in scripts that put spaces between them
+    pattern = rf"(?<![^\W_]){pattern}" if words[0].isascii() and words[0].isalnum() else pattern
+    pattern = rf"{pattern}(?![^\W_])" if words[-1].isascii() and words[-1].isalnum() else pattern
+    for number in sorted(range(len(typed)), key=lambda number: (abs(number - named), number)):
+        if found := re.search(pattern, typed[number]):
+            return number, _flat(found[0])
     return None
 
 
 def _words(quote: str) -> str:
     """The words of a quote in the form in which they are compared, without the marks around them."""
-    words = "".join(char for char, _ in _plain(quote)).strip()
+    words = _flat(quote.translate(_MARKS))
     end = words.rfind(words[0]) if words and words[0] in "\"'" else 0
     return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
-
-
-def _plain(text: str) -> Iterator[tuple[str, int]]:
-    """The characters by which texts are compared, each with its place; one space for all white space."""
-    spaced = True
-    for at, char in enumerate(text):
-        for one in unicodedata.normalize("NFKC", char).translate(_MARKS):
-            if not one.isspace():
-                yield one, at
-            elif not spaced:
-                yield " ", at
-            spaced = one.isspace()
 
 
 class _Batch(NamedTuple):
@@ -211,9 +190,22 @@ class RuleCalls:
 
     async def ask(self) -> None:
         """Ask about the messages of the next request, as many as it has room for."""
-        began = self.clock.now()
+        began, log, session_id = self.clock.now(), self.log, self.settings.session_id
+        if (stop := self._batch_stop()) is None:
+            return
         try:
-            await self._ask()
+            self._begun = log.version, stop
+            waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
+            for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
+                waiting.setdefault((entry := log.entries[index]).data, (index, entry))
+            held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
+            known = [(rule, log.entries[rule.message]) for rule in held]
+            batch = await self.background.run(partial(self._gather, list(waiting.values()), known))
+            verdicts = {entry.data: Verdict() for _, entry, text in batch.messages if not text}
+            if batch.job is not None:
+                verdicts |= await self._verdicts(batch, batch.job)
+            await self.foreground.thawed()
+            await self.store.save_rules(session_id, log.judge(verdicts))  # of messages that are still in the log
             self._retries.recover(_KEY, began)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept; they are asked for again", exc_info=error)
@@ -221,39 +213,20 @@ class RuleCalls:
             self._retries.note(_KEY, error, self.clock.now())
             logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
 
-    async def _ask(self) -> None:
-        log, session_id = self.log, self.settings.session_id
-        if (stop := self._batch_stop()) is None:
-            return
-        self._begun = log.version, stop
-        waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
-        for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
-            waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-        held = log.rules.known_before(log.rules.open[0]).newest[:_KNOWN]
-        known = [(rule, log.entries[rule.message]) for rule in held]
-        batch = await self.background.run(partial(self._gather, list(waiting.values()), known))
-        verdicts = {entry.data: Verdict() for _, entry, text in batch.messages if not text}
-        if batch.job is not None:
-            verdicts |= await self._verdicts(batch, batch.job)
-        await self.foreground.thawed()
-        await self.store.save_rules(session_id, log.judge(verdicts))  # of messages that are still in the log
-
     async def _verdicts(self, batch: _Batch, job: SummaryJob) -> dict[bytes, Verdict]:
         """What the model says of a batch, or has said in any session that asked the same. A store that fails costs the
         sharing of a reply, not the reply."""
-        session_id, is_shared = self.settings.session_id, self.recipe.shared
-        key = SummaryKey(job.range_hash, self.recipe.rules)
+        session_id = self.settings.session_id
+        known: Mapping[SummaryKey, StoredSummary] = {}
+        key = SummaryKey(job.range_hash, self.recipe.hashes["rules"])
         async with paid_once(self.store, self.recipe, key, self):
             try:
-                known = await self.store.find_summaries(session_id, [key]) if is_shared else {}
+                known = await self.store.find_summaries(session_id, [key]) if self.recipe.shared else {}
             except StoreError as error:
                 logger.warning("replies on standing rules cannot be looked up", exc_info=error)
-                known = {}
-            if key in known:
-                return await self.background.run(partial(self._read, batch, SummaryReply(known[key].text)))
-            reply = await self.caller.summarize(job)
+            reply = SummaryReply(known[key].text) if key in known else await self.caller.summarize(job)
             verdicts = await self.background.run(partial(self._read, batch, reply))
-            if is_shared and (not reply.truncated or PASSED in verdicts.values()):
+            if self.recipe.shared and key not in known and (not reply.truncated or PASSED in verdicts.values()):
                 kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
                 try:
                     await self.store.save_summary(session_id, key, kept)
@@ -291,8 +264,9 @@ class RuleCalls:
         spoken = [(index, text) for index, _, text in messages if text]
         content: str = encodable(render_typed(lines, [text for _, text in spoken]))
         content = content if redact is None else redact(content)
-        job = (
-            SummaryJob(
+        job = None
+        if spoken:
+            job = SummaryJob(
                 kind="rules",
                 instructions=self.recipe.instructions("rules", 0, RULES_TOKENS),
                 content=content,
@@ -302,11 +276,8 @@ class RuleCalls:
                 stop=spoken[-1][0] + 1,
                 source_tokens=estimate_text(content),
                 range_hash=output_hash(content),
-                recipe_hash=self.recipe.rules,
+                recipe_hash=self.recipe.hashes["rules"],
             )
-            if spoken
-            else None
-        )
         return _Batch(messages, [rule.quote for rule in rules], job)
 
     def _typed(self, entry: Entry) -> str:

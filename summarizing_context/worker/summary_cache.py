@@ -6,29 +6,35 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
+from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
+    FOUR,
+    NOTE,
     HeaderNode,
     HeaderPlace,
     Maker,
     Node,
     NodeText,
+    Want,
+    blocks_ending_at,
     cut_at,
     merge_share,
     next_merges,
     stand_ins,
 )
-from summarizing_context.messages.rendering import cut_results, render_children
+from summarizing_context.messages.redaction import Redact, redact_texts
+from summarizing_context.messages.rendering import render_children, render_topic
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, summary_sizes
-from summarizing_context.summarizers.extractive.lines import key_lines
+from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
-from summarizing_context.worker.topic_notes import Focus, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 
@@ -40,6 +46,100 @@ _LEAST_MERGE = 40  # tokens of an extractive one
 
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
+_MOST_TOPIC = 500  # characters
+
+_NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
+
+_EXCERPT = 9  # times the cap of a summary; what a model is given to read for a note
+
+
+class Focus(NamedTuple):
+    """A topic, and the log entries that its note was made from."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def check_focus(focus: object, redact: Redact | None = None) -> str:
+    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
+    as it was given."""
+    if not isinstance(focus, str):
+        raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
+    text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not any(char.isalnum() for char in line):
+        raise SettingsError("focus names nothing; write the topic that the summaries must keep, or leave it out")
+    if len(line) > _MOST_TOPIC:
+        raise SettingsError(f"focus has {len(line)} characters; allowed: up to {_MOST_TOPIC}, so name the topic alone")
+    return line
+
+
+def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
+    """The note as it is shown: its topic, and as many of its newest lines as fit. Empty if none does."""
+    kept = [line for line in lines.splitlines() if line.strip()]
+    topic = f'What concerns "{focus}", a topic that was asked for:'
+    texts = ("\n".join([topic, *kept[at:]]) for at in range(len(kept)))
+    return next((text for text in texts if fits(text)), "")
+
+
+class TopicNotes:
+    """Notes of one session. `by_model` says whether a model is to write them."""
+
+    def __init__(self, log: MessageLog, *, by_model: bool, cap: int) -> None:
+        self._log = log
+        self._by_model = by_model
+        self._cap = cap
+        self._draft = lru_cache(5)(self._make_draft)  # one for each provider, and one that is being decided about
+        self.shown: tuple[Focus, ...] = ()
+        self.ready: dict[str, str] = {}  # a model's notes, by hash
+
+    def reset(self) -> None:
+        """The log was replaced: no note is about it any longer."""
+        self._draft.cache_clear()
+        self.shown = ()
+
+    def start_of(self, leaves: int, stop: int) -> int:
+        """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
+        start, read = self._log.leading_count, 0
+        for at in range(leaves - 1, -1, -1):
+            segment = self._log.segments[at]
+            read += segment.size // segment.parts
+            if read > _NOTE_READ and at < leaves - 1:  # the newest is read in any case
+                return min(stop, segment.stop)
+        return start
+
+    def text_of(self, focus: Focus, max_tokens: int) -> NodeText:
+        """What is known about a topic: a model's note if it is there, else lines of the record."""
+        record, hash = self._draft(focus)
+        if (found := self.ready.get(hash)) is not None:
+            return NodeText(found, "model", 1)
+        made_by: Maker = "stand-in" if hash else "extractive"
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
+
+    def for_model(self, topic: str, record: str) -> str:
+        """What a model reads for a note: no more than a segment, picked from the whole record."""
+        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._cap, for_model=True))
+
+    def keep(self, focuses: Iterable[Focus | None]) -> None:
+        """These are the topics that views show now; others need no note any longer."""
+        self.shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
+
+    def wanted(self) -> list[Want]:
+        """Notes that a model has still to write."""
+        hashes = [self._draft(focus)[1] for focus in self.shown] if self._by_model else []
+        return [Want(NOTE, hash) for hash in hashes if hash and hash not in self.ready]
+
+    def focus_of(self, hash: str) -> Focus | None:
+        """What a wanted note is about; None where it is not wanted any longer."""
+        return next((focus for focus in self.shown if self._draft(focus)[1] == hash), None)
+
+    def _make_draft(self, focus: Focus) -> tuple[str, str]:
+        """The record that a note is made from, and the hash that names topic and record; empty where no model is to
+        write the note."""
+        record = self._log.render(focus.start, focus.stop)
+        return record, output_hash(render_topic(focus.text, record)) if self._by_model else ""
+
 
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
@@ -48,9 +148,11 @@ class SummaryCache:
         self._log = log
         self._maker: Maker = maker
         self._settings = settings
+        self.by_model = maker == "model"
+        self._merges = settings.strategy == "hierarchical"
         self.sizes = summary_sizes(settings)
         self._places: tuple[HeaderPlace, ...] = ()
-        self._is_near = False  # the next view may cover every segment
+        self.is_near = False  # the next view may cover every segment: what it may show is made ahead
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self.is_requested = False  # summaries are wanted of what no view covers
         self._ready: dict[str, NodeText] = {}  # by range hash; the first for a hash stays
@@ -58,15 +160,12 @@ class SummaryCache:
         self._stand_ins: dict[str, NodeText] = {}  # extractive ones, until a summary is ready; by range hash
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
-        self._seen: set[str] = set()
+        self.seen: set[str] = (
+            set()
+        )  # sources given to a summarizer: whole, or what was cut out read by the extractive pass
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-        self.notes = TopicNotes(log, by_model=maker == "model", cap=self.sizes.leaf)
-
-    @property
-    def by_model(self) -> bool:
-        """Whether a model makes the summaries."""
-        return self._maker == "model"
+        self.notes = TopicNotes(log, by_model=self.by_model, cap=self.sizes.leaf)
 
     # what is to be made
 
@@ -77,35 +176,54 @@ class SummaryCache:
     def request(self, nodes: Iterable[HeaderNode], focus: Focus | None) -> None:
         """Have the model make what a view of these blocks would show."""
         self.is_requested = self.by_model
-        self.notes.request(focus)
+        self.notes.keep([*self.notes.shown, focus])
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
 
-    def use_room(self, tokens: float) -> None:
-        """Summaries made from now on are sized by the room of views."""
-        self.sizes = summary_sizes(self._settings, tokens)
-
-    def foresee(self, is_near: bool) -> None:
-        """Whether the next activation is near."""
-        self._is_near = is_near
-
-    def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
-        """This is what the headers of views show now."""
-        self._places, self._requested = tuple(dict.fromkeys(places)), ()
-        self.is_requested = False
+    def keep(self, places: Iterable[HeaderPlace], focuses: Iterable[Focus | None] = (), room: float = 0) -> None:
+        """Note what views show now: the places of their headers, the topics of their notes, and the tokens of the
+        largest, by whose `room` summaries are sized from now on."""
+        if room:
+            self.sizes = summary_sizes(self._settings, room)
+        self.notes.keep(focuses)
+        self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
 
     def needed_merges(self) -> list[Node]:
-        """Merges that views show or will show next, ready or not."""
+        """Merges that views show or will show next, ready or not; and every block, where merges cost no money: none is
+        left to the view that needs it."""
+        if not self._merges:
+            return []
+
+        def tokens_of(node: Node) -> int | None:
+            return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
+
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
-        if self._is_near:
+        if self.is_near:
             for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
-                needed += next_merges(place, self._tokens_of, segments)
-        return [node for node in dict.fromkeys(needed) if node.stop <= segments]
+                needed += next_merges(place, tokens_of, segments)
+        needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
+        if not self.by_model:
+            needed += [block for stop in range(FOUR, segments + 1, FOUR) for block in blocks_ending_at(stop)]
+        return needed
 
-    def _tokens_of(self, node: Node) -> int | None:
-        """What the summary of a node takes; None until it is ready."""
-        return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
+    def missing(self) -> Iterator[Want]:
+        """Yield the summaries that could be made now: of segments, oldest first, and of needed merges. Of a merge that
+        cannot be made yet, those of the merges that it lacks."""
+
+        def wanted(node: Node) -> Iterator[Want]:
+            if (hash := self.hash_of(node)) is not None:
+                if not self.is_ready(node):
+                    yield Want(node, hash)
+                return
+            for child in node.children:
+                if child.width > 1:
+                    yield from wanted(child)
+
+        for number in range(len(self._log.segments)):
+            yield from wanted(Node.leaf(number))
+        for node in self.needed_merges():
+            yield from wanted(node)
 
     # which nodes there are
 
@@ -113,8 +231,8 @@ class SummaryCache:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._merged.clear()
         self._rollup_hashes.clear()
-        self.keep_headers(())
-        self._is_near = False
+        self.keep(())
+        self.is_near = False
         self._seen_stop = 0
         self.notes.reset()
 
@@ -141,58 +259,35 @@ class SummaryCache:
         hash = self.hash_of(node)
         return hash is not None and (hash in self._ready or (node.width == 1 and self._is_own_summary(node)))
 
-    def is_more_than_stand_in(self, node: Node) -> bool:
-        """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
-        return self.is_ready(node) or self._maker == "extractive"
-
-    def passes_of_new(self, node: Node) -> int:
-        """Through how many summarizations a summary of `node` made now has gone."""
-        return 1 + max((self.text_of(child).passes for child in node.children), default=0)
-
-    def add(self, node: Node, hash: str, text: NodeText) -> None:
+    def add(self, node: Node, hash: str, text: str) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
-        self._ready.setdefault(hash, text)
+        if node == NOTE:
+            self.notes.ready.setdefault(hash, text)
+            return
+        is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
+        passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
+        self._ready.setdefault(hash, NodeText(text, self._maker, passes))
         if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
-            made = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
-            self._rollup_hashes = made
-        self._seen.add(hash)
+            self._rollup_hashes = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
+        self.seen.add(hash)
         self._stand_ins.pop(hash, None)
-        if self.hash_of(node) != hash:  # the log was replaced meanwhile: the content may stand somewhere else now
-            self._merged.clear()
-        elif node.width > 1 or self._log.times[hash] == 1:
-            self._forget_merges_of(node)
-        else:
-            for index in [index for index, other in enumerate(self._log.hashes) if other == hash]:
-                self._forget_merges_of(Node.leaf(index))
 
-    def _forget_merges_of(self, node: Node) -> None:
-        """A node says something new: so does every extractive merge of it."""
-        for merge in [one for one in self._merged if one.start <= node.start and node.stop <= one.stop]:
-            self._stand_ins.pop(self._merged.pop(merge), None)
+        # it says something new: so does every extractive merge of it
+        places = [(node.start, node.stop)]
+        if node.width == 1:
+            places = [(at, at + 1) for at, other in enumerate(self._log.hashes) if other == hash]
+        for merge in list(self._merged):
+            if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
+                self._stand_ins.pop(self._merged.pop(merge), None)
 
     def give_up(self, hash: str, text: str) -> None:
         """No summary can be had for now: merges take this extract."""
         self._given_up[hash] = NodeText(text, "stand-in", 1)
 
-    def made_of(self, hash: str) -> str | None:
-        """What the session's maker wrote about the messages of a hash; None if nothing."""
-        found = self._ready.get(hash)
-        return found.text if found is not None and found.made_by == self._maker else None
-
-    # what was read
-
-    def mark_read(self, hash: str) -> None:
-        """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
-        self._seen.add(hash)
-
-    def cut_for_model(self, content: str) -> str:
-        """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
-        return cut_results(content, lambda middle: key_lines(middle, 200))
-
     def unseen_tokens(self, covered: int) -> int:
         """Return the unread tokens of the first `covered` segments."""
         hashes, segments = self._log.hashes, self._log.segments
-        missed = [at for at in range(covered) if hashes[at] not in self._seen]
+        missed = [at for at in range(covered) if hashes[at] not in self.seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
     # texts
@@ -277,11 +372,6 @@ class SummaryCache:
             return NodeText(skim(content, max_tokens), "provisional", 1)
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
-    def extract(self, content: str, kind: Literal["segment", "rollup"]) -> str:
-        """What the extractive pass writes for a source, or for children to be merged."""
-        most = self.sizes.leaf if kind == "segment" else self.sizes.merge
-        return summarize_extractively(content, kind=kind, max_tokens=most)
-
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
         """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
         children."""
@@ -298,7 +388,7 @@ class SummaryCache:
             text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
         by_own = is_thorough and self._maker == "extractive"
         self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
-        self._seen.add(hash)
+        self.seen.add(hash)
         return self._stand_ins[hash]
 
     def _is_own_summary(self, leaf: Node) -> bool:
@@ -307,7 +397,7 @@ class SummaryCache:
         if segment.parts > 1 or segment.is_early or segment.size > 2 * self.sizes.leaf:
             return False
         hash = self._log.hashes[leaf.start]
-        self._seen.add(hash)
+        self.seen.add(hash)
         if hash not in self._ready:
             text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)

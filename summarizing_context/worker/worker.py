@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import NamedTuple, TypeVar
+from itertools import chain
+from typing import TypeVar
 
 import anyio
 
@@ -19,99 +21,69 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import NOTE, Maker, Node, NodeText, Want, merges_below
+from summarizing_context.log.tree import NOTE, Node, Want, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
-from summarizing_context.worker.missing_summaries import Planner
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
-_MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
 
-class Origin(NamedTuple):
-    """What makes a session's summaries, as events tell it."""
-
-    made_by: Maker  # "model" or "extractive"
-    provider: str | None = None  # where the settings name one
-    model: str | None = None  # where the summarizer tells it
-
-
-class _SideTask(NamedTuple):
-    is_due: Callable[[], bool]
-    run: Callable[[], Awaitable[None]]
-
-
+@dataclass(kw_only=True, eq=False)
 class Worker:
     """Background summaries of one session. All methods belong to its event loop."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        *,
-        log: MessageLog,
-        summaries: SummaryCache,
-        store: Store,
-        caller: Caller,
-        recipe: Recipe,
-        clock: Clock,
-        foreground: Foreground,
-        background: WorkerThread,
-        notify: Callable[[str, dict[str, object]], None],
-        ledger: SessionLedger,
-        rules: RuleCalls | None,
-        read_only: bool,
-        origin: Origin,
-    ) -> None:
-        self._log = log
-        self._summaries = summaries
-        self._store = store
-        self._session_id = settings.session_id
-        self._caller = caller
-        self._recipe = recipe
-        self._jobs = Jobs(log, summaries, recipe, background.yield_now)
-        self._clock = clock
+    settings: Settings
+    log: MessageLog
+    summaries: SummaryCache
+    store: Store
+    caller: Caller
+    recipe: Recipe
+    clock: Clock
+    foreground: Foreground
+    background: WorkerThread
+    notify: Callable[[str, dict[str, object]], None]
+    ledger: SessionLedger
+    rules: RuleCalls | None  # where a model is asked for them
+    read_only: bool
+    origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
+
+    def __post_init__(self) -> None:
+        settings, rules = self.settings, self.rules
+        self._jobs = Jobs(self.log, self.summaries, self.recipe, self.background.yield_now)
         self._concurrency = settings.concurrency
         if settings.workers != "own":
             self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
-        self._makes_summaries = not read_only and settings.strategy != "truncate"
-        self._origin = origin
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
             self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
-        self._foreground = foreground
-        self._background = background
-        self._tell = notify
-        self._ledger = ledger if settings.ledger_share else None
-        self._rules = rules  # where a model is asked for them
-        self._planner = Planner(
-            summaries, rollups=settings.strategy == "hierarchical", blocks=recipe.maker == "extractive"
-        )
         self._running: dict[str, Want] = {}
         self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self._side_tasks = (  # work that summaries do not wait for: whether there is some, and one piece of it
-            _SideTask(lambda: self._rules is not None and self._past_start() and self._rules.is_due, self._ask_rules),
-            _SideTask(lambda: self._unsaved_failure is not None, self._save_failure),
-            _SideTask(self._ledger_lags, self._read_ahead),
-        )
-        self._running_side_tasks: set[_SideTask] = set()
-        self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
+        # work that summaries do not wait for: one piece of it, and whether there is some
+        self._side_tasks: dict[Callable[[], Awaitable[None]], Callable[[], bool]] = {
+            self._save_failure: lambda: self._unsaved_failure is not None
+        }
+        if rules is not None:
+            self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
+        if settings.ledger_share:
+            self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
+        self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
         self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
@@ -124,7 +96,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self._wanted()) + self._planner.pending(len(self._log.segments))
+        return len(self.summaries.notes.wanted()) + len({want.node for want in self.summaries.missing()})
 
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
@@ -132,7 +104,7 @@ class Worker:
         if start_tokens is not None:
             self.start_tokens = start_tokens
         if is_near is not None:
-            self._summaries.foresee(is_near)
+            self.summaries.is_near = is_near
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -171,15 +143,15 @@ class Worker:
 
         With `everything` those that are known already are asked for too, so that the store notes their use.
         """
-        if not self._recipe.shared:
+        if not self.recipe.shared:
             return
-        await self._recall(list(map(Node.leaf, range(len(self._log.segments)))), everything)
-        for merges in merges_below(self._planner.merges(len(self._log.segments))):
+        await self._recall(list(map(Node.leaf, range(len(self.log.segments)))), everything)
+        for merges in merges_below(self.summaries.needed_merges()):
             await self._recall(merges, everything)
 
     async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:
-        wants = [Want(node, hash) for node in nodes if (hash := self._summaries.hash_of(node)) is not None]
-        await self._find([want for want in wants if everything or not self._summaries.is_ready(want.node)])
+        wants = [Want(node, hash) for node in nodes if (hash := self.summaries.hash_of(node)) is not None]
+        await self._find([want for want in wants if everything or not self.summaries.is_ready(want.node)])
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -188,8 +160,8 @@ class Worker:
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                for work in self._side_tasks:
-                    if work not in self._running_side_tasks and work.is_due():
+                for work, is_due in self._side_tasks.items():
+                    if work not in self._running_side_tasks and is_due():
                         self._running_side_tasks.add(work)
                         tasks.start_soon(self._run_side_task, work)
                 if not (self._running or self._running_side_tasks):
@@ -197,28 +169,23 @@ class Worker:
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
 
-    async def _run_side_task(self, work: _SideTask) -> None:
+    async def _run_side_task(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
-            await work.run()
+            await work()
+        except Exception as error:  # it must not end the worker
+            del self._side_tasks[work]
+            self.last_error = type(error).__name__
+            logger.error("work beside the summaries has ended", extra={"cause": self.last_error})
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()
 
-    def _ledger_lags(self) -> bool:
-        return self._ledger is not None and self._ledger.lag > _LAG and self._past_start()
-
     async def _read_ahead(self) -> None:
-        """Read a piece of the log for the ledger. A fault in it must not end the worker: then views tell it."""
-        if (ledger := self._ledger) is None:
-            return
-        try:
-            unread = ledger.unread(_PIECE)
-            touches = await self._background.run(partial(ledger.read, unread))
-            await self._foreground.thawed()
-            ledger.take(unread, touches)
-        except Exception as error:
-            self._ledger, self.last_error = None, type(error).__name__
-            logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
+        """Read a piece of the log for the ledger."""
+        unread = self.ledger.unread(_PIECE)
+        touches = await self.background.run(partial(self.ledger.read, unread))
+        await self.foreground.thawed()
+        self.ledger.take(unread, touches)
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
@@ -237,66 +204,56 @@ class Worker:
         if failure is None:
             return
         try:
-            await self._store.save_failure(self._session_id, failure)
+            await self.store.save_failure(self.settings.session_id, failure)
         except StoreError as error:
             logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
 
-    async def _ask_rules(self) -> None:
-        """One call for standing rules."""
-        if self._rules is not None and self._rules.is_due:  # the log may have been replaced meanwhile
-            await self._rules.ask()
-
     def _has_work(self) -> bool:
         """Whether there is anything to do, or being done beside the summaries."""
-        return bool(self._startable(1) or self._running_side_tasks) or any(work.is_due() for work in self._side_tasks)
+        return bool(self._startable(1) or self._running_side_tasks) or any(due() for due in self._side_tasks.values())
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
-        if not self._makes_summaries:
+        if self.read_only or self.settings.strategy == "truncate":
             return False
-        if self._summaries.is_requested or self._log.tokens[-1] > self.start_tokens:
+        if self.summaries.is_requested or self.log.tokens[-1] > self.start_tokens:
             return True
-        return self._start_messages is not None and len(self._log) >= self._start_messages
+        return self._start_messages is not None and len(self.log) >= self._start_messages
 
     def _startable(self, limit: int) -> list[Want]:
-        if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
+        if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
             return []
-        now = self._clock.now()
-
-        def is_busy(hash: str) -> bool:
-            return hash in self._running or self._retries.rests(hash, now)
-
-        first = [want for want in self._wanted() if not is_busy(want.hash)][:limit]
-        return [*first, *self._planner.plan(len(self._log.segments), is_busy, limit - len(first))]
-
-    def _wanted(self) -> list[Want]:
-        """What is wanted beside the tree."""
-        return self._summaries.notes.wanted()
+        now, found = self.clock.now(), dict[str, Want]()
+        for want in chain(self.summaries.notes.wanted(), self.summaries.missing()):
+            if len(found) >= limit:
+                break
+            if want.hash not in self._running and not self._retries.rests(want.hash, now):
+                found.setdefault(want.hash, want)
+        return list(found.values())
 
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        delays = self._retries.delays(self._clock.now())
-        if self._rules is not None:
-            delays += self._rules.delays()
-        gate = self._caller.ready_in()
-        if gate:
+        delays = self._retries.delays(self.clock.now())
+        if self.rules is not None:
+            delays += self.rules.delays()
+        if gate := self.caller.ready_in():
             delays.append(gate)
         return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
 
     async def _make(self, want: Want) -> None:
-        began = self._clock.now()
+        began = self.clock.now()
         try:
             if not self._is_wanted(want):
                 return
-            async with paid_once(self._store, self._recipe, self._jobs.key(want), self):
-                await self._foreground.thawed()
+            async with paid_once(self.store, self.recipe, self._jobs.key(want), self):
+                await self.foreground.thawed()
                 if not self._is_wanted(want):
                     return
-                if not (await self._find([want]) or self._take_made(want)):
+                if not await self._find([want]):
                     if not self._is_wanted(want):
                         return
                     key = self._jobs.key(want)
-                    await self._summarize(want, key, await self._background.run(self._jobs.prepare(want)))
+                    await self._summarize(want, key, await self.background.run(self._jobs.prepare(want)))
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -315,94 +272,65 @@ class Worker:
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self._summaries.notes.focus_of(want.hash) is not None
-        return self._summaries.hash_of(want.node) == want.hash
-
-    def _entries(self, want: Want) -> range | None:
-        """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
-        return self._summaries.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
+            return self.summaries.notes.focus_of(want.hash) is not None
+        return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
-        """Take what the store has already; whether it had all."""
-        if not self._recipe.shared or not wants:
+        """Take what the store has already, else what was made for a room of another size; whether it had all."""
+        if not self.recipe.shared or not wants:
             return not wants
-        keys = {self._jobs.key(want): want for want in wants}
-        for key, want in list(keys.items()):
-            if (unsaved := self._unsaved.get(key)) is not None:
-                self._keep(want, unsaved)
-                del keys[key]
-        if not keys:
-            return True
-        ranges = {key: self._entries(want) for key, want in keys.items()}
-        places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
-        others = {key: self._jobs.other_keys(want) for key, want in keys.items()}
-        found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
-        await self._foreground.thawed()
-        for key, summary in (found or {}).items():
-            self._keep(keys[key], summary.text)
-        if found is None:
-            return False
-        missing = {key: want for key, want in keys.items() if key not in found}
+        left = {self._jobs.key(want): want for want in wants}
 
-        # what was made for another budget
-        if asked := {other: key for key in missing for other in others[key]}:
-            places = {other: places[key] for other, key in asked.items() if key in places}
-            found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), places)) or {}
-            await self._foreground.thawed()
-            for key in list(missing):
-                if (text := next((found[other].text for other in others[key] if other in found), None)) is not None:
-                    self._keep(missing.pop(key), text)
-        return not missing
-
-    def _take_made(self, want: Want) -> bool:
-        """Take what this session has made of the same messages, where the store cannot tell."""
-        if want.node == NOTE or want.node.width > 1 or (made := self._summaries.made_of(want.hash)) is None:
-            return False
-        self._keep(want, made)
-        return True
+        # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
+        placed = {key: want for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
+        entries = {key: self.summaries.entries(want.node) for key, want in placed.items()}
+        others = {key: self._jobs.other_keys(want) for key, want in left.items()}
+        for is_own in (True, False):
+            asked = {one: key for key in left for one in ([key] if is_own else others[key])}
+            if not asked:
+                continue
+            places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
+            found = await self._guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
+            await self.foreground.thawed()
+            if found is None:
+                return False
+            for one, key in asked.items():
+                if one in found and key in left:
+                    want = left.pop(key)
+                    self.summaries.add(want.node, want.hash, found[one].text)
+        return not left
 
     async def _summarize(self, want: Want, key: SummaryKey, job: SummaryJob) -> None:
-        self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self._summaries.mark_read(want.hash)
-        began = self._clock.now()
+        self.notify("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
+        self.summaries.seen.add(want.hash)
+        began = self.clock.now()
         if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
             reply = SummaryReply("- The agent thought.")
         else:
             if self.before_call is not None:
                 await self.before_call()
-            reply = await self._caller.summarize(job)
+            reply = await self.caller.summarize(job)
         self._trouble = None
-        duration = self._clock.now() - began
+        duration = self.clock.now() - began
         text = reply.text
-        if self._recipe.shared:
+        if self.recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
-            kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
-            if kept is None:  # it is not paid again in this session
-                self._unsaved[key] = text
-                while len(self._unsaved) > _MOST_UNSAVED:
-                    self._unsaved.pop(next(iter(self._unsaved)))
+            kept = await self._guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
             text = kept.text if kept is not None else text
-        await self._foreground.thawed()
-        self._keep(want, text)
+        await self.foreground.thawed()
+        self.summaries.add(want.node, want.hash, text)
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
-        self._tell("summary_ready", {**about, **self._origin._asdict(), **usage})
-
-    def _keep(self, want: Want, text: str) -> None:
-        if want.node == NOTE:
-            self._summaries.notes.add(want.hash, text)
-            return
-        passes = self._summaries.passes_of_new(want.node) if self._is_wanted(want) else 1
-        self._summaries.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
+        self.notify("summary_ready", {**about, **self.origin, **usage})
 
     def _fail(self, want: Want, error: Exception, began: float) -> None:
-        self._retries.note(want.hash, error, self._clock.now())
+        self._retries.note(want.hash, error, self.clock.now())
         said = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
         self._note_error(self._trouble or said, failed=1)
-        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self._clock.now() - began}
+        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self.clock.now() - began}
         failure = {"error": type(error).__name__, "cause": said}
-        self._tell("summary_failed", {**about, **self._origin._asdict(), **failure})
+        self.notify("summary_failed", {**about, **self.origin, **failure})
 
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
@@ -410,12 +338,12 @@ class Worker:
         if want.node.rank < 0 or not self._is_wanted(want):
             return
         try:
-            text = await self._background.run(self._jobs.extract(want.node))
+            text = await self.background.run(self._jobs.extract(want.node))
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
-            await self._foreground.thawed()
-            self._summaries.give_up(want.hash, text)
+            await self.foreground.thawed()
+            self.summaries.give_up(want.hash, text)
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""

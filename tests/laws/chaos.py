@@ -190,7 +190,7 @@ class Chaos:
         if self.context.unseen_tokens():
             raise LawBroken(f"nothing_unseen: {self.context.unseen_tokens()} tokens")
         most = 2
-        while 16 ** (most - 1) <= max(1, statistics.segments):
+        while 4**most <= statistics.segments:
             most += 1
         if self.context.last_view is not None and statistics.max_passes > most:
             raise LawBroken(f"bounded_passes: {statistics.max_passes} with {statistics.segments} segments")

@@ -250,7 +250,7 @@ async def take_transcript(
             start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
             kept = []
         merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
-        await context.follow([*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in merged)])
+        await context.follow([*kept, *(log[start + at] if of_log else rows[begun + at] for of_log, at in merged)])
         return
 
     # what only the rows hold is appended; their system prompt leads a log that has none, and is no news to one that has
