@@ -6,11 +6,11 @@ Work is counted, never timed, so behaviour does not depend on the speed of the m
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -77,7 +77,12 @@ class WorkerThread:
 
     def __init__(self, name: str, yield_now: YieldNow = never_yield) -> None:
         self.yield_now = yield_now
-        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._threads: list[threading.Thread] = []  # the one that has begun
+        self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
+            max_workers=1,
+            thread_name_prefix=name,
+            initializer=lambda: self._threads.append(threading.current_thread()),
+        )
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Return the result of `work`. After a cancellation the thread still finishes a piece that has begun."""
@@ -89,9 +94,10 @@ class WorkerThread:
         """Drop waiting pieces and end the thread. A long piece ends by itself. May be called twice."""
         pool, self._pool = self._pool, None
         if pool is not None:
-            end = partial(pool.shutdown, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
             with anyio.move_on_after(0.4):  # seconds
-                await anyio.to_thread.run_sync(end, abandon_on_cancel=True)
+                while any(thread.is_alive() for thread in self._threads):  # noqa: ASYNC110 - none tells when it ends
+                    await anyio.sleep(0.001)
 
 
 _key_locks: WeakValueDictionary[tuple[int, Hashable], asyncio.Lock] = WeakValueDictionary()  # by event loop and key

@@ -35,8 +35,8 @@ from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punc
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
-from anyio import to_thread
 
+from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SettingsError, briefly
 
 if TYPE_CHECKING:
@@ -271,6 +271,15 @@ def _check_failure(error: BaseException) -> None:
 _ESTIMATE = TokenCounter(ESTIMATE, estimate_text)
 
 
+async def _loaded() -> Encoding | None:
+    """Load tiktoken's encoding in a thread, which takes tenths of a second."""
+    thread = WorkerThread("tiktoken")
+    try:
+        return await thread.run(load_offline)
+    finally:
+        await thread.close()
+
+
 async def choose_counter(
     token_counter: Literal["auto", "tiktoken", "estimate"] = "auto",
     *,
@@ -287,7 +296,7 @@ async def choose_counter(
         return checked_counter(count_tokens)
     if token_counter == "estimate":
         return _ESTIMATE
-    encoding = await to_thread.run_sync(load_offline)
+    encoding = await _loaded()
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
 
@@ -304,7 +313,7 @@ async def choose_counter(
         with anyio.move_on_after(download_timeout):
             while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
                 await anyio.sleep(0.02)
-        encoding = None if fetching.is_alive() else await to_thread.run_sync(load_offline)
+        encoding = None if fetching.is_alive() else await _loaded()
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":

@@ -374,7 +374,8 @@ class Viewer:
         after = state.head_tokens + tail.tokens
         sizes = system_tokens + tokens, system_tokens + after, tokens - after
         report = ActivationReport(True, because, *sizes, *counts)
-        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None)
+        pinned = () if planned.pins is None else (*planned.pins.before, *planned.pins.after)
+        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None, pinned)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -399,6 +400,7 @@ class Viewer:
         if provider_view.state is not change.before:
             return False
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
+        self.repairs.note(change.pins)
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
         provider_view.pins_changed = False

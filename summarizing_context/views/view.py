@@ -395,6 +395,7 @@ class Change(NamedTuple):
     tail: Tail
     report: ActivationReport
     attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate
+    pins: tuple[TailItem, ...] = ()
 
 
 CoveredHistory = tuple[object, ...]
