@@ -135,13 +135,14 @@ class RetrySchedule:
 class Breaker:
     """Closed, until `failures` calls in a row fail; then open for `cooldown` seconds; then half-open.
 
-    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again. A failure's
-    `retry_after` is honoured in every state.
+    Half-open lets one probe through at a time: its success closes the breaker, its failure opens it again. A call that
+    began before the breaker opened decides nothing. A failure's `retry_after` is honoured in every state.
     """
 
     def __init__(self, *, failures: int, cooldown: float) -> None:
         self._failures_allowed, self._cooldown = failures, cooldown
         self._failures = 0
+        self._opened = 0  # times; the ticket of a call is what it was when the call began
         self.tripped = False  # it has opened and no probe has closed it since
         self._is_probing = False
         self._quiet_until = -inf
@@ -154,35 +155,38 @@ class Breaker:
         """Return the seconds until a job may start; 0.0 is now. While a probe is under way, ask again in a second."""
         return self._quiet_until - now if now < self._quiet_until else float(self._is_probing)
 
-    def begin(self, now: float) -> bool:
-        """Say whether a call may go. Each that may ends in `succeeded`, `failed` or `abandoned`.
+    def begin(self, now: float) -> int | None:
+        """Let a call through, or None. Every ticket ends in `succeeded`, `failed` or `abandoned`.
 
         A closed breaker lets the next attempt of a started job through: that job has waited for its own
         `retry_after`, and need not wait for those that other jobs have met since.
         """
         if self.tripped and (now < self._quiet_until or self._is_probing):
-            return False
+            return None
         self._is_probing = self.tripped
-        return True
+        return self._opened
 
-    def succeeded(self) -> None:
+    def succeeded(self, ticket: int) -> None:
         """Note a good call."""
-        self._failures, self.tripped, self._is_probing = 0, False, False
+        if ticket == self._opened:
+            self._failures, self.tripped, self._is_probing = 0, False, False
 
-    def failed(self, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
+    def failed(self, ticket: int, now: float, retry_after: float = 0.0, *, at_once: bool = False) -> bool:
         """Note a failed call; `at_once` opens a closed breaker without waiting for more. Return whether a closed
         breaker has opened."""
+        self._quiet_until = max(self._quiet_until, now + retry_after)
+        if ticket != self._opened:
+            return False
         was_closed = not self.tripped
         self._failures += 1
-        self._quiet_until = max(self._quiet_until, now + retry_after)
         if self.tripped or at_once or self._failures >= self._failures_allowed:
-            self.tripped, self._is_probing, self._failures = True, False, 0
+            self.tripped, self._is_probing, self._failures, self._opened = True, False, 0, ticket + 1
             self._quiet_until = max(self._quiet_until, now + self._cooldown)
         return was_closed and self.tripped
 
-    def abandoned(self) -> None:
+    def abandoned(self, ticket: int) -> None:
         """Note a call that proves nothing, as one that was cancelled from outside; the next probe may go."""
-        self._is_probing = False
+        self._is_probing = self._is_probing and ticket != self._opened
 
 
 _CAPS = (
@@ -450,12 +454,12 @@ class ResilientSummarizer:
             job = replace(job, instructions=f"{job.instructions}\n\n{line}")
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
-        if not self._breaker.begin(now):
+        if (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
         spent = self._caps.admit(now, estimate_text(job.prompt))
         self._warn_of_caps()
         if spent is None:
-            self._breaker.abandoned()
+            self._breaker.abandoned(ticket)
             raise NotAdmitted("a cap on calls or input tokens has no room for it")
         run.calls += 1
         run.was_terse = run.refused
@@ -485,7 +489,7 @@ class ResilientSummarizer:
                 check = partial(_checked, run, reply, spent.tokens)
                 kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
-            self._breaker.abandoned()
+            self._breaker.abandoned(ticket)
             wait = retry_after_of(error) or self._settings.breaker_cooldown
             self._held_until = max(self._held_until, self._clock.now() + wait)
             raise
@@ -494,19 +498,19 @@ class ResilientSummarizer:
                 self._figures.refused_replies += 1
                 self._figures.refused_input_tokens += spent.tokens
                 self._figures.refused_output_tokens += output_tokens
-            self._note_failure(run, error)
+            self._note_failure(run, ticket, error)
             raise
         except BaseException:
-            self._breaker.abandoned()
+            self._breaker.abandoned(ticket)
             raise
         if job.kind == "rules":  # says nothing of summaries, well or ill
-            self._breaker.abandoned()
+            self._breaker.abandoned(ticket)
         else:
-            self._note_success()
+            self._note_success(ticket)
         self._figures.dropped_lines += dropped
         return kept
 
-    def _note_failure(self, run: _Run, error: Exception) -> None:
+    def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
         # calls fail until a person changes something: a wrong key, model or address
         is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
         is_final = is_final or bool({status_code(error), status_code(error.__cause__)} & {401, 403, 404})
@@ -515,22 +519,22 @@ class ResilientSummarizer:
         self._figures.last_error = describe_failure(error)
         is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
         if not is_missed and not is_final:
-            self._breaker.abandoned()
+            self._breaker.abandoned(ticket)
         elif refused and run.salvaged is not None:  # enough of it serves
-            self._note_success()
+            self._note_success(ticket)
         elif refused and job.range_hash in self._refused_jobs and not self._breaker.tripped:
-            self._breaker.abandoned()  # what is refused again says nothing of other contents
+            self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
         else:
             self._refused_jobs |= {job.range_hash} if refused else set()
             wait = retry_after_of(error)
-            if self._breaker.failed(self._clock.now(), wait, at_once=is_final):
+            if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
                 self._warn(
                     f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
                     f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
                 )
 
-    def _note_success(self) -> None:
-        self._breaker.succeeded()
+    def _note_success(self, ticket: int) -> None:
+        self._breaker.succeeded(ticket)
         self._refused_jobs.clear()
 
     def _warn_of_caps(self) -> None:

@@ -144,6 +144,30 @@ async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_a
     assert (len(inner.asked), outer.statistics().breaker, outer.ready_in()) == (3, "closed", 0.0)
 
 
+@pytest.mark.parametrize("ends", ["well", "cancelled"])
+async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends: str):
+    released = asyncio.Event()
+
+    async def late(_: SummaryJob) -> str:
+        await released.wait()
+        return GOOD
+
+    outer, inner, clock = resilient(late, OSError(), never, breaker_failures=1)
+    old = asyncio.create_task(outer.summarize(job()))
+    await anyio.sleep(0.01)
+    await failure(outer)
+    clock.time += 30
+    probe = asyncio.create_task(outer.summarize(job()))
+    await anyio.sleep(0.01)
+    _ = released.set() if ends == "well" else old.cancel()
+    await asyncio.wait({old})
+    assert (outer.statistics().breaker, outer.ready_in()) == ("half_open", 1.0), "the probe is still under way"
+    await at_once(outer, 3)
+    assert len(inner.asked) == 3
+    probe.cancel()
+    await asyncio.wait({probe})
+
+
 async def test_a_cancelled_probe_has_proved_nothing():
     outer, inner, clock = resilient(OSError(), breaker_failures=1)
     await failure(outer)
