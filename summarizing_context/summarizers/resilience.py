@@ -454,7 +454,8 @@ class ResilientSummarizer:
             job = replace(job, instructions=f"{job.instructions}\n\n{line}")
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
-        if (ticket := self._breaker.begin(now)) is None:
+        no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
+        if no_probe or (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
         spent = self._caps.admit(now, estimate_text(job.prompt))
         self._warn_of_caps()

@@ -168,6 +168,16 @@ async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends:
     await asyncio.wait({probe})
 
 
+async def test_a_job_for_rules_is_no_probe():
+    outer, inner, clock = resilient(OSError(), breaker_failures=1)
+    await failure(outer)
+    clock.time += 30
+    refused = (await asyncio.gather(outer.summarize(job(kind="rules")), return_exceptions=True))[0]
+    assert (type(refused), len(inner.asked)) == (SummarizerNotReady, 1)
+    inner.steps = [GOOD]
+    assert (await outer.summarize(job())).text == GOOD
+
+
 async def test_a_cancelled_probe_has_proved_nothing():
     outer, inner, clock = resilient(OSError(), breaker_failures=1)
     await failure(outer)
