@@ -72,12 +72,19 @@ _MARKS = str.maketrans(
     '"""""""""""\'\'\'\'\'-----  ///',
     "*\u00ad\u200b\u200c\u200d\u2060\ufeff",
 )
+_FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space beside digits, paths and Latin words
+_EDGE_OF_SCRIPTS = re.compile(
+    rf"(?<={_FOREIGN})(?=(?:[~.]*/)?[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})"
+    rf"|(?<=[a-zA-Z0-9]/)(?={_FOREIGN}++(?![._/-]+\w))"  # the folder's name has ended
+)
 
 
 def _readable(text: str) -> str:
     """Return what a reply or its source says in one way of writing: plain marks and digits."""
     text = unicodedata.normalize("NFKC", text.translate(_MARKS)).translate(_MARKS)
-    return text if text.isascii() else re.sub(r"\d", lambda digit: str(int(digit[0])), text)
+    if text.isascii():
+        return text
+    return _EDGE_OF_SCRIPTS.sub(" ", re.sub(r"\d", lambda digit: str(int(digit[0])), text))
 
 
 def _unescaped(text: str) -> str:
@@ -101,7 +108,7 @@ _VALUE = re.compile(
     | \b\w*[^\W_]_[^\W_]\w*\b | \b[a-z]+(?:[A-Z]\w*)+                             # name of code
     | \b(?:[A-Z][a-z0-9]+){3,}\b | \b(?:[A-Z][a-z0-9]+)+(?:Error|Exception)\b
     """,
-    re.VERBOSE | re.ASCII,  # scripts that put no space beside digits and Latin words end them
+    re.VERBOSE,
 )
 _SPANS = re.compile(r'`([^`\n]*)`|"([^"\n]*)"')
 _NUMBER = r"\d+(?:[.,'_]\d+)*"
@@ -110,7 +117,7 @@ _WITH_UNIT = re.compile(
     r"(?: ?[%°€]| (?:[nµμm]?s|sec(?:ond)?s?|min(?:ute)?s?|h(?:ou)?rs?|[kmg]i?b|bytes?|percent|prozent)\b)",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(rf"[$€£]?({_NUMBER}) ?([a-zµμ%°]{{0,8}})(?:-[a-z]+)*\Z")  # also 3-step
+_AMOUNT = re.compile(rf"[$€£]?({_NUMBER}) ?([a-zµμ%°]{{0,8}})(?:-[^\W\d_]+)*\Z")  # also 3-step
 _HOLE = re.compile(r"<[\w -]{1,40}>|\$?\{[\w -]{1,40}\}|\$\w+|(?<=/):\w+|\.{3}|…")  # what a command or path leaves open
 _JOINTS = re.compile(r"[/:=,|()\[\]{}<>\"';&+]+|\.\.+|-(?=[a-z]*\d)|(?<=\d)-(?=[a-z])|\s+")
 _EDGES = " .,:;!?'\"~_=<>(){}[]|&^%$€£+-/\\"
@@ -161,7 +168,7 @@ class _Source:
     def _is_choice(self, value: str) -> bool:
         """Say whether this is a choice of words, as in read/write, and no path."""
         words = value.casefold().strip(_EDGES).split("/")
-        if value[0] == "/" or not 1 < len(words) < 5 or not all(re.fullmatch(r"[a-z][a-z-]*", word) for word in words):
+        if value[0] == "/" or not 1 < len(words) < 5 or not all(word.replace("-", "").isalpha() for word in words):
             return False
         return not self._stands(f"{words[0]}/") or all(map(self._stands, words))
 
