@@ -51,16 +51,19 @@ def read_provider(provider: Any) -> ProviderWindow:
     """
     if provider is None:
         return NO_PROVIDER
-    info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
-    defaults = field_of(info, "defaults")
-    defaults = defaults if isinstance(defaults, Mapping) else {}
-    window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
-    configured = field_of(field_of(provider, "config"), "max_tokens")
-    told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
-    output = next(filter(None, map(_whole, (*told, configured))), None)
-    name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
-    which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
-    return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which)
+    try:
+        info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
+        defaults = found if isinstance(found := field_of(info, "defaults"), Mapping) else {}
+        window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
+        configured = field_of(field_of(provider, "config"), "max_tokens")
+        told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
+        output = next(filter(None, map(_whole, (*told, configured))), None)
+        name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
+        which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
+        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which)
+    except Exception as error:
+        logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
+        return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
 
 
 def _answer(provider: Any, method: str) -> Any:
