@@ -19,6 +19,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
+    SettingsError,
     SummarizerError,
     SummarizerNotReady,
     SummarizerRateLimited,
@@ -74,7 +75,11 @@ def status_code(error: BaseException | None) -> int | None:
 
 def declared(summarizer: object, name: str) -> str | None:
     """Return a text that a summarizer has as an attribute; None if it has not."""
-    value = getattr(summarizer, name, None)
+    try:
+        value = getattr(summarizer, name, None)
+    except Exception as error:
+        about = f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}"
+        raise SettingsError(f"{about}; it is a text, or left out") from error
     return value if isinstance(value, str) else None
 
 
@@ -189,12 +194,7 @@ class Breaker:
         self._is_probing = self._is_probing and ticket != self._opened
 
 
-_CAPS = (
-    "max_calls_per_hour",
-    "max_input_tokens_per_hour",
-    "max_calls_per_session",
-    "max_input_tokens_per_session",
-)
+_CAPS = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
 
 
 @dataclass(slots=True, eq=False)
@@ -294,9 +294,7 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
     if task.cancelled():
         raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
     if not isinstance(failure := task.exception(), Exception | KeyboardInterrupt | SystemExit | None):
-        raise SummarizerError(
-            "the summarizer raised what is not an Exception; let it raise a SummarizerError"
-        ) from failure
+        raise SummarizerError("the summarizer raised what is no Exception; let it raise SummarizerError") from failure
     return task.result()
 
 
@@ -421,9 +419,7 @@ class ResilientSummarizer:
             if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
-                raise NotAdmitted(
-                    f"calls are held back for {ready:.1f} seconds by the breaker, an hourly cap or the host"
-                )
+                raise NotAdmitted(f"calls wait for {ready:.1f} seconds, for the breaker, an hourly cap or the host")
             return await retrying(self._attempt, run)
         except Exception as error:
             if run.salvaged is not None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
 from summarizing_context.settings.providers import PROVIDERS, SUMMARIZERS
 
 
@@ -52,6 +52,16 @@ def test_a_named_provider_is_a_setting_and_a_class(name: str):
     assert [method for method in ("summarize", "complete", "close") if not hasattr(provider, method)] == []
 
 
+class Raising(dict[str, Any]):
+    """Cannot be read."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("secret")
+
+    def get(self, *_: Any) -> Any:
+        raise RuntimeError("secret")
+
+
 def provider(config: Any = None, **defaults: Any) -> SimpleNamespace:
     info = SimpleNamespace(id="house", defaults={"context_window": 50_000, **defaults})
     return SimpleNamespace(name="house", config=config, get_info=lambda: info)
@@ -74,3 +84,24 @@ async def test_an_answer_has_the_room_that_the_model_or_its_configuration_says(t
     async with open_context() as context:
         await context.get_messages_for_request(provider=told)
         assert context.budget().max_tokens == 50_000 - reserved - 1_000
+
+
+@pytest.mark.parametrize("told", [{"name": Raising(a=1)}, {"get_info": lambda: {"defaults": Raising()}}])
+async def test_a_provider_that_cannot_be_read_gets_its_view(told: dict[str, Any]) -> None:
+    async with open_context() as context:
+        await context.add_message({"role": "user", "content": "hello"})
+        assert len(await context.get_messages_for_request(provider=SimpleNamespace(**told))) == 1
+
+
+@pytest.mark.parametrize("name", ["recipe", "model", "host"])
+async def test_a_summarizer_whose_attribute_raises_is_a_mistake_in_the_settings(name: str) -> None:
+    def summarize(_: Any, job: Any) -> str:
+        raise AssertionError(job)
+
+    def told(_: Any) -> str:
+        raise RuntimeError("secret")
+
+    odd: Any = type("Odd", (), {"summarize": summarize, name: property(told)})()
+    with pytest.raises(SettingsError, match=f"attribute {name} of the summarizer Odd raised RuntimeError") as caught:
+        await open_context(summarizer=odd).__aenter__()
+    assert "secret" not in str(caught.value)
