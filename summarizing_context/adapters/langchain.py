@@ -308,8 +308,12 @@ def _is_call(block: object) -> bool:
 def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a view's rows as messages; each is the newest message of its key that no later row stands for."""
     places: dict[str, list[int]] = defaultdict(list)
-    for at, row in enumerate(rows):
+    own: dict[str, Any] = {}  # the host's own blocks, by how the log has them
+    for at, (row, message) in enumerate(zip(rows, given, strict=True)):
         places[row[_KEY]].append(at)
+        if isinstance(row["content"], list):
+            pairs = zip(row["content"], _said(message), strict=True)
+            own.update((canonical_json(block), each) for block, each in pairs if block != each)
     found: list[BaseMessage] = []
     for row in reversed(view):
         known = places.get(row.get(_KEY, ""))
@@ -317,17 +321,16 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
         if known is not None and row == rows[place]:
             found.append(given[place])
         elif known is not None and row["role"] == rows[place]["role"]:
-            found.append(_changed(given[place], row, rows[place]))
+            found.append(_changed(given[place], row, own))
         else:  # such as the header
             found.append(_new(row))
     return found[::-1]
 
 
-def _changed(message: BaseMessage, row: Message, before: Message) -> BaseMessage:
+def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> BaseMessage:
     """Return the host's message with what a view has changed in its row."""
     content = row.get("content") or ""
-    if isinstance(content, list) and isinstance(before["content"], list):  # the host's own objects for what has stayed
-        own = {canonical_json(block): each for block, each in zip(before["content"], _said(message), strict=True)}
+    if own and isinstance(content, list):
         content = [own.get(canonical_json(block), block) for block in content]
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
