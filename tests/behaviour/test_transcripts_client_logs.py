@@ -89,6 +89,15 @@ def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_
     ]
 
 
+def test_sidechains_that_an_early_version_did_not_name_are_sessions_of_their_own(tmp_path):
+    (agent,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    rows = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(agent)]
+    again = json.loads(json.dumps(rows).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
+    logs = list(read(written(tmp_path / "both.jsonl", [*rows, *again])))
+    assert [log.messages for log in logs] == [read_session(agent).messages] * 2
+    assert [log.session_id.rpartition(":")[2] for log in logs] == ["sidechain-1", f"sidechain-{len(rows) + 1}"]
+
+
 def test_a_compaction_of_claude_code_is_a_mark_with_its_summary_and_sizes():
     log = read_session(CLAUDE_CODE)
     (compaction,) = log.compactions
