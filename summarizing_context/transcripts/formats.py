@@ -25,6 +25,7 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "messages": lists.read_messages,
 }
 _UNREAD: dict[str, str] = RECORDS["unread"]
+_QWEN = "Qwen Code"  # some of its rows look like Claude Code's
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
@@ -34,7 +35,8 @@ def _detect(content: Content) -> str:
     messages = content.records("messages")
     has_role = any("role" in row for row in messages)
     marks = {_client_of(row) for row in (record(content.value), *content.rows)}
-    names = [*FORMATS] if has_role else [*sorted(marks - {*FORMATS, ""}), *FORMATS]
+    unread = "" if has_role else min(marks - {*FORMATS, ""}, default="")
+    names = [_QWEN, *FORMATS] if unread else FORMATS
     if named := next((name for name in names if name in marks), ""):
         return named
 
@@ -56,7 +58,7 @@ def _detect(content: Content) -> str:
     is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
         return "anthropic" if "system" in record(content.value) or kinds & TYPES["anthropic"] else "openai-chat"
-    return "messages" if has_role or content.is_document or not messages else ""
+    return unread or ("messages" if has_role or content.is_document or not messages else "")
 
 
 def _most(flags: Iterable[bool]) -> bool:
@@ -69,21 +71,19 @@ def _client_of(row: Record) -> str:
     kind = row.text("type")
     if "role" in row:
         return ""
-    if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
-        return unread
     is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
     said = record(row.get("message") or row.get("data"))
-    if kind in ("human", "ai", "tool", "system") and "data" in row:
-        return "dump of LangChain"
-    if isinstance(said.get("parts"), list):
-        return "Qwen Code"
+    if isinstance(said.get("parts"), list) or "systemPayload" in row:
+        return _QWEN
     if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
     if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
-    return ""
+    if kind in ("human", "ai", "tool", "system") and "data" in row:
+        return "dump of LangChain"
+    return next((name for key, name in _UNREAD.items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:

@@ -118,6 +118,14 @@ def test_a_conversation_that_was_cleared_is_a_session_of_its_own(tmp_path):
     assert human(second) == ["Now try a negative number."]
 
 
+@pytest.mark.parametrize("added", [{"session_id": "s"}, {"type": "system", "data": {}}])
+def test_a_key_of_another_client_in_one_row_of_claude_code_does_not_matter(tmp_path, added):
+    rows = lines_of(CLAUDE_CODE)
+    boundary = next(at for at, row in enumerate(rows) if row.get("type") == "system" and "parentUuid" in row)
+    rows[boundary] |= added
+    assert read_session(written(tmp_path / "a.jsonl", rows)).messages == read_session(CLAUDE_CODE).messages
+
+
 def test_rows_that_a_client_wrote_twice_are_taken_once(tmp_path):
     rows = lines_of(CLAUDE_CODE)
     block = next(row for row in rows if row.get("message", {}).get("id") == "msg_0004")

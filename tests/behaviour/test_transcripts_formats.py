@@ -66,6 +66,8 @@ def rows(path: Path, values: list[Any]) -> Path:
         *((name, {"messages": LISTS[name]}, False) for name in ("openai-chat", "anthropic")),
         ("openai-responses", {"model": "m", "input": ITEMS}, False),
         ("gemini", {"contents": CONTENTS}, False),
+        ("openai-responses", {"session_id": "s", "items": ITEMS}, False),
+        ("gemini", {"contents": CONTENTS, "usageMetadata": {}}, False),
     ],
 )
 def test_a_list_a_request_and_lines_are_read_in_their_own_format(tmp_path, name, value, lines):
@@ -88,6 +90,9 @@ def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
     assert first.skipped == {"key:tools": 1}
     with pytest.raises(TranscriptError, match=r"a\.jsonl:1: holds 2 sessions \(a:1, a:2\)"):
         read_session(path)
+    for key in ("session_id", "parentId"):
+        (log,) = read(rows(path, [{key: "s", "messages": CHAT}]))
+        assert (log.format, log.messages) == ("openai-finetune", tuple(CHAT))
 
 
 @pytest.mark.parametrize(
