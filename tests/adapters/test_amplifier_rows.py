@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -216,13 +217,15 @@ async def test_every_row_of_a_view_is_accepted_after_shrinking_and_repairs() -> 
 
 async def test_values_that_are_no_json_are_written_down() -> None:
     manager = SummarizingContextManager()
-    await manager.add_message({"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...})}})
+    await manager.add_message(
+        {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}
+    )
     await manager.set_messages(iter([*(await manager.get_messages()), Message(role="user", content="typed")]))
     arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
     await manager.add_message({"role": "assistant", "content": "", "tool_calls": [{"id": "c", "arguments": arguments}]})
     first, second, third = await manager.get_messages()
     assert first["content"][0]["text"] == "hello"
-    assert first["odd"] == {"3": [1, ["Ellipsis"]]}
+    assert first["odd"] == {"3": [1, ["Ellipsis"]], "a": 1}
     assert second["content"] == "typed"
     written = {"by": "nan", "icon": "\U0001f600", "most": ["inf"], "of": ["a", "b", "c"]}
     assert third["tool_calls"][0]["arguments"] == written
