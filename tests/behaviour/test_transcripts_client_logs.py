@@ -164,6 +164,11 @@ def test_a_codex_rollout_is_read_as_it_was_spoken():
     assert log.messages[compaction.at]["content"] == "A test of negative numbers is still missing."
 
 
+def test_items_of_an_early_codex_without_an_envelope_are_messages(tmp_path):
+    rows = [row["payload"] if row["type"] == "response_item" else row for row in lines_of(CODEX)]
+    assert read_session(written(tmp_path / "a.jsonl", rows)).messages == read_session(CODEX).messages
+
+
 def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
     main, agent = read(opencode)
     assert main.format == "opencode"
