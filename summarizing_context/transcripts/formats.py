@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
@@ -172,8 +173,8 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that begins with roles of
-    messages, whole or not. Also one that is damaged: reading it tells why."""
+    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that a format knows, or a
+    list that names roles of messages at its beginning. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
@@ -182,7 +183,14 @@ def _is_transcript(file: Path) -> bool:
     try:
         if is_database:
             return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
-        with opened(file) as opening:
-            return _SPOKEN.search(opening.read1(100_000)) is not None
-    except (TranscriptError, OSError, EOFError, zlib.error):
-        return is_database
+        content = load(file)
+        is_known = _detect(content) in {*FORMATS} - {"messages"}
+        is_listed = isinstance(record(content.value).get("messages", content.value), list)
+        if is_known or (content.is_document and not is_listed):
+            return is_known
+    except TranscriptError:
+        if is_database:
+            return True
+    with suppress(OSError, EOFError, zlib.error), opened(file) as opening:
+        return _SPOKEN.search(opening.read1(100_000)) is not None
+    return False

@@ -203,10 +203,12 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
     for name in ("settings.json", "tsconfig.json"):
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
     written(tmp_path / "package.json", {"name": "chat", "type": "module"})
+    written(tmp_path / "users.json", {"users": [{"type": "user"}], "session_id": "s"})
     written(tmp_path / "chat.probes.json", {"messages": CHAT})
+    written(tmp_path / "long.json", {"tools": ["x" * 150_000], "messages": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
-    assert {path.name for path in found} == {*damaged, "good.jsonl"}
+    assert {path.name for path in found} == {*damaged, "good.jsonl", "long.json"}
     for path in found:
         if path.name in damaged:
             with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
