@@ -197,7 +197,18 @@ def test_what_a_user_of_opencode_has_reverted_is_no_message(opencode):
     assert log.skipped["reverted"] == 1
 
 
+def test_an_opencode_database_of_a_version_without_reverts_is_read(opencode):
+    whole = [log.messages for log in read(opencode)]
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("ALTER TABLE session DROP COLUMN revert")
+    assert [log.messages for log in read(opencode)] == whole
+
+
 def test_a_database_of_something_else_is_told(opencode, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "goose.db")) as database:
+        database.executescript("CREATE TABLE sessions (id); CREATE TABLE messages (id)")
+    with pytest.raises(TranscriptError, match=r"goose\.db:1: unknown format: a database of goose"):
+        list(read(tmp_path / "goose.db"))
     with closing(sqlite3.connect(tmp_path / "other.db")) as database:
         database.execute("CREATE TABLE session (id)")
     with pytest.raises(TranscriptError, match=r"other\.db:1: not a database of OpenCode"):
