@@ -143,6 +143,13 @@ async def test_calls_that_are_only_listed_become_blocks() -> None:
     assert rows[3]["content"] == call("c2")["content"]
 
 
+async def test_calls_that_a_users_row_lists_are_text() -> None:
+    listed = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}]
+    rows = await sent(ASK, {"role": "user", "content": "", "tool_calls": listed}, ASK)
+    assert [("a.py" in str(row["content"]), NO_TEXT in row["content"]) for row in rows[1:2]] == [(True, False)]
+    assert await sent(ASK, {**ASK, "tool_calls": 5}) == [ASK, ASK]
+
+
 async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes() -> None:
     manager = SummarizingContextManager()
     for row in (ASK, call("c1")):
