@@ -23,14 +23,7 @@ from typing import Any, Self, TypeVar
 from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thinking, dropping
 from summarizing_context.adapters.open_sessions import Sessions, Window, as_json, digest_of, session_id_from
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.shapes import (
-    Message,
-    canonical_json,
-    check_message,
-    encode_message,
-    kind_of,
-    shape_of,
-)
+from summarizing_context.messages.shapes import Message, check_message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -313,7 +306,7 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
         places[row[_KEY]].append(at)
         if isinstance(row["content"], list):
             pairs = zip(row["content"], _said(message), strict=True)
-            own.update((canonical_json(block), each) for block, each in pairs if block != each)
+            own.update((json.dumps(block, sort_keys=True), each) for block, each in pairs if block != each)
     found: list[BaseMessage] = []
     for row in reversed(view):
         known = places.get(row.get(_KEY, ""))
@@ -331,7 +324,7 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
     """Return the host's message with what a view has changed in its row."""
     content = row.get("content") or ""
     if own and isinstance(content, list):
-        content = [own.get(canonical_json(block), block) for block in content]
+        content = [own.get(json.dumps(block, sort_keys=True), block) for block in content]
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
     calls = _calls_of(row)

@@ -26,7 +26,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "messages": lists.read_messages,
 }
 _UNREAD: dict[str, str] = RECORDS["unread"]
-_QWEN = "Qwen Code"  # some of its rows look like Claude Code's
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
@@ -37,7 +36,7 @@ def _detect(content: Content) -> str:
     has_role = any("role" in row for row in messages)
     marks = {_client_of(row) for row in (record(content.value), *content.rows)}
     unread = "" if has_role else min(marks - {*FORMATS, ""}, default="")
-    names = [_QWEN, *FORMATS] if unread else FORMATS
+    names = ["Qwen Code", *FORMATS] if unread else FORMATS  # some of its rows look like Claude Code's
     if named := next((name for name in names if name in marks), ""):
         return named
 
@@ -75,7 +74,7 @@ def _client_of(row: Record) -> str:
     is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
     said = record(row.get("message") or row.get("data"))
     if isinstance(said.get("parts"), list) or "systemPayload" in row:
-        return _QWEN
+        return "Qwen Code"
     if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
     if kind in TYPES["codex"] and isinstance(row.get("payload"), dict):

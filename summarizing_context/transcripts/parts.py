@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +187,9 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def find_tables(path: Path) -> set[str] | None:
     """Return the tables of a database of SQLite; None for another file. Raise `TranscriptError` where it is damaged."""
-    try:
-        with path.open("rb") as file:
-            is_database = file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return None  # reading it will tell why
+    is_database = False
+    with suppress(OSError), path.open("rb") as file:  # reading it will tell why
+        is_database = file.read(16) == b"SQLite format 3\0"
     if not is_database:
         return None
     with _opened(path) as database:

@@ -250,11 +250,10 @@ class _Fitter:
     def _result(self, row: Message, answered: str, output: Any) -> Message:
         waiting = self.open[answered]
         wire = waiting.popleft() if waiting else None
+        content: Any = output
         if isinstance(output, list):
-            content: Any = [as_block(block) for block in output]
-        elif isinstance(output, str):
-            content = output
-        else:
+            content = [as_block(block) for block in output]
+        elif not isinstance(output, str):
             content = "" if output is None else "\n".join(content_texts([output]))
         if wire is None:
             said = "\n".join(content_texts(content))
