@@ -23,14 +23,7 @@ from typing import Any, Self, TypeVar
 from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thinking, dropping
 from summarizing_context.adapters.open_sessions import Sessions, Window, as_json, digest_of, session_id_from
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.shapes import (
-    Message,
-    canonical_json,
-    check_message,
-    encode_message,
-    kind_of,
-    shape_of,
-)
+from summarizing_context.messages.shapes import Message, check_message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -308,8 +301,12 @@ def _is_call(block: object) -> bool:
 def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[BaseMessage]) -> list[BaseMessage]:
     """Return a view's rows as messages; each is the newest message of its key that no later row stands for."""
     places: dict[str, list[int]] = defaultdict(list)
-    for at, row in enumerate(rows):
+    own: dict[str, Any] = {}  # the host's own blocks, by how the log has them
+    for at, (row, message) in enumerate(zip(rows, given, strict=True)):
         places[row[_KEY]].append(at)
+        if isinstance(row["content"], list):
+            pairs = zip(row["content"], _said(message), strict=True)
+            own.update((json.dumps(block, sort_keys=True), each) for block, each in pairs if block != each)
     found: list[BaseMessage] = []
     for row in reversed(view):
         known = places.get(row.get(_KEY, ""))
@@ -317,18 +314,17 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
         if known is not None and row == rows[place]:
             found.append(given[place])
         elif known is not None and row["role"] == rows[place]["role"]:
-            found.append(_changed(given[place], row, rows[place]))
+            found.append(_changed(given[place], row, own))
         else:  # such as the header
             found.append(_new(row))
     return found[::-1]
 
 
-def _changed(message: BaseMessage, row: Message, before: Message) -> BaseMessage:
+def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> BaseMessage:
     """Return the host's message with what a view has changed in its row."""
     content = row.get("content") or ""
-    if isinstance(content, list) and isinstance(before["content"], list):  # the host's own objects for what has stayed
-        own = {canonical_json(block): each for block, each in zip(before["content"], _said(message), strict=True)}
-        content = [own.get(canonical_json(block), block) for block in content]
+    if own and isinstance(content, list):
+        content = [own.get(json.dumps(block, sort_keys=True), block) for block in content]
     if not isinstance(message, AIMessage):
         return message.model_copy(update={"content": content})
     calls = _calls_of(row)

@@ -69,19 +69,21 @@ def as_json(value: Any) -> Any:
     the rest as text. Raise `MessageError` for what cannot be."""
 
     def written(item: Any) -> Any:
+        if item is None or isinstance(item, str | int | float):
+            return item
         if isinstance(item, bytes | bytearray):
             return f"digest:{digest_of(item)}"
         if isinstance(item, Mapping):
-            return dict(item)
-        if isinstance(item, set | frozenset):
-            return sorted(item, key=repr)
+            return {name if isinstance(name, str) else str(name): written(inner) for name, inner in item.items()}
+        if isinstance(item, list | tuple | set | frozenset):
+            return [*map(written, item if isinstance(item, list | tuple) else sorted(item, key=repr))]
         if callable(dump := getattr(item, "model_dump", None)) and not isinstance(item, type):
-            return dump()  # messages and blocks of a host
+            return written(dump())  # messages and blocks of a host
         shown = repr(item)
         return type(item).__name__ if " at 0x" in shown else shown  # an address is another one in each process
 
     try:  # by way of JSON text, in which a character that was given as two halves is one
-        return json.loads(json.dumps(value, default=written), parse_constant=lambda word: str(float(word)))
+        return json.loads(json.dumps(written(value)), parse_constant=lambda word: str(float(word)))
     except (RecursionError, TypeError, ValueError) as error:
         raise MessageError(f"the message cannot be written as JSON ({error})") from error
 

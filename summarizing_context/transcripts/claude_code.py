@@ -76,7 +76,8 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
             home = homes[row["uuid"]]
             row = record({"uuid": row["uuid"], "type": _COPY}, row.line)
         elif row.get("isSidechain") is True:
-            home = agents.setdefault(row.text("agentId") or "sidechain", [])
+            above = next((agent for agent, rows in agents.items() if rows is parent), f"sidechain-{row.line}")
+            home = agents.setdefault(row.text("agentId") or above, [])
         elif _parent(row) or row.get("subtype") == _BOUNDARY:
             home = next((tree for tree in trees if tree is parent), home)
         elif _is_spoken(home):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
@@ -34,7 +35,8 @@ def _detect(content: Content) -> str:
     messages = content.records("messages")
     has_role = any("role" in row for row in messages)
     marks = {_client_of(row) for row in (record(content.value), *content.rows)}
-    names = [*FORMATS] if has_role else [*sorted(marks - {*FORMATS, ""}), *FORMATS]
+    unread = "" if has_role else min(marks - {*FORMATS, ""}, default="")
+    names = ["Qwen Code", *FORMATS] if unread else FORMATS  # some of its rows look like Claude Code's
     if named := next((name for name in names if name in marks), ""):
         return named
 
@@ -56,7 +58,7 @@ def _detect(content: Content) -> str:
     is_chat = all(row.text("role") and "parts" not in row for row in messages if row)
     if content.is_document and is_chat and 2 * sum(map(bool, messages)) >= max(len(messages), 1):
         return "anthropic" if "system" in record(content.value) or kinds & TYPES["anthropic"] else "openai-chat"
-    return "messages" if has_role or content.is_document or not messages else ""
+    return unread or ("messages" if has_role or content.is_document or not messages else "")
 
 
 def _most(flags: Iterable[bool]) -> bool:
@@ -69,13 +71,9 @@ def _client_of(row: Record) -> str:
     kind = row.text("type")
     if "role" in row:
         return ""
-    if unread := next((name for key, name in _UNREAD.items() if key in row), ""):
-        return unread
     is_beside = kind in TYPES["claude_code_beside"] and {"sessionId", "leafUuid", "snapshot"} & {*row}
     said = record(row.get("message") or row.get("data"))
-    if kind in ("human", "ai", "tool", "system") and "data" in row:
-        return "dump of LangChain"
-    if isinstance(said.get("parts"), list):
+    if isinstance(said.get("parts"), list) or "systemPayload" in row:
         return "Qwen Code"
     if claude_code.is_in_tree(row) or is_beside:
         return "claude-code"
@@ -83,7 +81,9 @@ def _client_of(row: Record) -> str:
         return "codex"
     if (row.text("sessionId") and "projectHash" in row) or (kind == "gemini" and row.text("id")):
         return "gemini-cli"
-    return ""
+    if kind in ("human", "ai", "tool", "system") and "data" in row:
+        return "dump of LangChain"
+    return next((name for key, name in _UNREAD.items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
@@ -172,8 +172,8 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that begins with roles of
-    messages, whole or not. Also one that is damaged: reading it tells why."""
+    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that a format knows, or a
+    list that names roles of messages at its beginning. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
@@ -182,7 +182,14 @@ def _is_transcript(file: Path) -> bool:
     try:
         if is_database:
             return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
-        with opened(file) as opening:
-            return _SPOKEN.search(opening.read1(100_000)) is not None
-    except (TranscriptError, OSError, EOFError, zlib.error):
-        return is_database
+        content = load(file)
+        is_known = _detect(content) in {*FORMATS} - {"messages"}
+        is_listed = isinstance(record(content.value).get("messages", content.value), list)
+        if is_known or (content.is_document and not is_listed):
+            return is_known
+    except TranscriptError:
+        if is_database:
+            return True
+    with suppress(OSError, EOFError, zlib.error), opened(file) as opening:
+        return _SPOKEN.search(opening.read1(100_000)) is not None
+    return False

@@ -131,6 +131,8 @@ def read_codex(content: Content) -> Iterator[Draft]:
         if kind == "response_item":
             size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
             _add_item(draft, payload, "response_item")
+        elif is_item(row):  # early versions wrote items without an envelope
+            _add_item(draft, row)
         elif kind == "compacted":
             draft.reply = None
             tokens, summary = size, text_of(payload.get("message"))

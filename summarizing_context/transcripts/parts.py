@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -187,11 +187,9 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def find_tables(path: Path) -> set[str] | None:
     """Return the tables of a database of SQLite; None for another file. Raise `TranscriptError` where it is damaged."""
-    try:
-        with path.open("rb") as file:
-            is_database = file.read(16) == b"SQLite format 3\0"
-    except OSError:
-        return None  # reading it will tell why
+    is_database = False
+    with suppress(OSError), path.open("rb") as file:  # reading it will tell why
+        is_database = file.read(16) == b"SQLite format 3\0"
     if not is_database:
         return None
     with _opened(path) as database:
@@ -205,8 +203,9 @@ def read_opencode(content: Content) -> Iterator[Draft]:
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     tables = find_tables(path) or set()
     if not tables >= OPENCODE_TABLES:
-        needed = ", ".join(sorted(OPENCODE_TABLES))
-        raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {needed}")
+        fault = f"not a database of OpenCode; it needs the tables {', '.join(sorted(OPENCODE_TABLES))}"
+        is_goose = {"sessions", "messages"} <= tables
+        raise TranscriptError(f"{path}:1: {'unknown format: a database of goose' if is_goose else fault}")
 
     def read_all(rows: Sequence[tuple[str, Any]], what: str) -> list[Record]:
         """Return the records that are JSON, each with the id of its row; note the others as damaged."""
@@ -219,8 +218,9 @@ def read_opencode(content: Content) -> Iterator[Draft]:
         return read
 
     with _opened(path) as database:
-        # as bytes, which need not be UTF-8
-        query = "SELECT id, parent_id, CAST(revert AS BLOB) FROM session ORDER BY time_created, id"
+        columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
+        revert = "CAST(revert AS BLOB)" if "revert" in columns else "NULL"  # as bytes, which need not be UTF-8
+        query = f"SELECT id, parent_id, {revert} FROM session ORDER BY time_created, id"
         messages_of = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
         parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
         for name, parent, back in database.execute(query).fetchall():

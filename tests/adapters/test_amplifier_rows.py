@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -142,6 +143,13 @@ async def test_calls_that_are_only_listed_become_blocks() -> None:
     assert rows[3]["content"] == call("c2")["content"]
 
 
+async def test_calls_that_a_users_row_lists_are_text() -> None:
+    listed = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}]
+    rows = await sent(ASK, {"role": "user", "content": "", "tool_calls": listed}, ASK)
+    assert [("a.py" in str(row["content"]), NO_TEXT in row["content"]) for row in rows[1:2]] == [(True, False)]
+    assert await sent(ASK, {**ASK, "tool_calls": 5}) == [ASK, ASK]
+
+
 async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes() -> None:
     manager = SummarizingContextManager()
     for row in (ASK, call("c1")):
@@ -216,13 +224,15 @@ async def test_every_row_of_a_view_is_accepted_after_shrinking_and_repairs() -> 
 
 async def test_values_that_are_no_json_are_written_down() -> None:
     manager = SummarizingContextManager()
-    await manager.add_message({"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...})}})
+    await manager.add_message(
+        {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}
+    )
     await manager.set_messages(iter([*(await manager.get_messages()), Message(role="user", content="typed")]))
     arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
     await manager.add_message({"role": "assistant", "content": "", "tool_calls": [{"id": "c", "arguments": arguments}]})
     first, second, third = await manager.get_messages()
     assert first["content"][0]["text"] == "hello"
-    assert first["odd"] == {"3": [1, ["Ellipsis"]]}
+    assert first["odd"] == {"3": [1, ["Ellipsis"]], "a": 1}
     assert second["content"] == "typed"
     written = {"by": "nan", "icon": "\U0001f600", "most": ["inf"], "of": ["a", "b", "c"]}
     assert third["tool_calls"][0]["arguments"] == written

@@ -138,9 +138,10 @@ def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path, capsys: p
     assert list(Path().iterdir()) == []
 
 
+@pytest.mark.parametrize(("data", "times"), [(b" " * 2**24, 20), (b"\n" * 2**20, 9)])  # 320 MB, 9 million lines
 def test_a_compressed_transcript_that_would_fill_the_memory_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, times: int
 ):
-    (tmp_path / "spaces.jsonl.gz").write_bytes(gzip.compress(b" " * 2**24) * 20)  # 320 MB in 0.3
+    (tmp_path / "spaces.jsonl.gz").write_bytes(gzip.compress(data) * times)
     assert main(["replay", str(tmp_path / "spaces.jsonl.gz")]) == 2
     assert re.search(r"spaces.jsonl.gz:\d+: unpacks to more than 256 MB.*gunzip", capsys.readouterr().err)

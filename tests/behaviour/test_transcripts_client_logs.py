@@ -89,6 +89,15 @@ def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_
     ]
 
 
+def test_sidechains_that_an_early_version_did_not_name_are_sessions_of_their_own(tmp_path):
+    (agent,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    rows = [{name: value for name, value in row.items() if name != "agentId"} for row in lines_of(agent)]
+    again = json.loads(json.dumps(rows).replace('uuid": "', 'uuid": "again-').replace('Uuid": "', 'Uuid": "again-'))
+    logs = list(read(written(tmp_path / "both.jsonl", [*rows, *again])))
+    assert [log.messages for log in logs] == [read_session(agent).messages] * 2
+    assert [log.session_id.rpartition(":")[2] for log in logs] == ["sidechain-1", f"sidechain-{len(rows) + 1}"]
+
+
 def test_a_compaction_of_claude_code_is_a_mark_with_its_summary_and_sizes():
     log = read_session(CLAUDE_CODE)
     (compaction,) = log.compactions
@@ -107,6 +116,14 @@ def test_a_conversation_that_was_cleared_is_a_session_of_its_own(tmp_path):
     assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
     assert (*first.messages, *second.messages) == read_session(CLAUDE_CODE).messages
     assert human(second) == ["Now try a negative number."]
+
+
+@pytest.mark.parametrize("added", [{"session_id": "s"}, {"type": "system", "data": {}}])
+def test_a_key_of_another_client_in_one_row_of_claude_code_does_not_matter(tmp_path, added):
+    rows = lines_of(CLAUDE_CODE)
+    boundary = next(at for at, row in enumerate(rows) if row.get("type") == "system" and "parentUuid" in row)
+    rows[boundary] |= added
+    assert read_session(written(tmp_path / "a.jsonl", rows)).messages == read_session(CLAUDE_CODE).messages
 
 
 def test_rows_that_a_client_wrote_twice_are_taken_once(tmp_path):
@@ -147,6 +164,11 @@ def test_a_codex_rollout_is_read_as_it_was_spoken():
     assert log.messages[compaction.at]["content"] == "A test of negative numbers is still missing."
 
 
+def test_items_of_an_early_codex_without_an_envelope_are_messages(tmp_path):
+    rows = [row["payload"] if row["type"] == "response_item" else row for row in lines_of(CODEX)]
+    assert read_session(written(tmp_path / "a.jsonl", rows)).messages == read_session(CODEX).messages
+
+
 def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
     main, agent = read(opencode)
     assert main.format == "opencode"
@@ -175,7 +197,18 @@ def test_what_a_user_of_opencode_has_reverted_is_no_message(opencode):
     assert log.skipped["reverted"] == 1
 
 
+def test_an_opencode_database_of_a_version_without_reverts_is_read(opencode):
+    whole = [log.messages for log in read(opencode)]
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("ALTER TABLE session DROP COLUMN revert")
+    assert [log.messages for log in read(opencode)] == whole
+
+
 def test_a_database_of_something_else_is_told(opencode, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "goose.db")) as database:
+        database.executescript("CREATE TABLE sessions (id); CREATE TABLE messages (id)")
+    with pytest.raises(TranscriptError, match=r"goose\.db:1: unknown format: a database of goose"):
+        list(read(tmp_path / "goose.db"))
     with closing(sqlite3.connect(tmp_path / "other.db")) as database:
         database.execute("CREATE TABLE session (id)")
     with pytest.raises(TranscriptError, match=r"other\.db:1: not a database of OpenCode"):

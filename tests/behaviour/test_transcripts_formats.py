@@ -66,6 +66,8 @@ def rows(path: Path, values: list[Any]) -> Path:
         *((name, {"messages": LISTS[name]}, False) for name in ("openai-chat", "anthropic")),
         ("openai-responses", {"model": "m", "input": ITEMS}, False),
         ("gemini", {"contents": CONTENTS}, False),
+        ("openai-responses", {"session_id": "s", "items": ITEMS}, False),
+        ("gemini", {"contents": CONTENTS, "usageMetadata": {}}, False),
     ],
 )
 def test_a_list_a_request_and_lines_are_read_in_their_own_format(tmp_path, name, value, lines):
@@ -88,6 +90,9 @@ def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
     assert first.skipped == {"key:tools": 1}
     with pytest.raises(TranscriptError, match=r"a\.jsonl:1: holds 2 sessions \(a:1, a:2\)"):
         read_session(path)
+    for key in ("session_id", "parentId"):
+        (log,) = read(rows(path, [{key: "s", "messages": CHAT}]))
+        assert (log.format, log.messages) == ("openai-finetune", tuple(CHAT))
 
 
 @pytest.mark.parametrize(
@@ -198,10 +203,12 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
     for name in ("settings.json", "tsconfig.json"):
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
     written(tmp_path / "package.json", {"name": "chat", "type": "module"})
+    written(tmp_path / "users.json", {"users": [{"type": "user"}], "session_id": "s"})
     written(tmp_path / "chat.probes.json", {"messages": CHAT})
+    written(tmp_path / "long.json", {"tools": ["x" * 150_000], "messages": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
-    assert {path.name for path in found} == {*damaged, "good.jsonl"}
+    assert {path.name for path in found} == {*damaged, "good.jsonl", "long.json"}
     for path in found:
         if path.name in damaged:
             with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):

@@ -138,6 +138,15 @@ def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: A
     assert len(state[2].content) == 36_000
 
 
+def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware: Any):
+    image = {"image": {"format": "png", "source": {"bytes": b"png"}}}
+    sent, model = Sent(), ScriptedModel(messages=always("Done."))
+    agent = create_agent(model, [], middleware=[middleware(merge_user_rows=True), sent])
+    agent.invoke({"messages": [HumanMessage("Look."), HumanMessage([{"type": "text", "text": "Here."}, image])]})
+    (message,) = sent.calls[-1][0]
+    assert message.content[-1] == image
+
+
 def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: Any):
     model = ScriptedModel(messages=working(steps=3))
     agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())

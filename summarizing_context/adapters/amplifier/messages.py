@@ -146,7 +146,7 @@ def as_row(message: Message) -> Message:
             row = {**row, "content": blocks}
     elif not isinstance(content, str):
         row = {**row, "content": "" if content is None else canonical_json(content)}
-    for key, kind in (("name", str), ("tool_call_id", str), ("metadata", dict)):
+    for key, kind in (("name", str), ("tool_call_id", str), ("metadata", dict), ("tool_calls", list)):
         if row.get(key) is not None and not isinstance(row[key], kind):
             row = without(row, key)
     return row
@@ -211,8 +211,7 @@ class _Fitter:
         ]
         if isinstance(content, list) and len(blocks) < len(content):
             row = {**row, "content": blocks}
-        calls = row.get("tool_calls")
-        listed = [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+        listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)]
         shown = [block for block in blocks if block["type"] == "tool_call"]
         ids = {block["id"] for block in shown}
         added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
@@ -242,6 +241,7 @@ class _Fitter:
                 failed = {"is_error": True} if block.get("is_error") is True else {}
                 yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
         rest = [block for block in blocks if block["type"] != "tool_result"]
+        rest += [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
         if "tool_calls" in row or any(block["type"] in ("tool_call", "tool_result") for block in blocks):
             row = {**without(row, "tool_calls"), "content": list(map(_worded, rest))}
         if rest or not blocks:
@@ -250,11 +250,10 @@ class _Fitter:
     def _result(self, row: Message, answered: str, output: Any) -> Message:
         waiting = self.open[answered]
         wire = waiting.popleft() if waiting else None
+        content: Any = output
         if isinstance(output, list):
-            content: Any = [as_block(block) for block in output]
-        elif isinstance(output, str):
-            content = output
-        else:
+            content = [as_block(block) for block in output]
+        elif not isinstance(output, str):
             content = "" if output is None else "\n".join(content_texts([output]))
         if wire is None:
             said = "\n".join(content_texts(content))
