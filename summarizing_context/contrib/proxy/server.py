@@ -55,6 +55,7 @@ from summarizing_context.contrib.inspector.app import Access, inspector_app, is_
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, UsageReader, passed_on
+from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -304,6 +305,8 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     is_loopback = ip_address(host).is_loopback
     if proxy.token is None and not is_loopback:
         raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
+    if proxy.token is not None:
+        checked_token(proxy.token)
     if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
         raise SettingsError(
             f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
