@@ -391,7 +391,8 @@ async def _reply_error(send: Send, status: int, words: str) -> None:
 def bound_socket(host: str, port: int) -> socket.socket:
     """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.create_server((host, port), family=family, backlog=2_048)
+    both = host == "::" and socket.has_dualstack_ipv6()
+    listening = socket.create_server((host, port), family=family, backlog=2_048, dualstack_ipv6=both)
     # asyncio sees by the protocol that it is TCP
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
