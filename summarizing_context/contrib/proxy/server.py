@@ -473,7 +473,8 @@ def base_urls(address: str, token: str | None) -> dict[str, str]:
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
 
-    Ctrl-C at a terminal reaches the command by itself, and this process goes on until the command ends.
+    Ctrl-C at a terminal reaches the command by itself, and a signal to this process alone is passed on to it. This
+    process goes on until the command ends.
     """
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
@@ -491,7 +492,14 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+
+                def interrupted() -> None:
+                    if not _is_in_front():
+                        process.send_signal(signal.SIGINT)
+
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                loop.add_signal_handler(signal.SIGINT, interrupted)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -500,6 +508,13 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
+
+
+def _is_in_front() -> bool:
+    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
+    with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    return False
 
 
 # Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:
