@@ -267,3 +267,13 @@ def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.
     assert main(["inspect", "--store", str(store), "--listen", "0.0.0.0:0", "--no-browser"]) == 2
     assert "other machines" in capsys.readouterr().err
     assert main(["inspect", "--store", str(tmp_path / "none.db"), "--no-browser"]) == 4
+def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "s1", 3)
+    with started(store, tmp_path) as (url, _):
+        for path in tmp_path.glob("run.db*"):
+            path.unlink()
+        asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
+        with urllib.request.urlopen(asked, timeout=5) as events:
+            assert next(iter(events)).startswith(b"data:")
+
+

@@ -181,7 +181,7 @@ class _Pages:
         """Tell of every change, as server-sent events; the first comes at once."""
 
         async def changes() -> AsyncIterator[str]:
-            told, quiet = "", 0
+            told, quiet = None, 0
             while True:
                 try:
                     version = await self._reader.version()
