@@ -16,10 +16,12 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import bound_socket
+from summarizing_context.contrib.inspector import bound_socket, inspector_app
 from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.laws.builders import session
 
 HERE = "http://127.0.0.1:8378"
 
@@ -196,6 +198,17 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
+async def test_an_undo_leaves_the_session_in_its_project(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    async with open_context(Settings(store=path, session_id="s1", project="tulips", **OPTIONS)) as context:
+        for row in session(5, 30):
+            await context.add_message(row)
+        await context.compact()
+    async with asking(inspector_app(path, settings=Settings(project="roses"))) as client:
+        await undo(client, json={"session": "s1", "confirm": "s1"})
+        assert (await client.get("/api/sessions")).json()["sessions"][0]["project"] == "tulips"
+
+
 async def test_why_nothing_can_be_undone_is_told_before_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     await fill(path, "s1", 3)
@@ -260,13 +273,6 @@ def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tm
         events.close()
 
 
-def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SettingsError, match="SSH tunnel"):
-        bound_socket("0.0.0.0", 0)
-    store = fill_store(tmp_path / "run.db", "s1", 3)
-    assert main(["inspect", "--store", str(store), "--listen", "0.0.0.0:0", "--no-browser"]) == 2
-    assert "other machines" in capsys.readouterr().err
-    assert main(["inspect", "--store", str(tmp_path / "none.db"), "--no-browser"]) == 4
 def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path) -> None:
     store = fill_store(tmp_path / "run.db", "s1", 3)
     with started(store, tmp_path) as (url, _):
@@ -277,3 +283,10 @@ def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path
             assert next(iter(events)).startswith(b"data:")
 
 
+def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SettingsError, match="SSH tunnel"):
+        bound_socket("0.0.0.0", 0)
+    store = fill_store(tmp_path / "run.db", "s1", 3)
+    assert main(["inspect", "--store", str(store), "--listen", "0.0.0.0:0", "--no-browser"]) == 2
+    assert "other machines" in capsys.readouterr().err
+    assert main(["inspect", "--store", str(tmp_path / "none.db"), "--no-browser"]) == 4

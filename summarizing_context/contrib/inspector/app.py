@@ -371,7 +371,7 @@ class Reader:
         self, session_id: str, *, looks: bool = True, undoes: bool = False, read_only: bool = True
     ) -> AsyncIterator[SummarizingContext]:
         info = await self.check_known(session_id)
-        settings = replace(self._settings, store=str(self.store), session_id=session_id)
+        settings = replace(self._settings, store=str(self.store), session_id=session_id, project=info["project"])
         if undoes:  # within the budget of its last request, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
         async with open_context(settings, read_only=read_only) as context:
