@@ -204,6 +204,9 @@ class TokenCounter:
     name: str
     count: Callable[[str], int]
 
+    def __call__(self, text: str) -> int:
+        return self.count(text)
+
 
 def tiktoken_counter(encoding: Encoding) -> TokenCounter:
     """Return a counter by tiktoken's o200k_base: exact up to 400,000 characters, beyond that a token or so too many at
@@ -292,6 +295,8 @@ async def choose_counter(
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
     which a warning tells once.
     """
+    if isinstance(count_tokens, TokenCounter):
+        return count_tokens
     if count_tokens is not None:
         return checked_counter(count_tokens)
     if token_counter == "estimate":

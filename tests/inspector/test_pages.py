@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import bound_socket, inspector_app
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, UndoError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 from tests.laws.builders import session
 
@@ -207,6 +207,22 @@ async def test_an_undo_leaves_the_session_in_its_project(tmp_path: Path) -> None
     async with asking(inspector_app(path, settings=Settings(project="roses"))) as client:
         await undo(client, json={"session": "s1", "confirm": "s1"})
         assert (await client.get("/api/sessions")).json()["sessions"][0]["project"] == "tulips"
+
+
+async def test_an_undo_has_to_fit_as_the_session_counts(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    settings = Settings(store=path, session_id="s1", **{**OPTIONS, "max_tokens": 3_000})
+    async with open_context(settings, count_tokens=lambda text: len(text)) as context:
+        for number in range(20):
+            await context.add_message({"role": "user", "content": f"Plant bed {number}. " * 20})
+            await context.add_message({"role": "assistant", "content": "Planted."})
+        await context.get_messages_for_request()
+        with pytest.raises(UndoError):
+            await context.undo_activation()
+    async with asking(inspector_app(path)) as client:
+        refused = await client.get("/api/undo", params={"id": "s1"})
+        assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)
+        assert (await undo(client, json={"session": "s1", "confirm": "s1"})).status_code == 409
 
 
 async def test_why_nothing_can_be_undone_is_told_before_it_is_asked_for(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
+from msgspec import MsgspecError
 
 from summarizing_context import (
     ActivationRecord,
@@ -49,7 +50,8 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
+from summarizing_context.views.view import decode_state
 
 try:
     import uvicorn
@@ -372,9 +374,15 @@ class Reader:
     ) -> AsyncIterator[SummarizingContext]:
         info = await self.check_known(session_id)
         settings = replace(self._settings, store=str(self.store), session_id=session_id, project=info["project"])
-        if undoes:  # within the budget of its last request, and no model is called
+        count = None
+        if undoes:  # within the budget of its last request, as it counts its tokens, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
-        async with open_context(settings, read_only=read_only) as context:
+            async with opened_store(self.store, read_only=True) as store:
+                stored = await store.load(session_id)
+            for _, state in [] if stored is None else stored.activations:
+                with suppress(MsgspecError, ValueError):
+                    count = TokenCounter(decode_state(state).counter, estimate_text)
+        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
             if looks and not undoes:
                 await context.get_messages_for_request(token_budget=_NO_LIMIT)
             yield context

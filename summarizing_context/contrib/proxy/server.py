@@ -303,10 +303,10 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
     is_loopback = ip_address(host).is_loopback
-    if proxy.token is None and not is_loopback:
-        raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
     if proxy.token is not None:
         checked_token(proxy.token)
+    elif not is_loopback:
+        raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
     if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
         raise SettingsError(
             f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
@@ -473,8 +473,7 @@ def base_urls(address: str, token: str | None) -> dict[str, str]:
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
 
-    Ctrl-C at a terminal reaches the command by itself, and a signal to this process alone is passed on to it. This
-    process goes on until the command ends.
+    What interrupts this process alone is passed on to the command, and this process goes on until that ends.
     """
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
@@ -492,14 +491,9 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-
-                def interrupted() -> None:
-                    if not _is_in_front():
-                        process.send_signal(signal.SIGINT)
-
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                loop.add_signal_handler(signal.SIGINT, interrupted)
+                loop.add_signal_handler(signal.SIGINT, _interrupt, process)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -510,11 +504,12 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 signal.signal(signal.SIGINT, before)
 
 
-def _is_in_front() -> bool:
-    """Return whether Ctrl-C at a terminal reaches this process and all that it has started."""
+def _interrupt(command: asyncio.subprocess.Process) -> None:
+    """Pass on what came to this process alone: Ctrl-C at its terminal reaches the command too."""
     with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
-        return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    return False
+        if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+            return
+    command.send_signal(signal.SIGINT)
 
 
 # Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:
