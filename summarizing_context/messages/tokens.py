@@ -295,10 +295,8 @@ async def choose_counter(
     `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
     which a warning tells once.
     """
-    if isinstance(count_tokens, TokenCounter):
-        return count_tokens
     if count_tokens is not None:
-        return checked_counter(count_tokens)
+        return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return _ESTIMATE
     encoding = await _loaded()

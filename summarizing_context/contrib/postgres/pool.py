@@ -20,13 +20,7 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
-from summarizing_context.errors import (
-    MissingExtraError,
-    SettingsError,
-    StoreError,
-    SummarizerError,
-    SummarizerNotReady,
-)
+from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational import log
@@ -49,7 +43,7 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
 
 class PostgresRequests:
     """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe, and
-    for each way of checking, so that a worker of another version leaves what it would check otherwise.
+    for each version of the checks.
 
     Removing a session removes its text. Every method raises `StoreError`.
     """
@@ -140,8 +134,7 @@ class PoolCaller:
 
     def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
         self.recipe, self.model = recipe, model
-        self._store = store
-        self._session_id = session_id
+        self._store, self._session_id = store, session_id
         self._requests = PostgresRequests(store)
 
     def ready_in(self) -> float | None:

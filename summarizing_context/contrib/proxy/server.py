@@ -158,10 +158,9 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
         raise Refused(403, "pages of other origins may not ask")
 
     # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
-    by_google = any(name.startswith(b"x-goog-") for name in given) and not path.startswith(
-        ("/v1/messages", "/messages")
-    )
-    if by_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
+    asks_google = any(name.startswith(b"x-goog-") for name in given)
+    asks_google = asks_google and not path.startswith(("/v1/messages", "/messages"))
+    if asks_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
         raise Refused(404, _GOOGLE)
     if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
         raise Refused(426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events")
@@ -242,10 +241,9 @@ class Passage:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
                 self._feed.add(made.record)
-            is_there = not isinstance(error, httpx2.ConnectError)
-            words = "the provider broke off" if is_there else "the provider cannot be reached"
+            words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await _reply_error(send, 502, f"{words} ({type(error).__name__})")
+                await _reply_error(send, 502, f"the provider {words} ({type(error).__name__})")
 
     async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
         """Return the request with a view; None for all else, which goes on as it came."""
