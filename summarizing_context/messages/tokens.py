@@ -204,6 +204,9 @@ class TokenCounter:
     name: str
     count: Callable[[str], int]
 
+    def __call__(self, text: str) -> int:
+        return self.count(text)
+
 
 def tiktoken_counter(encoding: Encoding) -> TokenCounter:
     """Return a counter by tiktoken's o200k_base: exact up to 400,000 characters, beyond that a token or so too many at
@@ -293,7 +296,7 @@ async def choose_counter(
     which a warning tells once.
     """
     if count_tokens is not None:
-        return checked_counter(count_tokens)
+        return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return _ESTIMATE
     encoding = await _loaded()

@@ -16,10 +16,12 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import bound_socket
-from summarizing_context.errors import SettingsError
+from summarizing_context.contrib.inspector import bound_socket, inspector_app
+from summarizing_context.errors import SettingsError, UndoError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
+from tests.laws.builders import session
 
 HERE = "http://127.0.0.1:8378"
 
@@ -196,6 +198,33 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
+async def test_an_undo_leaves_the_session_in_its_project(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    async with open_context(Settings(store=path, session_id="s1", project="tulips", **OPTIONS)) as context:
+        for row in session(5, 30):
+            await context.add_message(row)
+        await context.compact()
+    async with asking(inspector_app(path, settings=Settings(project="roses"))) as client:
+        await undo(client, json={"session": "s1", "confirm": "s1"})
+        assert (await client.get("/api/sessions")).json()["sessions"][0]["project"] == "tulips"
+
+
+async def test_an_undo_has_to_fit_as_the_session_counts(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    settings = Settings(store=path, session_id="s1", **{**OPTIONS, "max_tokens": 3_000})
+    async with open_context(settings, count_tokens=lambda text: len(text)) as context:
+        for number in range(20):
+            await context.add_message({"role": "user", "content": f"Plant bed {number}. " * 20})
+            await context.add_message({"role": "assistant", "content": "Planted."})
+        await context.get_messages_for_request()
+        with pytest.raises(UndoError):
+            await context.undo_activation()
+    async with asking(inspector_app(path)) as client:
+        refused = await client.get("/api/undo", params={"id": "s1"})
+        assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)
+        assert (await undo(client, json={"session": "s1", "confirm": "s1"})).status_code == 409
+
+
 async def test_why_nothing_can_be_undone_is_told_before_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
     await fill(path, "s1", 3)
@@ -258,6 +287,16 @@ def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tm
         process.send_signal(signal.SIGINT)
         assert process.wait(10) in (0, 130)
         events.close()
+
+
+def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "s1", 3)
+    with started(store, tmp_path) as (url, _):
+        for path in tmp_path.glob("run.db*"):
+            path.unlink()
+        asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
+        with urllib.request.urlopen(asked, timeout=5) as events:
+            assert next(iter(events)).startswith(b"data:")
 
 
 def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -166,6 +166,18 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
     assert rows(address, "select count(*) from requests") == [(0,)]
 
 
+async def test_a_worker_that_checks_otherwise_leaves_what_a_host_asks_for(address, monkeypatch):
+    async with host(address) as context:
+        await talk(context)
+        await until(lambda: rows(address, "select 1 from requests"))
+        store = await open_store(address)
+        with monkeypatch.context() as later:
+            later.setattr("summarizing_context.contrib.postgres.pool.GROUNDING_VERSION", "later")
+            assert await PostgresRequests(store).take(Model.recipe, 1) == []
+        assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
+        await store.close()
+
+
 async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address):
     mine, model = Model(), Model()
     async with host(address, model=mine) as context:

@@ -12,6 +12,8 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from summarizing_context import Settings, SettingsError
+from summarizing_context.contrib.proxy.server import ProxySettings, make_app
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_wire import TOKEN
@@ -307,3 +309,9 @@ async def test_a_client_may_leave_while_a_provider_says_that_it_will_go_on():
             with pytest.raises(httpx2.ReadTimeout):
                 await client.post(f"{address}/v1/messages", content=HELLO, headers={"x-api-key": "k"})
         assert (await status(address))["failures"] == 0
+
+
+@pytest.mark.parametrize("token", [None, "", "short", "sixteen letters and blanks"])
+def test_a_proxy_that_is_open_to_other_machines_has_a_token_that_keeps_them_out(token: str | None):
+    with pytest.raises(SettingsError, match="token"):
+        make_app(ProxySettings(Settings(store=":memory:"), token=token), "0.0.0.0")

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
+from summarizing_context.contrib.proxy.server import bound_socket
 from tests.proxy.clients import port_of
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
@@ -81,6 +83,24 @@ def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path: Path):
             process.terminate()
             os.close(keyboard)
             os.close(terminal)
+
+
+def test_an_interrupt_of_the_proxy_alone_is_passed_on(tmp_path: Path):
+    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 11
+        finally:
+            process.terminate()
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
+def test_all_addresses_of_ipv6_hold_those_of_ipv4():
+    with bound_socket("::", 0) as listening:
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5).close()
 
 
 def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio
-from anyio import to_thread
+import anyio.to_thread
+from msgspec import MsgspecError
 
 from summarizing_context import (
     ActivationRecord,
@@ -49,7 +49,8 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation.view_parts import view_parts
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
+from summarizing_context.views.view import decode_state
 
 try:
     import uvicorn
@@ -115,8 +116,7 @@ class _Pages:
     """Answers requests."""
 
     def __init__(self, reader: Reader, undo: Undo) -> None:
-        self._reader = reader
-        self._undo = undo
+        self._reader, self._undo = reader, undo
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
@@ -151,7 +151,7 @@ class _Pages:
         way = ways.get(request.path_params["what"])
         if way is None:
             return _json({"error": "there is no such page"}, 404)
-        return await self._answer(to_thread.run_sync(anyio.run, way, abandon_on_cancel=True))
+        return await self._answer(anyio.to_thread.run_sync(anyio.run, way, abandon_on_cancel=True))
 
     async def undo(self, request: Request) -> Response:
         """Undo the last activation of the session whose name was typed."""
@@ -181,7 +181,7 @@ class _Pages:
         """Tell of every change, as server-sent events; the first comes at once."""
 
         async def changes() -> AsyncIterator[str]:
-            told, quiet = "", 0
+            told, quiet = None, 0
             while True:
                 try:
                     version = await self._reader.version()
@@ -217,8 +217,7 @@ class Reader:
     """Reads the sessions of one store."""
 
     def __init__(self, store: str | Path, settings: Settings) -> None:
-        self.store = store
-        self._settings = settings
+        self.store, self._settings = store, settings
 
     async def sessions(self) -> Json:
         """Return all sessions, the newest change first, with what their summaries cost."""
@@ -371,10 +370,16 @@ class Reader:
         self, session_id: str, *, looks: bool = True, undoes: bool = False, read_only: bool = True
     ) -> AsyncIterator[SummarizingContext]:
         info = await self.check_known(session_id)
-        settings = replace(self._settings, store=str(self.store), session_id=session_id)
-        if undoes:  # within the budget of its last request, and no model is called
+        settings = replace(self._settings, store=str(self.store), session_id=session_id, project=info["project"])
+        count = None
+        if undoes:  # within the budget of its last request, as it counts its tokens, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
-        async with open_context(settings, read_only=read_only) as context:
+            async with opened_store(self.store, read_only=True) as store:
+                stored = await store.load(session_id)
+            for _, state in [] if stored is None else stored.activations:
+                with suppress(MsgspecError, ValueError):
+                    count = TokenCounter(decode_state(state).counter, estimate_text)
+        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
             if looks and not undoes:
                 await context.get_messages_for_request(token_budget=_NO_LIMIT)
             yield context
@@ -502,14 +507,11 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, *, checks_host: bool, access: Access | None) -> None:
-        self._app = app
-        self._checks_host = checks_host
-        self._access = access
+        self._app, self._checks_host, self._access = app, checks_host, access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+            return await self._app(scope, receive, send)
 
         # Why it is refused, if it is.
         given, reason, status = Headers(scope=scope), None, 403
@@ -535,25 +537,23 @@ class Guard:
             await send(message)
 
         answer = self._app if reason is None else JSONResponse({"error": reason}, status_code=status)
-        await answer(scope, receive, guarded)
+        return await answer(scope, receive, guarded)
 
 
 def is_local(host: str) -> bool:
     """Whether the value of a header Host names this machine by a loopback address, or as localhost."""
-    try:
+    with suppress(ValueError):
         name = (urlsplit(f"//{host}").hostname or "").lower()
         return name == "localhost" or ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return False
 
 
 def is_own(origin: str, host: str) -> bool:
     """Whether the header Origin names a page of the server that Host names, such as the inspector."""
-    try:
+    with suppress(ValueError):
         parts = urlsplit(origin)
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+    return False
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

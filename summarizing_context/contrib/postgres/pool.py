@@ -20,18 +20,13 @@ from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
-from summarizing_context.errors import (
-    MissingExtraError,
-    SettingsError,
-    StoreError,
-    SummarizerError,
-    SummarizerNotReady,
-)
+from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational import log
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
+from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
 _CLAIM = 300.0  # seconds that a summary may take before another worker pays for it
@@ -47,7 +42,8 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
 
 
 class PostgresRequests:
-    """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe.
+    """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe, and
+    for each version of the checks.
 
     Removing a session removes its text. Every method raises `StoreError`.
     """
@@ -64,14 +60,16 @@ class PostgresRequests:
 
         return await self._store.submit(work)
 
-    async def ask(self, session_id: str, key: SummaryKey, queue: str, text: bytes) -> None:
+    async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
         """Keep a request for the workers of a queue."""
+        queue = f"{recipe} {GROUNDING_VERSION}"
         await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
 
-    async def take(self, queue: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
+    async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
 
         def work(connection: PostgresConnection) -> list[tuple[SummaryKey, str, bytes]]:
+            queue = f"{recipe} {GROUNDING_VERSION}"
             found = connection.run("take_requests", queue=queue, most=most, writer=connection.writer, seconds=_CLAIM)
             return [(SummaryKey(*key), session_id, text) for *key, session_id, text in found]
 
@@ -136,8 +134,7 @@ class PoolCaller:
 
     def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
         self.recipe, self.model = recipe, model
-        self._store = store
-        self._session_id = session_id
+        self._store, self._session_id = store, session_id
         self._requests = PostgresRequests(store)
 
     def ready_in(self) -> float | None:

@@ -55,6 +55,7 @@ from summarizing_context.contrib.inspector.app import Access, inspector_app, is_
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, UsageReader, passed_on
+from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -157,10 +158,9 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
         raise Refused(403, "pages of other origins may not ask")
 
     # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
-    by_google = any(name.startswith(b"x-goog-") for name in given) and not path.startswith(
-        ("/v1/messages", "/messages")
-    )
-    if by_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
+    asks_google = any(name.startswith(b"x-goog-") for name in given)
+    asks_google = asks_google and not path.startswith(("/v1/messages", "/messages"))
+    if asks_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
         raise Refused(404, _GOOGLE)
     if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
         raise Refused(426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events")
@@ -241,10 +241,9 @@ class Passage:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
                 self._feed.add(made.record)
-            is_there = not isinstance(error, httpx2.ConnectError)
-            words = "the provider broke off" if is_there else "the provider cannot be reached"
+            words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await _reply_error(send, 502, f"{words} ({type(error).__name__})")
+                await _reply_error(send, 502, f"the provider {words} ({type(error).__name__})")
 
     async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
         """Return the request with a view; None for all else, which goes on as it came."""
@@ -302,7 +301,9 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
         logging.getLogger(name).setLevel(logging.WARNING)
     is_loopback = ip_address(host).is_loopback
-    if proxy.token is None and not is_loopback:
+    if proxy.token is not None:
+        checked_token(proxy.token)
+    elif not is_loopback:
         raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
     if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
         raise SettingsError(
@@ -388,7 +389,8 @@ async def _reply_error(send: Send, status: int, words: str) -> None:
 def bound_socket(host: str, port: int) -> socket.socket:
     """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.create_server((host, port), family=family, backlog=2_048)
+    both = host == "::" and socket.has_dualstack_ipv6()
+    listening = socket.create_server((host, port), family=family, backlog=2_048, dualstack_ipv6=both)
     # asyncio sees by the protocol that it is TCP
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
@@ -469,7 +471,7 @@ def base_urls(address: str, token: str | None) -> dict[str, str]:
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
 
-    Ctrl-C at a terminal reaches the command by itself, and this process goes on until the command ends.
+    What interrupts this process alone is passed on to the command, and this process goes on until that ends.
     """
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
@@ -487,7 +489,9 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-                asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                loop.add_signal_handler(signal.SIGINT, _interrupt, process)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -496,6 +500,14 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(command: asyncio.subprocess.Process) -> None:
+    """Pass on what came to this process alone: Ctrl-C at its terminal reaches the command too."""
+    with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+        if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+            return
+    command.send_signal(signal.SIGINT)
 
 
 # Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:
