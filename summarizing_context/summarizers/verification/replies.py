@@ -133,7 +133,7 @@ def clean_reply(text: str) -> str:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
         bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
-        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\n(.*)\n\1\s*", bare, re.DOTALL):
+        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\n(.*)\n\1\s*", bare, re.DOTALL):
             bare = fence[2]
         if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
             bare = bare[preamble.end() :].strip()
