@@ -10,6 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from summarizing_context.errors import SummarizerRefused
+from summarizing_context.messages.fences import folded
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.sections import escape_labels
@@ -55,7 +56,7 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
     if faults := _faults(text, job):
         raise SummarizerRefused(faults[0])
     # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone
-    return replace(said, text=_CONSTRAINTS.sub("## Facts", escape_labels(text)).strip())
+    return replace(said, text=escape_labels("\n".join(map(_as_facts, text.splitlines()))).strip())
 
 
 def plain_reply(reply: object) -> SummaryReply:
@@ -94,10 +95,19 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
     return [refusal for refusal, holds in checks.items() if holds]
 
 
-_CONSTRAINTS = re.compile(  # a heading of constraints, however it is marked
-    r"(?im)^[ \t]*(?:#{1,6} [^\n]{0,40}(?:constraint|correction)[^\n]{0,40}"
-    r"|(\*\*|__)[^*_\n]{0,40}(?:constraint|correction)[^*_\n]{0,40}\1:?)[ \t]*$"
+_RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
+_HEADING = re.compile(
+    r"[\s>]*+(?:#{1,6}(?!#)\s*+\S|(?:(?:\d{1,2}[.)]|[-+*•])\s*+)?(\*\*|__)[^*_]{1,80}\1\s*+:?\s*+\Z)"
+    r"|(?=(?:\S++\s++){0,7}\S++\s*+\Z)(?:(?:[^\w+*•-]|_)*+[^\W\d_][^.:;,|=]{1,60}?[\W_]*+\Z"  # a few words alone
+    r"|[\W\d_]*+[^\W\d_][^.:;,|=]{1,60}?[^\w:]*+:[\W_]*+\Z)"  # or before a colon
 )
+
+
+def _as_facts(line: str) -> str:
+    """Return the heading of facts for one of rules, however it is marked and spelled; any other line as it is."""
+    plain = folded(line)
+    return "## Facts" if _RULES.search(plain) and _HEADING.match(plain) else line
+
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`.
 _REASONING = re.compile(
