@@ -109,15 +109,20 @@ def _as_facts(line: str) -> str:
     return "## Facts" if _RULES.search(plain) and _HEADING.match(plain) else line
 
 
-# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`.
+# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`;
+# gpt-oss channels, with and without their tokens; folded and fenced blocks.
 _REASONING = re.compile(
     r"""
     (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3}
         (?:\w{1,20}[:_-]){0,2} (?P<name>think|thought|reason|analysis|reflect|scratchpad|monologue) (?:ing|ion|s)?
         (?:[_-](?:process|content|trace|start|begin|(?P<late>end)))?
         (?(square) \](?!\() | (?![\w.@-]) [^<>]{0,200}? (?<!/)(?:[>▷]|&gt;) )
+    | (?:<\|start\|>\w{0,20})?<\|channel\|> \s{0,3} (?P<channel>\w{1,20}) [^<\n]{0,80} <\|message\|>
+    | \A\s{0,9}analysis(?=(?-i:[A-Z])) | (?-i:assistant(?P<stripped>analysis|commentary|final)(?![a-z_]))
+    | <details [^<>]{0,200} \breasoning\b [^<>]{0,200}> | <details>\s{0,9}(?=<summary>[^<]{0,40}(?:th[oi]|reason))
+    | ^[`~]{3,} \s{0,3} (?:think|reason|analysis|thought)\w{0,3} $ | (?P<block></details> | ^[`~]{3,}$)
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER = re.compile(
     r"^[ \t]*<(summary|answer|response|output|final(?:_?answer)?)>(?:(?P<closed>.*)</\1>|(?P<open>.*))",
@@ -156,16 +161,17 @@ def clean_reply(text: str) -> str:
 def without_reasoning(text: str) -> str:
     """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
     nothing has opened, and all behind an opening tag that nothing closes. Of channels the final one is the reply."""
-    before, *channels = re.split(r"(?:<\|start\|>\w*)?<\|channel\|>(?=\s*\w+[^<\n]{0,80}<\|message\|>)", text)
-    final = next((said for said in channels if re.match(r"\s*final\b", said)), None)
-    text = before if final is None else final.partition("<|message|>")[2]
     kept: list[str] = []
     start = 0
     opened: list[str] = []
     for tag in _REASONING.finditer(text):
         before, behind = text[max(0, tag.start() - 2) : tag.start()], text[tag.end() : tag.end() + 2]
-        kind, closes = tag["name"].lower(), tag["end"] or tag["late"]
-        if _NAMED.search(f"{before}\0{behind}") or (not closes and before[-1:].isalnum()):
+        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "channel"
+        kind, word = (tag["name"] or block).lower(), (tag["channel"] or tag["stripped"] or "").lower()
+        closes = tag["end"] or tag["late"] or tag["block"] or word == "final"
+        if _NAMED.search(f"{before}\0{behind}") or (tag["name"] and not closes and before[-1:].isalnum()):
+            continue
+        if (tag["block"] and block not in opened) or (word and not closes and "channel" in opened):
             continue
         if not closes:
             kept += [] if opened else [text[start : tag.start()]]
