@@ -131,6 +131,31 @@ async def test_a_fence_before_many_spaces_is_read_at_once():
     assert time.process_time() - started < 2
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Invalid API key", "This model's maximum context length is 8192 tokens.", "Error: overloaded"),
+        *("upstream connect error or disconnect/reset before headers", "503 Service Unavailable"),
+        "My apologies, but I can't help with that.",
+    ],
+)
+async def test_a_providers_error_and_an_excuse_are_no_summary(text: str):
+    outer, inner, _ = resilient(text, GOOD)
+    assert ((await outer.summarize(job())).text, len(inner.asked)) == (GOOD, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
+        "An import error occurred in a.py, which is fixed.",
+    ],
+)
+async def test_a_short_summary_that_speaks_of_errors_is_one(text: str):
+    outer, _, _ = resilient(text)
+    assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
+
+
 async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():
     outer, inner, clock = resilient(OSError(), breaker_failures=1, attempts=5)
     assert (await failure(outer)).retry_after is None

@@ -195,23 +195,29 @@ def _trimmed(text: str) -> str:
 
 
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
+_END = r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
 _ERROR = re.compile(
-    r"(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)*[\w.]*(?:error|exception)(?: code)?"
-    r"\s*(?:[:(\d]|$)|an (?:\w+ )?error (?:has )?occurred|(?:http )?[45]\d\d[\s:-]+[a-z]"
-    r"|you(?:'ve| have)? exceeded your|(?:the )?(?:server|model|service) is (?:\w+ )?(?:overloaded|unavailable|busy)"
-    r"|(?:(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
-    r"|unauthorized|service unavailable|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
-    r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
+    r"error(?: code)?\s*[:(\d]|[\w.]*(?:error|exception):|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
+    r"|(?:http )?[45]\d\d[\s:-]+(?:error|too many|internal|bad|service|unauth|forbidden|gateway|not found)"
+    r"|you(?:'ve| have)? exceeded your|upstream connect error|this model's maximum context length"
+    r"|(?:the )?(?:server|model|engine|service) is (?:currently |temporarily )?(?:overloaded|unavailable|busy)"
+    rf"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error"
+    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
+    r"|unauthorized|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
+    rf"|(?:the )?(?:request|connection|operation) (?:has )?timed out){_END}"
     r'|\{\s*"(?:error|detail|message|status|code|type)"\s*:'
 )
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
-    rf"(?:i(?:'m| am) (?:\w+ )?sorry|sorry|i apologi[sz]e|unfortunately)\b[^.]{{0,40}}\bi ?{_CANNOT}\b|i ?{_CANNOT} "
+    r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
+    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})"
+    rf"|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
     rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
-    r".{0,120}\b(?:summar|text|conversation|content)|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
+    r".{0,120}\b(?:summar|text|conversation|content)"
+    r"|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
 )
 
 
