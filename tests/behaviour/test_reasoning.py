@@ -72,6 +72,7 @@ async def test_a_reply_of_reasoning_alone_is_no_summary():
 
 async def test_a_summary_may_name_such_tags():
     lines = "- It strips <think> tags, then `</think>`, from List<Thought>.\n- Port 8443 is as it was."
+    lines += "\n- It splits at `</think>\\n` by `(<think>.*?)</think>` too."
     assert lines in (await told(f"## Done\n{lines}", f"{lines}\n"))[1]
 
 

@@ -165,11 +165,17 @@ def without_reasoning(text: str) -> str:
     start = 0
     opened: list[str] = []
     for tag in _REASONING.finditer(text):
-        before, behind = text[max(0, tag.start() - 2) : tag.start()], text[tag.end() : tag.end() + 2]
+        before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
+        behind = text[tag.end() : tag.end() + 200].partition("\n")[0]
+        is_code = before.count("`") % 2 == 1 and "`" in behind
         block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "channel"
         kind, word = (tag["name"] or block).lower(), (tag["channel"] or tag["stripped"] or "").lower()
         closes = tag["end"] or tag["late"] or tag["block"] or word == "final"
-        if _NAMED.search(f"{before}\0{behind}") or (tag["name"] and not closes and before[-1:].isalnum()):
+        if (
+            is_code
+            or _NAMED.search(f"{before[-2:]}\0{behind}")
+            or (tag["name"] and not closes and before[-1:].isalnum())
+        ):
             continue
         if (tag["block"] and block not in opened) or (word and not closes and "channel" in opened):
             continue
