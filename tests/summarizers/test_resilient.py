@@ -149,9 +149,10 @@ async def test_a_providers_error_and_an_excuse_are_no_summary(text: str):
     [
         *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
         "An import error occurred in a.py, which is fixed.",
+        *("Sure, the summary route returns 404: fix in a.py", "Here is how to summarize results: run a.py"),
     ],
 )
-async def test_a_short_summary_that_speaks_of_errors_is_one(text: str):
+async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of(text: str):
     outer, _, _ = resilient(text)
     assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
 

@@ -132,7 +132,9 @@ _NAMED = re.compile(r"(?:[\w,] |[\"'“‘(`])\0(?: [a-z0-9]|[.,;:!?)\"'”’`]
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
-    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is|this is)\b[^\n]{{0,99}}\bsummar(?:y|i[sz]e)\b[^\n:]{{0,99}}:[ \t]*"
+    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n]{{0,100}}:[ \t*]*\n"
+    rf"|(?:{_OPENER}[ ,.!-]*)?(?:here(?:['\u2019]s| is)|below is|this is)\s+(?:a|the|your|my)\s+(?:[\w-]+\s+){{0,3}}"
+    r"summary(?:\s+(?:of|for)\s[^\n:]{1,80})?:"
     r"|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
     re.IGNORECASE,
 )
