@@ -36,9 +36,7 @@ SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
 
 
 def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
-    """Return the reply, cleaned, in which only a human's words stand as the user's, or raise `SummarizerRefused` with a
-    `Refusal`. Usage that cannot be true becomes None.
-    """
+    """Return the reply, cleaned, with no orders of the user's in it, or raise `SummarizerRefused` with a `Refusal`."""
     said = plain_reply(reply)
     if not isinstance(reply.text if isinstance(reply, SummaryReply) else reply, str):
         raise SummarizerRefused(Refusal.NOT_TEXT)
@@ -52,8 +50,7 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
-    text = clean_reply(said.text)
-    if faults := _faults(text, job):
+    if faults := _faults(text := clean_reply(said.text), job):
         raise SummarizerRefused(faults[0])
     # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone
     return replace(said, text=escape_labels("\n".join(map(_as_facts, text.splitlines()))).strip())
@@ -105,8 +102,7 @@ _HEADING = re.compile(
 
 def _as_facts(line: str) -> str:
     """Return the heading of facts for one of rules, however it is marked and spelled; any other line as it is."""
-    plain = folded(line)
-    return "## Facts" if _RULES.search(plain) and _HEADING.match(plain) else line
+    return "## Facts" if _RULES.search(plain := folded(line)) and _HEADING.match(plain) else line
 
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`;
@@ -134,8 +130,7 @@ _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
     rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n]{{0,100}}:[ \t*]*\n"
     rf"|(?:{_OPENER}[ ,.!-]*)?(?:here(?:['\u2019]s| is)|below is|this is)\s+(?:a|the|your|my)\s+(?:[\w-]+\s+){{0,3}}"
-    r"summary(?:\s+(?:of|for)\s[^\n:]{1,80})?:"
-    r"|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
+    r"summary(?:\s+(?:of|for)\s[^\n:]{1,80})?:|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
     re.IGNORECASE,
 )
 
@@ -149,46 +144,37 @@ def clean_reply(text: str) -> str:
     elif (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
-        bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
-        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\n(.*)\n\1\s*", bare, re.DOTALL):
-            bare = fence[2]
-        if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
-            bare = bare[preamble.end() :].strip()
-        if bare == text:
-            break
-        text = bare
+        text = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
+        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\n(.*)\n\1\s*", text, re.DOTALL):
+            text = fence[2]
+        if preamble := _PREAMBLE.match(f"{text}\n"):  # one that is the whole reply leaves nothing
+            text = text[preamble.end() :].strip()
     return _trimmed(text)
 
 
 def without_reasoning(text: str) -> str:
     """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
     nothing has opened, and all behind an opening tag that nothing closes. Of channels the final one is the reply."""
-    kept: list[str] = []
+    kept, opened = list[str](), list[str]()
     start = 0
-    opened: list[str] = []
     for tag in _REASONING.finditer(text):
         before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
         behind = text[tag.end() : tag.end() + 200].partition("\n")[0]
-        is_code = before.count("`") % 2 == 1 and "`" in behind
         block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "channel"
         kind, word = (tag["name"] or block).lower(), (tag["channel"] or tag["stripped"] or "").lower()
         closes = tag["end"] or tag["late"] or tag["block"] or word == "final"
-        if (
-            is_code
-            or _NAMED.search(f"{before[-2:]}\0{behind}")
-            or (tag["name"] and not closes and before[-1:].isalnum())
-        ):
+        is_named = _NAMED.search(f"{before[-2:]}\0{behind}") or (before.count("`") % 2 == 1 and "`" in behind)
+        is_type = tag["name"] and not closes and before[-1:].isalnum()
+        goes_on = word and not closes and "channel" in opened  # channels follow one another
+        if is_named or is_type or goes_on or (tag["block"] and block not in opened):
             continue
-        if (tag["block"] and block not in opened) or (word and not closes and "channel" in opened):
-            continue
-        if not closes:
+        if closes:
+            kept = kept if opened else []
+            same = [at for at, other in enumerate(opened) if other == kind]
+            del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
+        else:
             kept += [] if opened else [text[start : tag.start()]]
             opened.append(kind)
-            continue
-        if not opened:
-            kept = []
-        same = [at for at, other in enumerate(opened) if other == kind]
-        del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
         start = tag.end()
     return "".join(kept if opened else [*kept, text[start:]])
 
@@ -203,38 +189,34 @@ def _trimmed(text: str) -> str:
 
 
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
-_END = r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
 _ERROR = re.compile(
     r"error(?: code)?\s*[:(\d]|[\w.]*(?:error|exception):|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
     r"|(?:http )?[45]\d\d[\s:-]+(?:error|too many|internal|bad|service|unauth|forbidden|gateway|not found)"
     r"|you(?:'ve| have)? exceeded your|upstream connect error|this model's maximum context length"
     r"|(?:the )?(?:server|model|engine|service) is (?:currently |temporarily )?(?:overloaded|unavailable|busy)"
-    rf"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error"
-    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
-    r"|unauthorized|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
-    rf"|(?:the )?(?:request|connection|operation) (?:has )?timed out){_END}"
+    r"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error|too many requests|bad gateway"
+    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|gateway time-?out|unauthorized"
+    r"|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
+    r"|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
+    r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
     r'|\{\s*"(?:error|detail|message|status|code|type)"\s*:'
 )
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
     r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
-    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})"
-    rf"|i ?{_CANNOT} "
+    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
-    rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
-    r".{0,120}\b(?:summar|text|conversation|content)"
-    r"|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
+    r".{0,120}\b(?:summar|text|conversation|content)|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
 )
 
 
 def _is_error_text(text: str) -> bool:
     """Say whether a provider, or a proxy before it, answered in the model's place."""
-    if re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE):
-        return True
+    is_page = re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE) is not None
     is_list = re.search(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", text, re.MULTILINE)  # or has a heading
-    return len(text) <= _SHORT and not is_list and _ERROR.match(_plain(text)) is not None
+    return is_page or (len(text) <= _SHORT and not is_list and _ERROR.match(_plain(text)) is not None)
 
 
 def _plain(text: str) -> str:
