@@ -35,6 +35,10 @@ FORMS = {  # of a reply: § is reasoning, ¶ the summary
     "channels": f"{CHANNEL.format('analysis')}§<|end|><|start|>assistant{CHANNEL.format('final')}¶<|return|>",
     "more channels": f"{CHANNEL.format('analysis')}§<|end|>{CHANNEL.format('commentary')}§{CHANNEL.format('final')}¶",
     "a channel behind": f"¶<|start|>assistant{CHANNEL.format('analysis')}§",
+    "channels without tokens": "analysis§assistantcommentary§assistantfinal¶",
+    "folded": '<details type="reasoning" done="true">\n<summary>Thought for 5 seconds</summary>\n> §\n</details>\n¶',
+    "folded, as a page does it": "<details>\n<summary>Thinking</summary>\n§\n</details>\n¶",
+    "a fence of its own": "```thinking\n§\n```\n¶",
     "left open before an answer": "<analysis>\n§\n<summary>\n¶</summary>",
 }
 
@@ -68,6 +72,7 @@ async def test_a_reply_of_reasoning_alone_is_no_summary():
 
 async def test_a_summary_may_name_such_tags():
     lines = "- It strips <think> tags, then `</think>`, from List<Thought>.\n- Port 8443 is as it was."
+    lines += "\n- It splits at `</think>\\n` by `(<think>.*?)</think>` too."
     assert lines in (await told(f"## Done\n{lines}", f"{lines}\n"))[1]
 
 

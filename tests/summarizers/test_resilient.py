@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import anyio
@@ -121,6 +122,39 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
     assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
     await failure(outer)
     assert len(inner.asked) == 4, "whatever becomes of the terse try, no further one is made"
+
+
+async def test_a_fence_before_many_spaces_is_read_at_once():
+    outer, _, _ = resilient(f"```{' ' * 80_000}x")
+    started = time.process_time()
+    await failure(outer)
+    assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("Invalid API key", "This model's maximum context length is 8192 tokens.", "Error: overloaded"),
+        *("upstream connect error or disconnect/reset before headers", "503 Service Unavailable"),
+        "My apologies, but I can't help with that.",
+    ],
+)
+async def test_a_providers_error_and_an_excuse_are_no_summary(text: str):
+    outer, inner, _ = resilient(text, GOOD)
+    assert ((await outer.summarize(job())).text, len(inner.asked)) == (GOOD, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
+        "An import error occurred in a.py, which is fixed.",
+        *("Sure, the summary route returns 404: fix in a.py", "Here is how to summarize results: run a.py"),
+    ],
+)
+async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of(text: str):
+    outer, _, _ = resilient(text)
+    assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
 
 
 async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():

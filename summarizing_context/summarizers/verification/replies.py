@@ -10,6 +10,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from summarizing_context.errors import SummarizerRefused
+from summarizing_context.messages.fences import folded
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.sections import escape_labels
@@ -35,9 +36,7 @@ SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
 
 
 def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
-    """Return the reply, cleaned, in which only a human's words stand as the user's, or raise `SummarizerRefused` with a
-    `Refusal`. Usage that cannot be true becomes None.
-    """
+    """Return the reply, cleaned, with no orders of the user's in it, or raise `SummarizerRefused` with a `Refusal`."""
     said = plain_reply(reply)
     if not isinstance(reply.text if isinstance(reply, SummaryReply) else reply, str):
         raise SummarizerRefused(Refusal.NOT_TEXT)
@@ -51,11 +50,10 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
-    text = clean_reply(said.text)
-    if faults := _faults(text, job):
+    if faults := _faults(text := clean_reply(said.text), job):
         raise SummarizerRefused(faults[0])
     # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone
-    return replace(said, text=_CONSTRAINTS.sub("## Facts", escape_labels(text)).strip())
+    return replace(said, text=escape_labels("\n".join(map(_as_facts, text.splitlines()))).strip())
 
 
 def plain_reply(reply: object) -> SummaryReply:
@@ -94,20 +92,33 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
     return [refusal for refusal, holds in checks.items() if holds]
 
 
-_CONSTRAINTS = re.compile(  # a heading of constraints, however it is marked
-    r"(?im)^[ \t]*(?:#{1,6} [^\n]{0,40}(?:constraint|correction)[^\n]{0,40}"
-    r"|(\*\*|__)[^*_\n]{0,40}(?:constraint|correction)[^*_\n]{0,40}\1:?)[ \t]*$"
+_RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
+_HEADING = re.compile(
+    r"[\s>]*+(?:#{1,6}(?!#)\s*+\S|(?:(?:\d{1,2}[.)]|[-+*•])\s*+)?(\*\*|__)[^*_]{1,80}\1\s*+:?\s*+\Z)"
+    r"|(?=(?:\S++\s++){0,7}\S++\s*+\Z)(?:(?:[^\w+*•-]|_)*+[^\W\d_][^.:;,|=]{1,60}?[\W_]*+\Z"  # a few words alone
+    r"|[\W\d_]*+[^\W\d_][^.:;,|=]{1,60}?[^\w:]*+:[\W_]*+\Z)"  # or before a colon
 )
 
-# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`.
+
+def _as_facts(line: str) -> str:
+    """Return the heading of facts for one of rules, however it is marked and spelled; any other line as it is."""
+    return "## Facts" if _RULES.search(plain := folded(line)) and _HEADING.match(plain) else line
+
+
+# A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`;
+# gpt-oss channels, with and without their tokens; folded and fenced blocks.
 _REASONING = re.compile(
     r"""
     (?: [<◁] | &lt; | (?P<square>\[) ) \s{0,3} \|? \s{0,3} (?P<end>/ | end_(?:of_)? )? \|? \s{0,3}
         (?:\w{1,20}[:_-]){0,2} (?P<name>think|thought|reason|analysis|reflect|scratchpad|monologue) (?:ing|ion|s)?
         (?:[_-](?:process|content|trace|start|begin|(?P<late>end)))?
         (?(square) \](?!\() | (?![\w.@-]) [^<>]{0,200}? (?<!/)(?:[>▷]|&gt;) )
+    | (?:<\|start\|>\w{0,20})?<\|channel\|> \s{0,3} (?P<channel>\w{1,20}) [^<\n]{0,80} <\|message\|>
+    | \A\s{0,9}analysis(?=(?-i:[A-Z])) | (?-i:assistant(?P<stripped>analysis|commentary|final)(?![a-z_]))
+    | <details [^<>]{0,200} \breasoning\b [^<>]{0,200}> | <details>\s{0,9}(?=<summary>[^<]{0,40}(?:th[oi]|reason))
+    | ^[`~]{3,} \s{0,3} (?:think|reason|analysis|thought)\w{0,3} $ | (?P<block></details> | ^[`~]{3,}$)
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER = re.compile(
     r"^[ \t]*<(summary|answer|response|output|final(?:_?answer)?)>(?:(?P<closed>.*)</\1>|(?P<open>.*))",
@@ -117,8 +128,9 @@ _NAMED = re.compile(r"(?:[\w,] |[\"'“‘(`])\0(?: [a-z0-9]|[.,;:!?)\"'”’`]
 _OPENER = r"(?:sure|certainly|of course|okay|ok|absolutely|understood)"
 _PREAMBLE = re.compile(
     rf"{_OPENER}[ ,.!]*\n(?=\s*\S)"
-    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is|this is)\b[^\n]{{0,99}}\bsummar(?:y|i[sz]e)\b[^\n:]{{0,99}}:[ \t]*"
-    r"|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
+    rf"|(?:{_OPENER}|here(?:['\u2019]s| is)|below is)\b[^\n]{{0,100}}\bsummar(?:y|i[sz]e)\b[^\n]{{0,100}}:[ \t*]*\n"
+    rf"|(?:{_OPENER}[ ,.!-]*)?(?:here(?:['\u2019]s| is)|below is|this is)\s+(?:a|the|your|my)\s+(?:[\w-]+\s+){{0,3}}"
+    r"summary(?:\s+(?:of|for)\s[^\n:]{1,80})?:|[#*_ \t]{0,6}summary[*_]{0,3}:[*_]{0,3}[ \t]*\n",
     re.IGNORECASE,
 )
 
@@ -132,39 +144,37 @@ def clean_reply(text: str) -> str:
     elif (answer := _ANSWER.search(text)) and "## " not in text[: answer.start()]:
         text = _trimmed(answer["closed"] or answer["open"] or "")
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
-        bare = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
-        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*[\w+-]*[ \t]*\n(.*)\n\1\s*", bare, re.DOTALL):
-            bare = fence[2]
-        if preamble := _PREAMBLE.match(f"{bare}\n"):  # one that is the whole reply leaves nothing
-            bare = bare[preamble.end() :].strip()
-        if bare == text:
-            break
-        text = bare
+        text = _trimmed(re.sub(r"\A<\|\w{1,30}\|>|<\|\w{1,30}\|>\Z", "", text))  # a token of a chat template
+        if fence := re.fullmatch(r"(`{3,}|~{3,})[ \t]*+[\w+-]*+[ \t]*+\n(.*)\n\1\s*", text, re.DOTALL):
+            text = fence[2]
+        if preamble := _PREAMBLE.match(f"{text}\n"):  # one that is the whole reply leaves nothing
+            text = text[preamble.end() :].strip()
     return _trimmed(text)
 
 
 def without_reasoning(text: str) -> str:
     """Return the reply without its model's reasoning: each tag with what it encloses, all before a closing tag that
     nothing has opened, and all behind an opening tag that nothing closes. Of channels the final one is the reply."""
-    before, *channels = re.split(r"(?:<\|start\|>\w*)?<\|channel\|>(?=\s*\w+[^<\n]{0,80}<\|message\|>)", text)
-    final = next((said for said in channels if re.match(r"\s*final\b", said)), None)
-    text = before if final is None else final.partition("<|message|>")[2]
-    kept: list[str] = []
+    kept, opened = list[str](), list[str]()
     start = 0
-    opened: list[str] = []
     for tag in _REASONING.finditer(text):
-        before, behind = text[max(0, tag.start() - 2) : tag.start()], text[tag.end() : tag.end() + 2]
-        kind, closes = tag["name"].lower(), tag["end"] or tag["late"]
-        if _NAMED.search(f"{before}\0{behind}") or (not closes and before[-1:].isalnum()):
+        before = text[max(0, tag.start() - 300) : tag.start()].rpartition("\n")[2]
+        behind = text[tag.end() : tag.end() + 200].partition("\n")[0]
+        block = "fence" if tag[0][0] in "`~" else "details" if "details" in tag[0].lower() else "channel"
+        kind, word = (tag["name"] or block).lower(), (tag["channel"] or tag["stripped"] or "").lower()
+        closes = tag["end"] or tag["late"] or tag["block"] or word == "final"
+        is_named = _NAMED.search(f"{before[-2:]}\0{behind}") or (before.count("`") % 2 == 1 and "`" in behind)
+        is_type = tag["name"] and not closes and before[-1:].isalnum()
+        goes_on = word and not closes and "channel" in opened  # channels follow one another
+        if is_named or is_type or goes_on or (tag["block"] and block not in opened):
             continue
-        if not closes:
+        if closes:
+            kept = kept if opened else []
+            same = [at for at, other in enumerate(opened) if other == kind]
+            del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
+        else:
             kept += [] if opened else [text[start : tag.start()]]
             opened.append(kind)
-            continue
-        if not opened:
-            kept = []
-        same = [at for at, other in enumerate(opened) if other == kind]
-        del opened[same[-1] if same else -1 :]  # of two kinds, the outer one ends both
         start = tag.end()
     return "".join(kept if opened else [*kept, text[start:]])
 
@@ -180,20 +190,23 @@ def _trimmed(text: str) -> str:
 
 _SHORT = 400  # characters; a longer reply is no error text and no excuse
 _ERROR = re.compile(
-    r"(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)*[\w.]*(?:error|exception)(?: code)?"
-    r"\s*(?:[:(\d]|$)|an (?:\w+ )?error (?:has )?occurred|(?:http )?[45]\d\d[\s:-]+[a-z]"
-    r"|you(?:'ve| have)? exceeded your|(?:the )?(?:server|model|service) is (?:\w+ )?(?:overloaded|unavailable|busy)"
-    r"|(?:(?:rate|usage|token|request) limit (?:exceeded|reached)|too many requests|bad gateway|gateway time-?out"
-    r"|unauthorized|service unavailable|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
+    r"error(?: code)?\s*[:(\d]|[\w.]*(?:error|exception):|an (?:unexpected |internal |unknown )?error (?:has )?occurred"
+    r"|(?:http )?[45]\d\d[\s:-]+(?:error|too many|internal|bad|service|unauth|forbidden|gateway|not found)"
+    r"|you(?:'ve| have)? exceeded your|upstream connect error|this model's maximum context length"
+    r"|(?:the )?(?:server|model|engine|service) is (?:currently |temporarily )?(?:overloaded|unavailable|busy)"
+    r"|(?:(?:(?:api|http|internal|server|provider|connection|network|upstream)\s+)+error|too many requests|bad gateway"
+    r"|(?:rate|usage|token|request) limit (?:exceeded|reached)|gateway time-?out|unauthorized"
+    r"|service (?:temporarily )?unavailable|(?:invalid|incorrect) (?:api key|authentication)"
+    r"|(?:the )?(?:request|connection|operation) (?:has )?timed out)"
     r"\s*(?:$|[.:;,!(\[{\-])"  # an error text says its name and stops, or goes on to the details
     r'|\{\s*"(?:error|detail|message|status|code|type)"\s*:'
 )
 _CANNOT = r"(?:can(?:not|'t| not)|could(?:n't| not)|won't|will not|am (?:unable|not able) to|'m (?:unable|not able) to)"
 _MODEL = r"(?:ai|artificial intelligence|large language model|language model)(?![\w-])"
 _DECLINED = re.compile(
-    rf"(?:i(?:'m| am) (?:\w+ )?sorry|sorry|i apologi[sz]e|unfortunately)\b[^.]{{0,40}}\bi ?{_CANNOT}\b|i ?{_CANNOT} "
+    r"(?:i(?:'m| am) (?:very |really |so )?sorry|sorry|i apologi[sz]e|my apologies|unfortunately)\b"
+    rf"[^.]{{0,40}}\b(?:i ?{_CANNOT}\b|as an {_MODEL})|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}|i ?{_CANNOT} "
     r"(?:help|assist|provide|summari[sz]e|comply|fulfil|process|access|generate|create|complete|continue|see)\b"
-    rf"|(?:as|i(?:'m| am)(?: just| only)?) an? {_MODEL}"
     r"|(?:please|could you|can you) (?:please )?(?:provide|share|paste|send) (?:me )?(?:the|your|a|some)\b"
     r".{0,120}\b(?:summar|text|conversation|content)|there (?:is|was) (?:no|nothing) .{0,40}\bto summari[sz]e"
 )
@@ -201,10 +214,9 @@ _DECLINED = re.compile(
 
 def _is_error_text(text: str) -> bool:
     """Say whether a provider, or a proxy before it, answered in the model's place."""
-    if re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE):
-        return True
+    is_page = re.match(r"<(?:!doctype\s+html|html[\s>]|\?xml\s)", text, re.IGNORECASE) is not None
     is_list = re.search(r"^[^\S\n]*(?:#{1,6}|[-*\u2022])\s+\S", text, re.MULTILINE)  # or has a heading
-    return len(text) <= _SHORT and not is_list and _ERROR.match(_plain(text)) is not None
+    return is_page or (len(text) <= _SHORT and not is_list and _ERROR.match(_plain(text)) is not None)
 
 
 def _plain(text: str) -> str:
