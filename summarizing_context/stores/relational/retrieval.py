@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import chain, islice, starmap
+from itertools import accumulate, chain, islice, starmap
 from typing import TYPE_CHECKING, Any
 
 from summarizing_context.errors import MemoryNotFoundError, MissingExtraError
@@ -22,6 +22,8 @@ from summarizing_context.stores.relational.log import readable
 
 if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
+
+_MOST_RANKED = 2_500  # rows whose relevance one query works out
 
 
 def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
@@ -55,6 +57,39 @@ def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, flo
                 yield Match("summary", *places[0], score, text, row, tuple(places[1:]))
 
 
+def _ranked(connection: Connection, terms: Sequence[str], scope: Scope) -> Iterator[tuple[int, float]]:
+    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
+    to rank all its rows, then those that hold the two rarest of the others alone."""
+
+    def rows(query: str, words: Sequence[str], joint: str, run: tuple[int, int] = (-(1 << 63), (1 << 63) - 1)) -> Any:
+        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
+        return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
+
+    counts = {term: rows("count_matches", [term], "").fetchone()[0] for term in terms}
+    ordered = sorted(filter(counts.get, terms), key=counts.__getitem__)
+    few = sum(total < _MOST_RANKED for total in accumulate(map(counts.__getitem__, ordered)))
+    seen = set[int]()
+    if few:
+        for row, score in rows("best_matches", ordered[:few], " OR "):
+            seen.add(row)
+            yield row, score
+    if not (common := ordered[few : few + 2]):
+        return
+    runs = [(-(1 << 63), (1 << 63) - 1)]
+    if scope.only_session is not None or scope.project is not None:  # others may hold the words far more often
+        held = _held(connection, scope)[1].items()
+        runs = sorted(((at << 32) + start, (at << 32) + stop - 1) for at, all in held for start, stop, _ in all)[::-1]
+    if sum(last - first for first, last in runs) <= _MOST_RANKED:
+        found = (row for run in runs for row in rows("best_matches", common, " OR ", run))
+    else:  # the newest that hold both, then either, as relevant as common words are
+        newest = (rows("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
+        found = ((row, 1e-6) for (row,) in chain.from_iterable(newest))
+    for row, score in islice(found, 2 * _MOST_RANKED):
+        if row not in seen:
+            seen.add(row)
+            yield row, score
+
+
 class RelationalSearchIndex:
     """The `SearchIndex` of a relational store."""
 
@@ -62,10 +97,8 @@ class RelationalSearchIndex:
         self._store = store
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        asked = " OR ".join(f'"{term}"' for term in terms)  # letters, digits and spaces: see `query_terms`
-
         def work(connection: Connection) -> list[Match]:
-            return list(islice(_matches(connection, scope, connection.run("best_matches", match=asked)), limit))
+            return list(islice(_matches(connection, scope, _ranked(connection, terms, scope)), limit))
 
         return await self._store.read(work) if terms else []
 
