@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
+_ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 
 
 def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
@@ -61,30 +62,24 @@ def _ranked(connection: Connection, terms: Sequence[str], scope: Scope) -> Itera
     """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
     to rank all its rows, then those that hold the two rarest of the others alone."""
 
-    def rows(query: str, words: Sequence[str], joint: str, run: tuple[int, int] = (-(1 << 63), (1 << 63) - 1)) -> Any:
+    def rows(query: str, words: Sequence[str], joint: str = " OR ", run: tuple[int, int] = _ALL_ROWS) -> Any:
         match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
         return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
 
-    counts = {term: rows("count_matches", [term], "").fetchone()[0] for term in terms}
-    ordered = sorted(filter(counts.get, terms), key=counts.__getitem__)
-    few = sum(total < _MOST_RANKED for total in accumulate(map(counts.__getitem__, ordered)))
-    seen = set[int]()
-    if few:
-        for row, score in rows("best_matches", ordered[:few], " OR "):
-            seen.add(row)
-            yield row, score
-    if not (common := ordered[few : few + 2]):
-        return
-    runs = [(-(1 << 63), (1 << 63) - 1)]
-    if scope.only_session is not None or scope.project is not None:  # others may hold the words far more often
+    counts = sorted((rows("count_matches", [term]).fetchone()[0], term) for term in terms)
+    few = sum(total < _MOST_RANKED for total in accumulate(count for count, _ in counts))
+    rare, common = [term for _, term in counts[:few]], [term for _, term in counts[few : few + 2]]
+    runs = [_ALL_ROWS] if common else []
+    if common and (scope.only_session, scope.project) != (None, None):  # others may hold the words far more often
         held = _held(connection, scope)[1].items()
         runs = sorted(((at << 32) + start, (at << 32) + stop - 1) for at, all in held for start, stop, _ in all)[::-1]
+    parts: list[tuple[Any, ...]] = [("best_matches", rare)] if rare else []
     if sum(last - first for first, last in runs) <= _MOST_RANKED:
-        found = (row for run in runs for row in rows("best_matches", common, " OR ", run))
-    else:  # the newest that hold both, then either, as relevant as common words are
-        newest = (rows("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
-        found = ((row, 1e-6) for (row,) in chain.from_iterable(newest))
-    for row, score in islice(found, 2 * _MOST_RANKED):
+        parts += (("best_matches", common, " OR ", run) for run in runs)
+    else:  # the newest that hold both, then either
+        parts += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
+    seen = set[int]()
+    for row, score in islice(chain.from_iterable(starmap(rows, parts)), 3 * _MOST_RANKED):
         if row not in seen:
             seen.add(row)
             yield row, score

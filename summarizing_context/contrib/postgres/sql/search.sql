@@ -14,7 +14,7 @@ select count(distinct number) from (
     select number from store.words where words @@ websearch_to_tsquery('store.plain', :match) limit :most
 ) as counted;
 
--- newest_matches: rows of one run that match, the newest first
-select number from store.words
+-- newest_matches: rows of one run that match, the newest first; as relevant as common words are
+select number, 1e-6 from store.words
 where number between :first and :last and words @@ websearch_to_tsquery('store.plain', :match)
 order by number desc limit :most;

@@ -23,5 +23,5 @@ select count(*) from (select 1 from search where search match :match limit :most
 select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
 order by bm25(search), rowid > 0 desc, abs(rowid) desc;
 
--- newest_matches: rows of one run that match, the newest first
-select rowid from search where search match :match and rowid between :first and :last order by rowid desc;
+-- newest_matches: rows of one run that match, the newest first; as relevant as common words are
+select rowid, 1e-6 from search where search match :match and rowid between :first and :last order by rowid desc;
