@@ -13,8 +13,8 @@ import anyio.to_thread
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.log.entries import Facts, make_entry
-from summarizing_context.log.host_history import Comparison, HostRow, compare, read_rows
+from summarizing_context.log.entries import make_entry
+from summarizing_context.log.host_history import Comparison, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall
@@ -161,15 +161,15 @@ class SummarizingContext:
         await session.checkpoint_if_due()
         return report
 
-    async def compare_transcript(self, messages: Iterable[Message]) -> tuple[Comparison, list[HostRow], list[Facts]]:
-        """Return how far this log and a host's copy of it, `messages`, go together by content, and both as
-        `log.host_history` compares them. Ephemeral messages of either count for nothing. Raises `MessageError`."""
+    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
+        """Return how far this log and a host's copy of it, `messages`, go together by content, and both as they
+        were compared. Ephemeral messages of either count for nothing. Raises `MessageError`."""
         facts = [entry.facts for entry in self._open_session.log.entries]
         rows = await read_rows(messages)
         places = [at for at, row in enumerate(rows) if not row.ephemeral]
         found = compare([rows[at].content for at in places], facts)
-        stop = found.transcript_stop
-        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows)), rows, facts
+        stop = [*places, len(rows)][found.transcript_stop]
+        return found._replace(transcript_stop=stop, transcript=rows, log=facts)
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

@@ -38,6 +38,8 @@ class Comparison(NamedTuple):
     log_stop: int  # messages of the log until the transcript ends or differs; with those that it leaves out
     transcript_stop: int  # messages of the transcript until the log ends or differs
     found: Literal["same", "longer_log", "longer_transcript", "different"]
+    transcript: Sequence[HostRow] = ()  # what was compared, where it is kept
+    log: Sequence[Facts] = ()
 
 
 async def read_rows(messages: object) -> list[HostRow]:

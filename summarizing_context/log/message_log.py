@@ -210,8 +210,10 @@ class MessageLog:
             self.segments.append(segment)
             self.hashes.append(hash)
 
-    def close_segment(self, stop: int) -> None:
-        """End the open segment before entry `stop`, where a group of it ends. A closed segment stays as it is."""
+    def close_segment(self, stop: int, *, cuts_anew: bool = False) -> None:
+        """End the open segment before entry `stop`, where a group of it ends. A closed one stays, or is cut anew."""
+        while cuts_anew and self.covered_by_segments > stop:
+            del self.segments[-1], self.hashes[-1]
         start, starts = self.covered_by_segments, self.group_starts
         if not start < stop <= self.closed_groups_stop or self.group_start(stop) != stop:
             return
@@ -230,9 +232,15 @@ class MessageLog:
         other._clear(closings)
         return other
 
-    def replace(self, filled: MessageLog) -> int:
-        """Become a log that was made by `beside` and filled. Return where the groups end that both have."""
+    def replace(self, filled: MessageLog, closings: Iterable[int]) -> int:
+        """Become a log that was made by `beside` and filled, with what this one learnt meanwhile: verdicts, and of the
+        `closings` those in both. Return where the groups end that both have."""
         same = self.common_prefix(filled.entries)
+        for stop in sorted(place for place in {*closings} - filled.closings if place <= same):
+            filled.close_segment(stop, cuts_anew=True)
+        for index in list(filled.rules.open):
+            if verdict := self.verdicts.get(message_name(filled.entries[index])):
+                filled.rules.judge(index, verdict)
         kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
         own = {name: getattr(self, name) for name in ("pinned", "bound_thinking")}

@@ -65,6 +65,7 @@ class EmbeddingSearch:
         self._timeout = timeout
         self._one_by_one = anyio.CapacityLimiter(1)
         self._making = anyio.Lock()  # searches at once embed no text twice
+        self._asking = anyio.Lock()
         self._closed = False
         self._last_asked: tuple[str | bytes | None, bytes | None] = None, None  # asked for messages and for memories
         self.last_error: str | None = None
@@ -101,12 +102,13 @@ class EmbeddingSearch:
 
     async def _query_vector(self, query: str | bytes) -> bytes | None:
         """Return the vector of a query. Its length is that of all it is compared with: others are made anew."""
-        known, vector = self._last_asked
-        if known != query:
-            made = await self._embedded([query])
-            vector = made[0] if made else None
-            self._last_asked = (query if made else None), vector
-        return vector
+        async with self._asking:
+            known, vector = self._last_asked
+            if known != query:
+                made = await self._embedded([query])
+                vector = made[0] if made else None
+                self._last_asked = (query if made else None), vector
+            return vector
 
     async def _make(self, owner: Owner, texts: Mapping[int, str | bytes], size: int) -> None:
         """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""

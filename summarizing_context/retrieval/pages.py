@@ -49,7 +49,7 @@ _LABEL = 80  # characters
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
 _FORGED = re.compile(rf"(^|[{BREAKS}])(\\*\[messages? \d)")
 _WRITTEN = re.compile(r"(?:messages?)?\s*#?(\d{1,12})(?:\s*(?:\.\.|-|–|:)\s*#?(\d{1,12}))?")
-_CURSOR = re.compile(r"([a-z]+):(\d{1,12}):(\d{1,6}):(\d{1,12})")
+_CURSOR = re.compile(r"([a-z]+):(\d{1,12}):(\d{1,6}):(\d{1,12}):([0-9a-f]{6})")
 
 _MATCHES, _EXCERPTED = 200, 12  # matches that a recall looks at, and of which excerpts are shown, at most
 _SHORT = 12  # words up to which a query asks for something
@@ -148,13 +148,14 @@ class Pages:
         kind, first = str(detail), (within.start, 0, 0)
         if cursor is not None:
             found = _CURSOR.fullmatch(cursor.strip()) if isinstance(cursor, str) else None
-            if found is None or found[1] != kind or int(found[2]) not in within:
-                bounds = f"the messages {within.start} to {within.stop - 1} in detail {kind!r}"
-                named = briefly(cursor, 60)
-                raise NodeNotFoundError(
-                    f"cursor {named} is the next_cursor of no page of {bounds}; leave it out to begin"
-                )
-            first = int(found[2]), int(found[3]), int(found[4])
+            at, number, offset = first = (int(found[2]), int(found[3]), int(found[4])) if found else first
+            is_there = found is not None and found[1] == kind and at in within and found[5] == self._mark(at)
+            if is_there and kind == "full":  # else one part, perhaps of another summary
+                is_there = any(offset <= len(part.text) for part in self._parts(at)[number : number + 1])
+            if not is_there:
+                bounds = f"the messages {within.start} to {within.stop - 1} in detail {kind!r}, as they are now"
+                named = f"cursor {briefly(cursor, 60)}"
+                raise NodeNotFoundError(f"{named} is the next_cursor of no page of {bounds}; leave it out to begin")
         most, room = page_room(max_tokens, within.stop - 1, kind, self._count)
         while True:  # a counter may count more for the whole than for its parts: less room, until there is none
             blocks, start, stop, rest = self._filled(kind, first, within.stop, room)
@@ -187,7 +188,7 @@ class Pages:
                 begin, end = (part.start if begin < 0 else begin), part.stop
             offset += len(text)
             if offset < len(part.text) or (cost > left and not text):
-                return blocks, begin, end, f"{detail}:{part.start}:{part.number}:{offset}"
+                return blocks, begin, end, f"{detail}:{part.start}:{part.number}:{offset}:{self._mark(part.start)}"
             left, offset = left - cost, 0
         return blocks, begin, end, None
 
@@ -225,6 +226,9 @@ class Pages:
                     text = cut_middle(text, self._log.entries[index].facts.text_tokens, _PARAGRAPH, self._count)
                 yield PagePart(index, index + 1, 0, label, text)
                 index += 1
+
+    def _mark(self, index: int) -> str:  # names what is there in a cursor
+        return self._log.entries[index].facts.content.hex()[:6]
 
     def _parts(self, index: int) -> list[PagePart]:
         """Return a message whole, each of its parts under its label."""

@@ -12,6 +12,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,7 @@ from typing import Any
 import anyio.to_thread
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
-from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems
+from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
 from summarizing_context.messages.shapes import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
@@ -190,7 +191,8 @@ async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None,
 
 
 async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[str, float]) -> list[MemoryEntry]:
-    """Return the memories with a score by meaning, and of the others those with words of the query, the nearest first.
+    """Return the memories with a score by meaning, and of the others those with words of the query, the nearest first;
+    of equals those with more of its words whole.
 
     By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
     between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
@@ -198,16 +200,23 @@ async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[st
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
 
     def ranked() -> list[MemoryEntry]:
-        asked, found = stems(read), []
+        (asked, words), found = _families(read), []
         for one in memories:
+            held, whole = _families(one.content)
             if (score := near.get(one.id)) is None:
-                held = stems(one.content)
                 score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
             if score or one.id in near:
-                found.append(MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at))
-        return sorted(found, key=lambda one: -one.score)
+                entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
+                found.append((-score, -len(words & whole), entry))
+        return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
 
     return await anyio.to_thread.run_sync(ranked) if memories else []
+
+
+@lru_cache(10_000)  # memories are read again for each choice
+def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the stems of a text, and its words."""
+    return stems(text), frozenset(words_of(text))
 
 
 def _match(memory: MemoryEntry, session_id: str) -> Match:

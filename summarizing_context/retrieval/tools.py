@@ -151,6 +151,8 @@ def _read_by_schema(name: str, arguments: object) -> dict[str, Any]:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 10**9:
                 raise SettingsError(f"`{key}` is a number from 1 to {most:,}")
             given[key] = int(min(value, most))
+        elif key == "node" and type(value) is int:
+            given[key] = briefly(value)
         elif not isinstance(value, str):
             raise SettingsError(f"`{key}` is a text")
         elif "enum" in asked and value not in asked["enum"]:
@@ -163,8 +165,6 @@ def _read_by_schema(name: str, arguments: object) -> dict[str, Any]:
 async def answer_recall(pages: Pages, budget: int, arguments: object) -> str:
     """Return the answer to a call of `context_recall`, as text for the model. `budget` is that of a view, in tokens."""
     try:
-        if isinstance(arguments, Mapping) and type(arguments.get("node")) is int:
-            arguments = {**arguments, "node": briefly(arguments["node"])}
         given = _read_by_schema(RECALL, arguments)
         query, node, cursor = given.get("query"), given.get("node"), given.get("cursor")
         if (query is None) == (node is None):

@@ -380,11 +380,11 @@ class Session:
             for one in self.views.provider_views
         ]
 
-    def _replaced(self, filled: MessageLog) -> None:
+    def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
         old = Replaced(self.log.entries, self.log.common_prefix(filled.entries))
-        self.ledger.keep(self.log.replace(filled))
+        self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
         self._replaced_by = len(self.log)
         self.summaries.reset()
         if self.learner is not None:
@@ -395,7 +395,7 @@ class Session:
 
     def _go_back(self, filled: MessageLog, there: StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
-        self._replaced(filled)
+        self._replaced(filled, is_back=True)
         self.log.take_pins(decode_pins(there.pins))
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states

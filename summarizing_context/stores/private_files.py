@@ -71,9 +71,15 @@ def checked_token(token: str) -> str:
 def kept_token(path: Path) -> str:
     """Return the token that a file holds; a file that is missing is made with a new one. Raises `SettingsError`."""
     try:
-        make_private_folder(path.parent)
-        with suppress(FileExistsError), open_private(path, new=True) as file:
-            file.write(f"{secrets.token_hex(20)}\n".encode())
+        if not path.exists():
+            make_private_folder(path.parent)
+            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+            try:
+                write_private(draft, f"{secrets.token_hex(20)}\n")
+                with suppress(FileExistsError):
+                    os.link(draft, path)  # whole or not at all, and one, if others make it too
+            finally:
+                draft.unlink(missing_ok=True)
         token, mode = path.read_text(encoding="utf-8", errors="replace").strip(), path.stat().st_mode
     except OSError as error:
         raise SettingsError(f"the token in {path} cannot be read or made: {error}; give --token") from error

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
@@ -53,6 +54,15 @@ async def test_what_words_miss_is_found_by_meaning(numpy):
         (hit,) = await context.search("vehicle")
         assert (hit.start, hit.kind, hit.snippet) == (0, "message", "The automobile is in the garage")
         assert {hit.start for hit in await context.search("payment feline")} == {1, 2}
+
+
+async def test_searches_at_once_ask_for_the_vector_of_a_query_once(numpy):
+    embedder = Concepts()
+    async with open_context(Settings(), embedder=embedder) as context, anyio.create_task_group() as group:
+        await context.add_message(LOG[0])
+        for _ in range(5):
+            group.start_soon(context.search, "vehicle")
+    assert sorted(embedder.asked) == sorted([LOG[0]["content"], "vehicle"])
 
 
 async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):

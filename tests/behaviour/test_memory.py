@@ -44,6 +44,16 @@ async def test_a_memory_is_stored_found_changed_and_forgotten():
         assert await context.memory.retrieve("invoices") == []
 
 
+async def test_of_memories_that_differ_in_a_number_the_one_asked_for_comes_first():
+    async with open_context(Settings(memory_include="auto")) as context:
+        for number in range(200, 230):
+            await context.memory.store(f"Ticket 48{number} is about the login page and belongs to Ana")
+        for number in (217, 229):
+            found = await context.memory.retrieve(f"what was ticket 48{number} about?", limit=3)
+            assert f"48{number}" in found[0].content
+            assert f"48{number}" in (await context.search(f"ticket 48{number}", limit=1))[0].snippet
+
+
 async def test_memories_belong_to_a_project_or_else_to_a_session(tmp_path: Path):
     async with open_context(small(tmp_path, "a", project="p")) as context:
         id = await context.memory.store("tulips of p")

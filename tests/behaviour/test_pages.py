@@ -68,6 +68,20 @@ async def test_a_huge_message_is_paged_within_and_nothing_of_it_is_lost() -> Non
         assert "[message 1: assistant, continued]" in found[1].text
 
 
+async def test_a_cursor_of_a_log_that_was_replaced_is_refused_as_one_past_its_message_is() -> None:
+    log = [assistant(marked(at, 200)[0]) for at in range(40)]
+    async with opened(log) as context:
+        cursor = (await context.expand("0..39", "full", 1_000)).next_cursor
+        assert cursor is not None
+        kind, at, part, _, mark = cursor.split(":")
+        for past in ("999:0", f"{part}:99999"):
+            with pytest.raises(NodeNotFoundError, match="leave it out"):
+                await context.expand("0..39", "full", 1_000, f"{kind}:{at}:{past}:{mark}")
+        await context.set_messages([assistant(f"new {text['content']}") for text in log])
+        with pytest.raises(NodeNotFoundError, match="as they are now"):
+            await context.expand("0..39", "full", 1_000, cursor)
+
+
 async def test_nodes_are_named_as_the_header_names_them() -> None:
     log = session(7, 200)
     async with opened(log) as context:

@@ -51,7 +51,7 @@ async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
     async with opened() as context:
         found = await context.call_recall_tool({"query": "walrus name"})
         assert "The walrus is called Ursula." in found
-        for arguments in ({"node": 0}, '{"node": "0-0", "detail": null}'):
+        for arguments in ({"node": 0}, '{"node": 0}', '{"node": "0-0", "detail": null}'):
             assert "The walrus is called Ursula." in await context.call_recall_tool(arguments)
         long = await context.call_recall_tool({"node": f"0..{len(LOG) - 1}", "max_tokens": 10**6})
         assert count(long) <= 1_000, "a quarter of the budget, so that the view shows it whole"

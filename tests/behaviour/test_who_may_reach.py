@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 import subprocess
 import sys
@@ -122,6 +123,26 @@ async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_
     with proxy(tmp_path / "run.db", "http://127.0.0.1:1") as (printed,):
         assert printed.startswith("error: ")
         assert "can be read by others" in printed
+
+
+def test_where_the_disk_is_full_no_half_of_a_token_is_left(home: Path, tmp_path: Path):
+    def fill_disk() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+    command = [
+        sys.executable,
+        "-m",
+        "summarizing_context",
+        "proxy",
+        "run",
+        "--store",
+        tmp_path / "run.db",
+        "--",
+        "true",
+    ]
+    failed = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False, preexec_fn=fill_disk)
+    assert "cannot be read or made" in failed.stderr
+    assert [path for path in home.rglob("*") if path.is_file()] == []
 
 
 async def test_who_wants_no_token_has_to_say_so_and_is_warned(home: Path, tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import anyio
@@ -258,3 +259,16 @@ async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
         async with opened(path, "b") as other:
             await other.append("b", entries("kept"), nothing)
             assert await log_of(other, "b") == ["kept"]
+
+
+async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    store = SqliteStore(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(StoreError, match="thread"):
+            await store.open()
+        await store.close()
+    await written(path)

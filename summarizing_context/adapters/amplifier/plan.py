@@ -229,11 +229,11 @@ async def take_transcript(
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once
     try:
-        found, transcript, facts = await context.compare_transcript(messages)
+        found = await context.compare_transcript(messages)
     except MessageError:
         written = as_json(messages)
         messages = list(map(as_logged, written)) if isinstance(written, list) else written
-        found, transcript, facts = await context.compare_transcript(messages)
+        found = await context.compare_transcript(messages)
     rows: list[Message] = list(messages)
     if found.found == "same" and rows:
         return
@@ -247,9 +247,9 @@ async def take_transcript(
         start, begun = found.log_stop, found.transcript_stop
         kept = log[:start]
         if not begun and (not rows or may_be_missing(rows[0])):
-            start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
+            start = next((at for at, row in enumerate(found.log) if not may_be_left_out(row)), len(found.log))
             kept = []
-        merged = await asyncio.to_thread(merge_rows, transcript[begun:], facts[start:])
+        merged = await asyncio.to_thread(merge_rows, found.transcript[begun:], found.log[start:])
         await context.follow([*kept, *(log[start + at] if of_log else rows[begun + at] for of_log, at in merged)])
         return
 
@@ -258,15 +258,15 @@ async def take_transcript(
     if prompt and not (log and may_be_missing(log[0])):
         await context.set_messages([*prompt, *log])
     rows = rows[len(prompt) :]
-    found, transcript, facts = await context.compare_transcript(rows)
+    found = await context.compare_transcript(rows)
     new: list[int] = []
     if found.found == "longer_transcript":
         new = list(range(found.transcript_stop, len(rows)))
     elif found.found == "different":
-        if {row.content for row in transcript}.isdisjoint(row.content for row in facts):
+        if {row.content for row in found.transcript}.isdisjoint(row.content for row in found.log):
             await context.checkpoint("before another conversation was appended")
             logger.warning("the host's transcript has no message in common with the log; it is appended")
-        new = await asyncio.to_thread(find_new, transcript, facts)  # of long logs this takes a while
+        new = await asyncio.to_thread(find_new, found.transcript, found.log)  # of long logs this takes a while
     if new:
         logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
     for at in new:

@@ -97,8 +97,12 @@ class Engine:
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
         if self._loop is None:
-            self._loop = running_loop()
-            self._opening = self._loop.run_in_executor(self.thread, self._open)
+            loop = running_loop()
+            try:
+                self._opening = loop.run_in_executor(self.thread, self._open)
+            except RuntimeError as error:  # there are too many threads
+                raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
+            self._loop = loop
         await asyncio.shield(self._opening)
 
     def submit(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from itertools import chain, islice, starmap
+from itertools import accumulate, chain, islice, starmap
 from typing import TYPE_CHECKING, Any
 
 from summarizing_context.errors import MemoryNotFoundError, MissingExtraError
@@ -22,6 +22,9 @@ from summarizing_context.stores.relational.log import readable
 
 if TYPE_CHECKING:
     from summarizing_context.stores.relational.store import RelationalStore
+
+_MOST_RANKED = 2_500  # rows whose relevance one query works out
+_ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
 
 
 def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
@@ -55,6 +58,33 @@ def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, flo
                 yield Match("summary", *places[0], score, text, row, tuple(places[1:]))
 
 
+def _ranked(connection: Connection, terms: Sequence[str], scope: Scope) -> Iterator[tuple[int, float]]:
+    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
+    to rank all its rows, then those that hold the two rarest of the others alone."""
+
+    def rows(query: str, words: Sequence[str], joint: str = " OR ", run: tuple[int, int] = _ALL_ROWS) -> Any:
+        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
+        return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
+
+    counts = sorted((rows("count_matches", [term]).fetchone()[0], term) for term in terms)
+    few = sum(total < _MOST_RANKED for total in accumulate(count for count, _ in counts))
+    rare, common = [term for _, term in counts[:few]], [term for _, term in counts[few : few + 2]]
+    runs = [_ALL_ROWS] if common else []
+    if common and (scope.only_session, scope.project) != (None, None):  # others may hold the words far more often
+        held = _held(connection, scope)[1].items()
+        runs = sorted(((at << 32) + start, (at << 32) + stop - 1) for at, all in held for start, stop, _ in all)[::-1]
+    parts: list[tuple[Any, ...]] = [("best_matches", rare)] if rare else []
+    if sum(last - first for first, last in runs) <= _MOST_RANKED:
+        parts += (("best_matches", common, " OR ", run) for run in runs)
+    else:  # the newest that hold both, then either
+        parts += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
+    seen = set[int]()
+    for row, score in islice(chain.from_iterable(starmap(rows, parts)), 3 * _MOST_RANKED):
+        if row not in seen:
+            seen.add(row)
+            yield row, score
+
+
 class RelationalSearchIndex:
     """The `SearchIndex` of a relational store."""
 
@@ -62,10 +92,8 @@ class RelationalSearchIndex:
         self._store = store
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        asked = " OR ".join(f'"{term}"' for term in terms)  # letters, digits and spaces: see `query_terms`
-
         def work(connection: Connection) -> list[Match]:
-            return list(islice(_matches(connection, scope, connection.run("best_matches", match=asked)), limit))
+            return list(islice(_matches(connection, scope, _ranked(connection, terms, scope)), limit))
 
         return await self._store.read(work) if terms else []
 

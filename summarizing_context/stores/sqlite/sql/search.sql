@@ -16,6 +16,12 @@ select 'delete', -id, spaced(text) from summaries where id in (select value from
 -- merge_search: so many pages of it; fewer than none: of all its parts
 insert into search (search, rank) values ('merge', :pages);
 
--- best_matches: rows that match, by relevance; of equals the newest message, then the newest summary
-select rowid, -bm25(search) from search where search match :match
+-- count_matches: how many rows match, counted up to `most`
+select count(*) from (select 1 from search where search match :match limit :most);
+
+-- best_matches: rows of one run that match, by relevance; of equals the newest message, then the newest summary
+select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
 order by bm25(search), rowid > 0 desc, abs(rowid) desc;
+
+-- newest_matches: rows of one run that match, the newest first; as relevant as common words are
+select rowid, 1e-6 from search where search match :match and rowid between :first and :last order by rowid desc;
