@@ -11,8 +11,10 @@ type, the rest is charged. What else stands in a field is text that a model read
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.messages.fences import is_put_in, split_pieces, stand_between
@@ -152,13 +154,15 @@ def read_content(message: Message) -> Reading:
     else:
         parts = [] if content is None or content == "" else [_text(content)]
 
-    # The other fields; of calls only those that no block is.
-    shown = {part.id for part in parts if part.kind == "call"}
+    # The other fields; of calls only what no block says as well.
+    shown = {part.id: part for part in parts if part.kind == "call"}
     listed = message.get("tool_calls")
     for value in listed if isinstance(listed, list) else ():
         call = _call(read_call(value)) if isinstance(value, dict) else _opaque(value)
-        if call.kind != "call" or call.id not in shown:
+        if call.kind != "call" or (same := shown.get(call.id)) is None:
             parts.append(call)
+        elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
+            parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another one with the same id
     parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
 
     # The frame, and fields that no shape knows.
@@ -259,6 +263,12 @@ def _call(block: Block) -> Part:
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")
     return Part("call", (arguments,), name, block.id, sealed=tuple(block.seals.values()), half="call")
+
+
+def _parsed(arguments: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
 
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
