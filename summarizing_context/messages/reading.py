@@ -112,8 +112,7 @@ def read_message(message: Message) -> Reading:
     parts: Sequence[Part] = reading.parts
 
     # What a person typed in a row of the user's.
-    human = False
-    typed: tuple[str, ...] = ()
+    human, typed = False, tuple[str, ...]()
     if reading.role == "user":
         if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
@@ -211,12 +210,11 @@ def content_texts(content: object) -> list[str]:
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
-    typed: list[str] = []
-    for part in parts:
-        for text in part.texts if part.kind == "text" and not part.put_in else ():
-            pieces = split_pieces(text)
-            said = "\n".join(piece.text for piece in pieces if piece.typed)
-            typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    typed = list[str]()
+    for text in (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts):
+        pieces = split_pieces(text)
+        said = "\n".join(piece.text for piece in pieces if piece.typed)
+        typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
     return tuple(said for said in typed if said and not said.isspace())
 
 
@@ -274,10 +272,7 @@ def _parsed(arguments: str) -> Any:
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
     """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    parts = [_block(value, -1, []) for value in blocks]
-    parts = [
-        part if part.kind in ("text", "media") else _opaque(value) for part, value in zip(parts, blocks, strict=True)
-    ]
+    parts = [part if (part := _block(value, -1, [])).kind in ("text", "media") else _opaque(value) for value in blocks]
     return Part(
         "result",
         tuple(text for part in parts for text in part.texts),
@@ -308,10 +303,8 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
     texts, sealed = list[str](), list[str]()
     for key, text in _leaves(value, "text"):
         is_meant = key in ("thinking", "text", "summary", "reasoning")
-        if _is_small(key, text):
-            frame.append(text)
-        else:
-            (sealed if key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text)) else texts).append(text)
+        is_sealed = key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text))
+        (frame if _is_small(key, text) else sealed if is_sealed else texts).append(text)
     return Part("thinking", tuple(texts), block=at, sealed=tuple(sealed))
 
 
