@@ -28,6 +28,7 @@ from summarizing_context.settings.addresses import shown_store
 from summarizing_context.stores.private_files import write_private
 
 PROGRAM = "summarizing-context"
+Update = Callable[[str], None]
 
 
 class Status(IntEnum):
@@ -102,10 +103,10 @@ def _close_stdout() -> None:
 
 
 @contextmanager
-def progress(name: str, total: int | None, announced: str = "") -> Iterator[Callable[[str], None]]:
+def progress(name: str, total: int | None, announced: str = "", stopped: list[str] | None = None) -> Iterator[Update]:
     """Show a bar on a terminal, which leaves no trace; else print what is `announced`.
 
-    Yields `update(words)`, which moves the bar by one unit.
+    Yields `update(words)`, which moves the bar by one unit. After one, Ctrl-C ends the block alone and `stopped` tells.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -116,7 +117,12 @@ def progress(name: str, total: int | None, announced: str = "") -> Iterator[Call
     words_column = TextColumn("{task.fields[words]}", markup=False)
     with Progress(*columns, words_column, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, words="")
-        yield lambda words: bar.update(task, advance=1, words=words)
+        try:
+            yield lambda words: bar.update(task, advance=1, words=words)
+        except KeyboardInterrupt:
+            if stopped is None or not bar.tasks[0].completed:
+                raise
+            stopped.append(f"Stopped after {bar.tasks[0].completed} of {total:,} {name}; the result is theirs.")
 
 
 def confirm(question: str, yes: bool, done: str) -> None:

@@ -166,25 +166,23 @@ def replay(
     files = transcripts.find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
-    rows: list[Any] = []  # forecasts, or tallies
-    unreadable: list[TranscriptError] = []
+    rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()  # rows: forecasts, or tallies
     at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}") as update:
+    with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped) as move:
         for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
                 rows += found
-            update(f"{sum(row.messages for row in rows):,} messages")
-    if unreadable and not rows:
-        raise unreadable[0]
-    if not unreadable and not any(row.messages for row in rows):
-        raise TranscriptError(f"{rows[0].file}:1: holds no message; name another transcript")
+            move(f"{sum(row.messages for row in rows):,} messages")
+    if not rows or not (unreadable or any(row.messages for row in rows)):
+        raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
     result = _forecast(rows, settings) if own.dry_run else _judged(rows)
     document: Any = result.document
     document["unreadable"] = [str(error) for error in unreadable]
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
-    return replace(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable)))
+    status = Status.INTERRUPTED if stopped else status
+    return replace(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable), *stopped))
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
@@ -329,10 +327,8 @@ def import_transcripts(
     if str(settings.store) == ":memory:":
         raise InputError("--store: an import into memory would be lost; name a file")
     files = transcripts.find_transcripts(paths)
-    rows: list[dict[str, Any]] = []
-    unreadable: list[TranscriptError] = []
-    skipped: Counter[str] = Counter()
-    skipped_lines: list[str] = []
+    rows, unreadable, stopped = list[dict[str, Any]](), list[TranscriptError](), list[str]()
+    skipped, skipped_lines = Counter[str](), list[str]()
 
     async def import_log(log: transcripts.Transcript) -> None:
         wanted = re.sub(r"[^A-Za-z0-9._:-]+", "-", log.session_id)[:180] or "session"  # at most 200, with a number
@@ -349,7 +345,7 @@ def import_transcripts(
                 rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
                 return
 
-    with output.progress("files", len(files), f"Importing {output.counted(len(files), 'file')}.") as update:
+    with output.progress("files", len(files), f"Importing {output.counted(len(files), 'file')}.", stopped) as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
@@ -361,9 +357,7 @@ def import_transcripts(
             new = sum(row["added"] for row in rows)
             update(f"{output.counted(len(rows), 'session')}, {output.counted(new, 'new message')}")
     if not rows:
-        raise (
-            unreadable[0] if unreadable else TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
-        )
+        raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
     document = {
         "sessions": rows,
         "unreadable": [str(problem) for problem in unreadable],
@@ -373,5 +367,6 @@ def import_transcripts(
     cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
     title = f"Imported into {plain(shown_store(settings.store))}"
     made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
-    status = Status.BAD_INPUT if unreadable else Status.OK
-    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, told_lines(skipped_lines, unreadable))
+    status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
+    remarks = (*told_lines(skipped_lines, unreadable), *stopped)
+    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)

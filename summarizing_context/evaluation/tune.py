@@ -151,8 +151,9 @@ def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | No
     if not values[start.key]:
         raise SettingsError("the sessions that choose ask for nothing: no value in them is used later; give others")
     ranked = sorted(values, key=lambda key: -sum(values[key].values()))
-    winner, gain = start, difference(values[ranked[0]], values[start.key])
-    if gain is not None and 4 * gain.mean > gain.high - gain.low:  # more than its standard error
+    winner, best, base = start, values[ranked[0]], values[start.key]
+    gain, more = difference(best, base), [best[name] > base[name] + 1e-9 for name in best.keys() & base.keys()]
+    if gain and sum(more) >= min(2, len(more)) and 4 * gain.mean > gain.high - gain.low:  # its standard error
         winner = trial.variants[ranked[0]]
 
     tried = []

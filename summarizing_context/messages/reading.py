@@ -11,8 +11,10 @@ type, the rest is charged. What else stands in a field is text that a model read
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.messages.fences import is_put_in, split_pieces, stand_between
@@ -110,8 +112,7 @@ def read_message(message: Message) -> Reading:
     parts: Sequence[Part] = reading.parts
 
     # What a person typed in a row of the user's.
-    human = False
-    typed: tuple[str, ...] = ()
+    human, typed = False, tuple[str, ...]()
     if reading.role == "user":
         if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
@@ -152,13 +153,15 @@ def read_content(message: Message) -> Reading:
     else:
         parts = [] if content is None or content == "" else [_text(content)]
 
-    # The other fields; of calls only those that no block is.
-    shown = {part.id for part in parts if part.kind == "call"}
+    # The other fields; of calls only what no block says as well.
+    shown = {part.id: part for part in parts if part.kind == "call"}
     listed = message.get("tool_calls")
     for value in listed if isinstance(listed, list) else ():
         call = _call(read_call(value)) if isinstance(value, dict) else _opaque(value)
-        if call.kind != "call" or call.id not in shown:
+        if call.kind != "call" or (same := shown.get(call.id)) is None:
             parts.append(call)
+        elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
+            parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another one with the same id
     parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
 
     # The frame, and fields that no shape knows.
@@ -207,12 +210,11 @@ def content_texts(content: object) -> list[str]:
 
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
-    typed: list[str] = []
-    for part in parts:
-        for text in part.texts if part.kind == "text" and not part.put_in else ():
-            pieces = split_pieces(text)
-            said = "\n".join(piece.text for piece in pieces if piece.typed)
-            typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    typed = list[str]()
+    for text in (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts):
+        pieces = split_pieces(text)
+        said = "\n".join(piece.text for piece in pieces if piece.typed)
+        typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
     return tuple(said for said in typed if said and not said.isspace())
 
 
@@ -261,13 +263,16 @@ def _call(block: Block) -> Part:
     return Part("call", (arguments,), name, block.id, sealed=tuple(block.seals.values()), half="call")
 
 
+def _parsed(arguments: str) -> Any:
+    with suppress(ValueError, RecursionError):
+        return json.loads(arguments)
+    return arguments
+
+
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
     """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    parts = [_block(value, -1, []) for value in blocks]
-    parts = [
-        part if part.kind in ("text", "media") else _opaque(value) for part, value in zip(parts, blocks, strict=True)
-    ]
+    parts = [part if (part := _block(value, -1, [])).kind in ("text", "media") else _opaque(value) for value in blocks]
     return Part(
         "result",
         tuple(text for part in parts for text in part.texts),
@@ -298,10 +303,8 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
     texts, sealed = list[str](), list[str]()
     for key, text in _leaves(value, "text"):
         is_meant = key in ("thinking", "text", "summary", "reasoning")
-        if _is_small(key, text):
-            frame.append(text)
-        else:
-            (sealed if key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text)) else texts).append(text)
+        is_sealed = key in SEALS or (not is_meant and _NO_WORDS.fullmatch(text))
+        (frame if _is_small(key, text) else sealed if is_sealed else texts).append(text)
     return Part("thinking", tuple(texts), block=at, sealed=tuple(sealed))
 
 

@@ -44,7 +44,7 @@ def redact_message(message: Message, redact: Redact) -> Message:
     return _with_texts(message, redact_texts(_texts_of(message), redact))
 
 
-def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
+def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact, is_inner: bool = False) -> list[str]:
     """Return named texts that stand one after the other without what `redact` takes out of any of their readings.
 
     Each is read by itself, and with its neighbours: joined directly, all and by two, for a stream may have been cut
@@ -62,7 +62,8 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     taken: list[set[tuple[int, int, str]]] = [set() for _ in plain]
     for places, between in readings:
         whole = between.join(plain[place] for place in places)
-        if not whole or (left := redact(_inside_json(whole, redact))) == whole:
+        read = _without_escapes if (between or is_inner) and len(places) > 1 else _inside_json  # else 3^levels
+        if not whole or (left := redact(read(whole, redact))) == whole:
             continue
         starts = list(accumulate((len(plain[place]) + len(between) for place in places), initial=0))
         for start, stop, new in _changes(whole, left):
@@ -103,8 +104,7 @@ def _texts_of(message: Message) -> list[tuple[str, str]]:
 
 def _with_texts(message: Message, texts: Sequence[str]) -> Message:
     left = iter(texts)
-    changed: Message = _mapped(message, "", lambda name, text: next(left))
-    return changed
+    return _mapped(message, "", lambda name, text: next(left))  # type: ignore[no-any-return]
 
 
 def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
@@ -152,13 +152,13 @@ def _inside_json(text: str, redact: Redact) -> str:
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
             said = _texts_of(value)
-            left = redact_texts(said, redact)
+            left = redact_texts(said, redact, is_inner=True)
             if left != [text for _, text in said]:
                 text = json.dumps(_with_texts(value, left), ensure_ascii=False, separators=(",", ":"))
-    return _without_escapes(text, redact, 4)  # JSON in a string of JSON, and so on
+    return _without_escapes(text, redact)
 
 
-def _without_escapes(text: str, redact: Redact, depth: int) -> str:
+def _without_escapes(text: str, redact: Redact, depth: int = 4) -> str:
     """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
     then stand there are. Where there is such a thing, the text stays without its escapes."""
     if not depth or "\\" not in text:

@@ -331,3 +331,19 @@ async def test_a_function_that_takes_out_whole_texts_is_given_each_field_by_itse
         [*texts("the password is", "hunter2", "for all of us"), *use({"user": "anna", "pw": "hunter2"})], whole
     )
     assert not [text for text in heard if "hunter2" in text]
+
+
+@pytest.mark.parametrize("level", [{"b": ""}, {"b": "", "c": ""}])
+async def test_json_inside_json_beside_empty_texts_takes_few_calls(level: dict[str, str]):
+    text, calls = "look " + FIRST, 0
+
+    def counted(text: str) -> str:
+        nonlocal calls
+        calls += 1
+        return redact(text)
+
+    for _ in range(7):
+        text = json.dumps({"a": text, **level})
+    heard = await told(listed("{}", text), counted)
+    assert not [text for text in heard if PART.search(text)]
+    assert calls < 1_000

@@ -39,3 +39,15 @@ async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
     assert view.index(first) == at - 2
     assert view[at - 1]["tool_call_id"] == "call_0"
     assert view[at - 1]["content"] != "/home/me"
+
+
+@pytest.mark.parametrize("named", [{"id": "c1"}, {}], ids=["one id", "no ids"])
+async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(named: dict[str, str]):
+    function = {"name": "send_mail", "arguments": json.dumps({"to": "bob and alice " * 3_000})}
+    block = {"type": "tool_use", "name": "look", "input": {}, **named}
+    row = {"role": "assistant", "content": [block], "tool_calls": [{"type": "function", "function": function, **named}]}
+    async with open_context(Settings(token_counter="estimate")) as context:
+        for message in ({"role": "user", "content": "Mail bob."}, row, {"role": "user", "content": "Go on."}):
+            await context.add_message(message)
+        view = await context.get_messages_for_request(token_budget=3_000)
+    assert len(json.dumps(view)) < 12_000

@@ -123,3 +123,24 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(logs: Path, tmp_path: Path
     assert total["estimated_cost"] == pytest.approx(price.cost(total["input_tokens"], total["output_tokens"]), abs=1e-6)
     assert document["price"]["as_of"] == str(price.as_of)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", [("replay", "--jobs", 1), ("replay", *ASK), ("import", "--store", "logs.db")])
+def test_a_command_that_is_stopped_shows_what_is_done(run: Runner, tmp_path, monkeypatch, words: tuple[object, ...]):
+    (tmp_path / "logs").mkdir()
+    for name in "abc":
+        write_transcript(tmp_path / "logs" / f"{name}.jsonl", SHORT)
+    opened = Path.open
+
+    def stopping(path: Path, *given: Any, **named: Any) -> Any:
+        if path.name == "c.jsonl":
+            raise KeyboardInterrupt
+        return opened(path, *given, **named)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "open", stopping)
+    ran = run(*words, "logs", "--json", "-")
+    assert ran.status == 130
+    assert "Stopped after 2 of 3 files" in " ".join(ran.err.split())
+    rows = ran.document["rows" if words[0] == "replay" else "sessions"]
+    assert [Path(row["file"]).name for row in rows] == ["a.jsonl", "b.jsonl"]

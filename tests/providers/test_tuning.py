@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from types import SimpleNamespace
+from typing import Any, Literal
 
 import pytest
 
 from summarizing_context.cli import main
+from summarizing_context.evaluation.tune import Trial, Variant
+from summarizing_context.evaluation.tune import tune as choose
+from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write
@@ -138,3 +142,24 @@ def test_gepa_lets_the_model_write_a_better_prompt_from_hindsight(
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune("--gepa", "--out", "two") == 0
     assert (checkout / "one" / "tune.html").read_bytes() == (checkout / "two" / "tune.html").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("gains", "winner"),
+    [((0.5, 0, 0, 0, 0, 0), "start"), ((0.4, 0), "start"), ((0.5, 0.5, 0, 0, 0, 0), "mine"), ((0.4,), "mine")],
+)
+def test_a_winner_gains_in_more_than_one_session(gains: tuple[float, ...], winner: str):
+    class Told(Trial):
+        def of(self, variant: Variant, *, held_out: bool = False) -> list[Any]:
+            self.variants[variant.key] = variant
+            shares = [0.5 + bool(variant.prompts) * gain for gain in gains]
+            known = {"tokens": 0, "model_tokens": 0, "view_tokens": [], "probes": []}
+            return [
+                SimpleNamespace(name=f"s{at}", share=lambda _, share=share: (share, 1), **known)
+                for at, share in enumerate(shares)
+            ]
+
+    logs: Any = [SimpleNamespace(name=f"log {at}") for at in range(2)]
+    cassette: Any = SimpleNamespace(mode="forecast")
+    trial = Told(logs, Settings(), cassette, Path())
+    assert choose(trial, Variant("start"), [Variant("mine", (latest("segment"),))]).winner == winner
