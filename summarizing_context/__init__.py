@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from summarizing_context.log.kept_texts import Plan as Plan
     from summarizing_context.log.ledger import Fact as Fact
     from summarizing_context.log.message_log import OpenCall as OpenCall
-    from summarizing_context.log.pins import Pin as Pin
+    from summarizing_context.log.message_log import Pin as Pin
     from summarizing_context.log.rules import StandingRule as StandingRule
     from summarizing_context.log.tree import HeaderNode as HeaderNode
     from summarizing_context.messages.reading import message_text_parts as message_text_parts

@@ -17,8 +17,7 @@ from summarizing_context.log.entries import make_entry
 from summarizing_context.log.host_history import Comparison, compare, read_rows
 from summarizing_context.log.kept_texts import Plan
 from summarizing_context.log.ledger import Fact
-from summarizing_context.log.message_log import BoundThinking, OpenCall
-from summarizing_context.log.pins import Pin
+from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact

@@ -23,8 +23,7 @@ from summarizing_context.cli.options import MEASURE, argument, command, flag, op
 from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, plain, table, tell, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
-from summarizing_context.settings.providers import NAMED, PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import make_private_folder
 from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names

@@ -16,8 +16,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
-from summarizing_context.settings.providers import NAMED, PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 

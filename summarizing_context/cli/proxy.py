@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from dataclasses import dataclass, replace
-from datetime import datetime
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.error import HTTPError, URLError
@@ -18,8 +16,8 @@ import typer
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import SERVE, argument, command, flag, option, read_address, url_of
-from summarizing_context.cli.output import InputError, Result, dollars, number, plain, table, tell
-from summarizing_context.settings.providers import NAMED
+from summarizing_context.cli.output import InputError, Result, dollars, plain, table, tell
+from summarizing_context.settings.values import NAMED
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:
@@ -87,7 +85,6 @@ def serve(
         proxy --store proxy.db --budget 60k --summarizer client
         proxy --store proxy.db --shadow    # changes nothing, tells what it would save
         proxy run --store proxy.db -- claude    # a free port for one command
-        proxy watch
         proxy status
     """
     if context.invoked_subcommand is not None:
@@ -133,38 +130,6 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     made = table(title, "session", *names, rows=rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
-
-
-@command(family)
-def watch(
-    listen: Address = _LISTEN,
-    token: Token = None,
-    once: Annotated[bool, flag("--once", "Show the requests so far, and exit.")] = False,
-    lines: Annotated[bool, flag("--json", "Print each request as one line of JSON.")] = False,
-) -> None:
-    """Watch a running proxy: a line for each request, with its activation, prefix kept and cost. Ctrl-C ends it."""
-    seen = 0
-    try:
-        while True:
-            told = _asked(listen, token, after=str(seen))
-            for each in told["records"]:
-                kept = "" if each["prefix_kept"] is None else f", {each['prefix_kept']:.0%} of the prefix kept"
-                reason = (each["activation"] or "").replace("_", " ") + (", again" if each["replayed"] else "")
-                at, tokens = f"{datetime.fromtimestamp(each['at']):%H:%M:%S}", number(each["tokens"])
-                words = (
-                    f"{at}  {each['session']}  {each['status'] or 'no answer'}  {number(each['view_tokens'])} of "
-                    f"{tokens} tokens sent{kept}, {each['own_ms']:.1f} ms, {dollars(each['cost'])}"
-                    f"{f'; {reason}' if reason else ''}"
-                )
-                print(json.dumps(each) if lines else plain(words), flush=True)
-                seen = each["number"]
-            if told["requests"] < seen:  # another proxy stands in the place of the first
-                seen = 0
-            if once:
-                break
-            time.sleep(0.5)
-    except KeyboardInterrupt:
-        pass
 
 
 def _asked(listen: str, token: str | None, **query: str) -> dict[str, Any]:

@@ -29,8 +29,7 @@ from summarizing_context.cli.options import TRY, command, flag, option, path_opt
 from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, number, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.addresses import shown_store
-from summarizing_context.settings.providers import NAMED, PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.views.view import REASON_WORDS
 

@@ -22,8 +22,7 @@ from summarizing_context.cli.output import InputError, Result, Status, facts, pl
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
-from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import PROVIDERS, Settings
 
 commands = typer.Typer()
 

@@ -107,8 +107,8 @@ def view(
         view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
     """
     from summarizing_context.assembly import open_context
+    from summarizing_context.evaluation.laws import view_parts
     from summarizing_context.evaluation.replay import make_costs
-    from summarizing_context.evaluation.view_parts import view_parts
 
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")

@@ -42,8 +42,7 @@ from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model

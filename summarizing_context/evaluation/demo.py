@@ -17,9 +17,8 @@ from typing import Any
 import anyio
 
 from summarizing_context.assembly import open_context
-from summarizing_context.evaluation.laws import canonical
+from summarizing_context.evaluation.laws import Part, canonical, view_parts
 from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
-from summarizing_context.evaluation.view_parts import Part, view_parts
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import split_line
 from summarizing_context.settings.values import Settings

@@ -34,8 +34,7 @@ from summarizing_context.extraction.values import exact_values
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import check_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
-from summarizing_context.settings.providers import PROVIDERS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
 

@@ -40,8 +40,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import Pin, PinList, decode_pins, encode_pins
+from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (

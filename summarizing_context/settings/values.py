@@ -26,7 +26,16 @@ from msgspec import Meta
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_address
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
-from summarizing_context.settings.providers import SUMMARIZERS
+
+PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a context is opened with it
+    "openai": "summarizing_context.summarizers.openai:OpenAIChatSummarizer",
+    "anthropic": "summarizing_context.summarizers.anthropic:AnthropicSummarizer",
+}
+
+SUMMARIZERS = ("extractive", *PROVIDERS, "host")
+
+NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages
+
 
 ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 

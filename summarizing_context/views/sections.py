@@ -17,8 +17,7 @@ from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.kept_texts import Instructions, PlanItems
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, Touch
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.pins import Candidates, Pin
+from summarizing_context.log.message_log import Candidates, MessageLog, Pin
 from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.log.tree import Cut, HeaderNode, Node

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
-from summarizing_context.settings.providers import PROVIDERS, SUMMARIZERS
+from summarizing_context.settings.values import PROVIDERS, SUMMARIZERS
 
 
 class ToyProvider:

@@ -47,7 +47,7 @@ from summarizing_context.errors import (
     SummarizingContextError,
     UndoError,
 )
-from summarizing_context.evaluation.view_parts import view_parts
+from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
 from summarizing_context.views.view import decode_state
