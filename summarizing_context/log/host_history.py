@@ -100,7 +100,9 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
     """
     places = align([row.content for row in transcript], [row.content for row in log])
     met = {place for place in places if place is not None}
-    begin = min(met, default=0)
+    first = next((at for at, row in enumerate(log) if not may_be_left_out(row)), len(log))
+    begins_alike = not met or transcript[0].content in {row.content for row in log[: first + 1]}
+    begin = 0 if begins_alike else min(met)
     left = Counter((row.content, row.answers) for at, row in enumerate(log[begin:], begin) if at not in met)
     new: list[int] = []
     for at, row in enumerate(transcript):

@@ -272,7 +272,8 @@ class MessageLog:
             self.group_starts.append(start)
             self.closed_groups_stop = stop
             self._cut(start, stop)
-        entry.fresh = None  # a long session is kept as bytes
+            for closed in self.entries[start:stop]:
+                closed.fresh = None  # a long session is kept as bytes
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""

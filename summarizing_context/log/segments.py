@@ -49,7 +49,8 @@ class OpenCalls:
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
         self.answered = False  # whether a result has come since the first of the calls that are open
         self._made = 0  # calls so far
-        self._open: dict[int, tuple[int, str]] = {}  # unit and id of the unanswered calls, by ordinal
+        self._open: dict[str, list[Place]] = {}  # the unanswered calls, by id, oldest first
+        self._left: list[int] = []  # how many of each unit are unanswered
         self._held: set[str] = set()  # ids of calls that no host answers
 
     @property
@@ -60,7 +61,7 @@ class OpenCalls:
     @property
     def holds(self) -> bool:
         """A call that no host answers waits for its result."""
-        return any(id in self._held for _, id in self._open.values())
+        return not self._open.keys().isdisjoint(self._held)
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
@@ -71,41 +72,49 @@ class OpenCalls:
         last = max((place[0] for place in found if place is not None), default=-1)
         if last >= 0:  # no result will be taken any more for calls of earlier messages
             before = self.units if calls else last
-            lost = [at for at, (unit, id) in self._open.items() if unit < before and id not in self._held]
-            self.given_up.update(lost)
-            self._open = {at: call for at, call in self._open.items() if at not in self.given_up}
+            open = self._open.items() if any(self._left[:before]) else ()
+            for id, place in [(id, place) for id, waiting in open for place in waiting]:
+                if place[0] < before and id not in self._held:
+                    self.given_up.add(place[1])
+                    self._close(id, place)
         self.answered = (self.answered or last >= 0) and not calls
         return self.make(calls) if calls else -1, found
 
     def make(self, ids: Sequence[str]) -> int:
         """Note a message's calls; the ordinal of the first."""
         first = self._made
-        self._open.update((first + at, (self.units, id)) for at, id in enumerate(ids))
+        for at, id in enumerate(ids, first):
+            self._open.setdefault(id, []).append((self.units, at))
+        self._left.append(len(ids))
         self._made += len(ids)
         self.units += 1
         return first
 
     def answer(self, id: str) -> Place | None:
         """The call that a result answers, or None if no open call has this id."""
-        waiting = [(unit, ordinal) for ordinal, (unit, made) in self._open.items() if made == id]
-        if not waiting:
+        if (waiting := self._open.get(id)) is None:
             return None
-        latest = waiting[-1][0]
-        place = next(place for place in waiting if place[0] == latest)
-        del self._open[place[1]]
+        place = next(place for place in waiting if place[0] == waiting[-1][0])
+        self._close(id, place)
         return place
+
+    def _close(self, id: str, place: Place) -> None:
+        self._left[place[0]] -= 1
+        self._open[id].remove(place)
+        if not self._open[id]:
+            del self._open[id]
 
     def waits_for(self, answers: Sequence[str]) -> bool:
         """Whether any of these ids is that of an open call."""
-        return any(id in answers for _, id in self._open.values())
+        return not self._open.keys().isdisjoint(answers)
 
     def complete(self, unit: int) -> bool:
         """All calls of a unit are answered."""
-        return all(waiting != unit for waiting, _ in self._open.values())
+        return not self._left[unit]
 
     def unanswered(self) -> set[int]:
         """Ordinals of the calls that wait for a result of a host."""
-        return {ordinal for ordinal, (_, id) in self._open.items() if id not in self._held}
+        return {at for id, waiting in self._open.items() if id not in self._held for _, at in waiting}
 
 
 class GroupCutter:

@@ -160,9 +160,8 @@ class SummaryCache:
         self._stand_ins: dict[str, NodeText] = {}  # extractive ones, until a summary is ready; by range hash
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
-        self.seen: set[str] = (
-            set()
-        )  # sources given to a summarizer: whole, or what was cut out read by the extractive pass
+        # sources given to a summarizer: whole, or what was cut out read by the extractive pass
+        self.seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
         self.notes = TopicNotes(log, by_model=self.by_model, cap=self.sizes.leaf)
@@ -220,7 +219,7 @@ class SummaryCache:
                 if child.width > 1:
                     yield from wanted(child)
 
-        for number in range(len(self._log.segments)):
+        for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
             yield from wanted(Node.leaf(number))
         for node in self.needed_merges():
             yield from wanted(node)
@@ -274,7 +273,7 @@ class SummaryCache:
 
         # it says something new: so does every extractive merge of it
         places = [(node.start, node.stop)]
-        if node.width == 1:
+        if node.width == 1 and self._merged:
             places = [(at, at + 1) for at, other in enumerate(self._log.hashes) if other == hash]
         for merge in list(self._merged):
             if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):

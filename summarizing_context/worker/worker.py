@@ -173,9 +173,10 @@ class Worker:
         try:
             await work()
         except Exception as error:  # it must not end the worker
-            del self._side_tasks[work]
+            if work == self._read_ahead:  # views read for the ledger what is left
+                del self._side_tasks[work]
             self.last_error = type(error).__name__
-            logger.error("work beside the summaries has ended", extra={"cause": self.last_error})
+            logger.error("work beside the summaries has failed", extra={"cause": self.last_error})
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()

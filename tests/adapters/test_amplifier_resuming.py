@@ -177,6 +177,14 @@ async def test_whatever_the_hosts_copy_looks_like_the_log_stays_and_what_is_new_
     await again.close()
 
 
+async def test_what_is_said_again_at_the_end_of_the_log_leaves_a_copy_that_begins_alike_known(tmp_path: Path) -> None:
+    again_said: Row = {"role": "user", "content": "Continue."}
+    log = [again_said, ANSWER, MORE[2], {"role": "assistant", "content": "You are welcome."}, again_said]
+    again = await resumed(tmp_path, given=[again_said, log[3]], log=log)
+    assert await log_of(again) == log
+    await again.close()
+
+
 async def test_another_conversation_is_appended_and_the_log_before_it_stays_as_a_checkpoint(tmp_path: Path) -> None:
     other: list[Row] = [MORE[2], {"role": "assistant", "content": "You are welcome."}]
     again = await resumed(tmp_path, given=other)

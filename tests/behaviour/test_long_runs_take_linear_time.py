@@ -260,3 +260,21 @@ def test_a_session_takes_time_in_proportion_to_a_long_run_in_it(kind: str):
         asyncio.run(session(text, by_model=by_model))
 
     assert not grows_too_fast(work, RUNS[kind], ("```", "!"), times=8, floor=0.15)
+
+
+async def many_results_in_one_row(count: int) -> None:
+    call = {"type": "function", "function": {"name": "read", "arguments": "{}"}}
+    calls = [{"id": f"c{at}", **call} for at in range(count)]
+    results = [{"type": "tool_result", "tool_use_id": f"c{at}", "content": "ok"} for at in range(count)]
+    async with open_context(Settings(max_tokens=2_000_000, token_counter="estimate")) as context:
+        await context.add_message({"role": "assistant", "content": None, "tool_calls": calls})
+        await context.add_message({"role": "user", "content": results})
+        await context.get_messages_for_request()
+
+
+def test_many_results_in_one_row_take_time_in_proportion_to_their_number():
+    def work(results: str) -> None:
+        asyncio.run(many_results_in_one_row(len(results)))
+
+    few, many = (seconds(work, "r" * number, 2) for number in (2_000, 10_000))
+    assert many < GROWTH * few  # 5 is linear, 25 quadratic

@@ -155,3 +155,18 @@ async def test_rules_without_room_are_told_in_the_view_and_in_the_statistics():
         assert left_out > 10
         assert f"{left_out} older rules of messages 2-" in text
         assert "/context expand 2-" in text
+
+
+@pytest.mark.parametrize("budget", [300, 400, 500])
+async def test_in_a_small_room_rules_and_pinned_texts_go_before_the_words_around_them(budget: int):
+    async with open_context(small(max_tokens=budget)) as context:
+        await context.add_message(user("Fix the parser."))
+        await context.add_message(assistant("ok"))
+        await context.add_message(user("Never push to the main branch of this repository."))
+        for at in range(30):
+            await fill(context, [assistant(f"Step {at}: " + "word " * 25), user(f"go on {at}")])
+        text = await block(context)
+        assert '- message 2: "Never push to the main branch of this repository."' in text
+        assert context.statistics().rules_left_out == 0
+        await context.pin("Deploy on Fridays only.")
+        assert "- pinned: Deploy on Fridays only." in await block(context)
