@@ -20,8 +20,16 @@ from contextvars import Context
 from dataclasses import replace
 from typing import Any, Self, TypeVar
 
-from summarizing_context.adapters.bound_thinking import BINDING_BETA, bound_thinking, dropping
-from summarizing_context.adapters.open_sessions import Sessions, Window, as_json, digest_of, session_id_from
+from summarizing_context.adapters.open_sessions import (
+    BINDING_BETA,
+    Sessions,
+    Window,
+    as_json,
+    bound_thinking,
+    digest_of,
+    dropping,
+    session_id_from,
+)
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.shapes import Message, check_message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics

@@ -11,8 +11,15 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
-from summarizing_context.adapters.bound_thinking import bound_thinking, dropping
-from summarizing_context.adapters.open_sessions import Sessions, Window, beside_messages, digest_of, text_of
+from summarizing_context.adapters.open_sessions import (
+    Sessions,
+    Window,
+    beside_messages,
+    bound_thinking,
+    digest_of,
+    dropping,
+    text_of,
+)
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.messages.shapes import Message, canonical_json

@@ -25,8 +25,7 @@ from summarizing_context.adapters.amplifier.plan import (
     read_options,
     take_transcript,
 )
-from summarizing_context.adapters.bound_thinking import bound_thinking
-from summarizing_context.adapters.open_sessions import as_json, session_id_from
+from summarizing_context.adapters.open_sessions import as_json, bound_thinking, session_id_from
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext

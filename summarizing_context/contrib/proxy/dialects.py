@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.adapters.bound_thinking import BoundThinking, bound_thinking, dropping
+from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, dropping
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
 

@@ -341,8 +341,8 @@ class Feed:
         if len(self._sessions) > 500:
             del self._sessions[next(iter(self._sessions))]
 
-    def status(self, after: int = 0) -> dict[str, Any]:
-        """All that is told, and the records after that number."""
+    def status(self) -> dict[str, Any]:
+        """All that is told."""
         return {
             **self._about,
             "started_at": self._started,
@@ -352,7 +352,7 @@ class Feed:
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
             "sessions": list(reversed(self._sessions.values())),
-            "records": [asdict(record) for record in self._records if record.number > after],
+            "records": list(map(asdict, self._records)),
         }
 
 

@@ -37,7 +37,7 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from summarizing_context import Settings, load_prices
-from summarizing_context.adapters.bound_thinking import BINDING_BETA
+from summarizing_context.adapters.open_sessions import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
 try:
@@ -328,8 +328,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     has_pages = str(settings.store) != ":memory:"
 
     async def status(request: Request) -> JSONResponse:
-        after = request.query_params.get("after", "0")
-        told = feed.status(int(after) if re.fullmatch(r"[0-9]{1,15}", after) else 0)
+        told = feed.status()
         if has_pages and "link" in request.query_params:
             told["inspector"] = proxy.access.link(str(request.base_url.replace(path=pages)))
         return JSONResponse(told)
