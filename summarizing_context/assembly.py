@@ -22,9 +22,8 @@ from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
-from summarizing_context.settings.values import PROVIDERS, Settings
+from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer

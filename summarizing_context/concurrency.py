@@ -79,9 +79,7 @@ class WorkerThread:
         self.yield_now = yield_now
         self._threads: list[threading.Thread] = []  # the one that has begun
         self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
-            max_workers=1,
-            thread_name_prefix=name,
-            initializer=lambda: self._threads.append(threading.current_thread()),
+            max_workers=1, thread_name_prefix=name, initializer=lambda: self._threads.append(threading.current_thread())
         )
 
     async def run(self, work: Callable[[], Result]) -> Result:

@@ -28,8 +28,7 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
 from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, number, plain, table, told_lines
 from summarizing_context.errors import TranscriptError
-from summarizing_context.settings.addresses import shown_store
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings, shown_store
 from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.views.view import REASON_WORDS
 

@@ -21,8 +21,7 @@ from summarizing_context.cli.options import LOOK, SERVE, TRY, command, flag, opt
 from summarizing_context.cli.output import InputError, Result, Status, facts, plain, tell
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
-from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
-from summarizing_context.settings.values import PROVIDERS, Settings
+from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address, shown_store
 
 commands = typer.Typer()
 

@@ -25,8 +25,7 @@ from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
 from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
-from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import Settings, check_scheme, is_address, shown_store
 from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 from summarizing_context.views.view import ActivationReport

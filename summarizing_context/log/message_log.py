@@ -35,14 +35,7 @@ from summarizing_context.log.entries import (
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
-from summarizing_context.log.segments import (
-    GroupCutter,
-    Limits,
-    OpenCalls,
-    Segment,
-    SegmentCutter,
-    Sources,
-)
+from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
 from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredRules

@@ -27,11 +27,7 @@ _LABEL = re.compile(rf"(?:\A|(?<=[{BREAKS}]))\\*### ")
 
 
 def render_messages(
-    readings: Sequence[Reading],
-    *,
-    numbered: bool = False,
-    thinking: bool = False,
-    yield_now: YieldNow = never_yield,
+    readings: Sequence[Reading], *, numbered: bool = False, thinking: bool = False, yield_now: YieldNow = never_yield
 ) -> str:
     """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 

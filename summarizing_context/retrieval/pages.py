@@ -284,11 +284,7 @@ class Pages:
             return await anyio.to_thread.run_sync(made)
 
     def _excerpts(
-        self,
-        terms: Sequence[str],
-        matches: Sequence[Match],
-        best: Sequence[tuple[Match, Sequence[Entry]]],
-        room: int,
+        self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[tuple[Match, Sequence[Entry]]], room: int
     ) -> list[tuple[Match, str]]:
         """Return as much of the best matches, each with its group up to it, as their share of the page holds."""
         count = self._count

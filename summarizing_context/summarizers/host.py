@@ -115,11 +115,7 @@ class HostSummarizer:
     """
 
     def __init__(
-        self,
-        find: Callable[[], Any],
-        *,
-        model: str | None = None,
-        is_cancelled: Callable[[], bool] = lambda: False,
+        self, find: Callable[[], Any], *, model: str | None = None, is_cancelled: Callable[[], bool] = lambda: False
     ) -> None:
         self._find = find
         self._model = model

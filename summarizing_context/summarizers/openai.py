@@ -10,14 +10,7 @@ from typing import Any
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
-from summarizing_context.summarizers.sdk import (
-    Fault,
-    SdkSummarizer,
-    client_of,
-    made_reply,
-    status_failure,
-    token_count,
-)
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, client_of, made_reply, status_failure, token_count
 from summarizing_context.summarizers.verification.replies import Refusal
 
 OFFICIAL = "https://api.openai.com/v1"

@@ -12,13 +12,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.reading import (
-    Part,
-    Reading,
-    is_wordless_media,
-    read_content,
-    without_extras,
-)
+from summarizing_context.messages.reading import Part, Reading, is_wordless_media, read_content, without_extras
 from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.shapes import (
     BESIDE_CONTENT,

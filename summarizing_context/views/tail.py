@@ -95,14 +95,7 @@ class Tail:
     """
 
     def __init__(
-        self,
-        start: int,
-        room: Room,
-        price: Price,
-        bounds: Bounds,
-        *,
-        since: int = WHOLE_GROUPS,
-        whole: Whole = _CUT,
+        self, start: int, room: Room, price: Price, bounds: Bounds, *, since: int = WHOLE_GROUPS, whole: Whole = _CUT
     ) -> None:
         self.start = start
         self.room = room

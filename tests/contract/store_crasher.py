@@ -27,7 +27,7 @@ import psycopg
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context.contrib.postgres.store import PostgresStore
-from summarizing_context.settings.addresses import is_address
+from summarizing_context.settings.values import is_address
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
 

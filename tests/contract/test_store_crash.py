@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from summarizing_context.contrib.postgres.store import read_address
-from summarizing_context.settings.addresses import is_address
+from summarizing_context.settings.values import is_address
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
 from tests import postgres_server
 from tests.contract import store_builders

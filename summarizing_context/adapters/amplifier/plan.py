@@ -33,8 +33,7 @@ from summarizing_context.log.host_history import find_new, may_be_left_out, merg
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import Message, decode_message
 from summarizing_context.settings import values as rules
-from summarizing_context.settings.addresses import is_address
-from summarizing_context.settings.values import Settings, ToolTable
+from summarizing_context.settings.values import Settings, ToolTable, is_address
 
 _MEMORY, _DEFAULT_FILE = ":memory:", "~/.amplifier/contexts.db"
 

@@ -79,13 +79,7 @@ class Rewriter:
     """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
 
     def __init__(
-        self,
-        settings: Settings,
-        upstream: Upstream,
-        feed: Feed,
-        *,
-        budget: int | None = None,
-        lends: bool = False,
+        self, settings: Settings, upstream: Upstream, feed: Feed, *, budget: int | None = None, lends: bool = False
     ) -> None:
         self._settings = settings
         self._feed = feed

@@ -18,13 +18,7 @@ import httpx2
 import msgspec
 from starlette.types import Send
 
-from summarizing_context.errors import (
-    SettingsError,
-    SummarizerError,
-    SummarizerNotReady,
-    SummarizerRefused,
-    briefly,
-)
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerNotReady, SummarizerRefused, briefly
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import (
     MOST_BYTES,

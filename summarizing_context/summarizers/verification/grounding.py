@@ -68,9 +68,7 @@ def keeps_enough(reply: str, verified: Verified) -> bool:
 
 
 _MARKS = str.maketrans(
-    "“”„‟«»「」『』″‘’‚‛′‐‑‒–−—―∕⁄⧸",
-    '"""""""""""\'\'\'\'\'-----  ///',
-    "*\u00ad\u200b\u200c\u200d\u2060\ufeff",
+    "“”„‟«»「」『』″‘’‚‛′‐‑‒–−—―∕⁄⧸", '"""""""""""\'\'\'\'\'-----  ///', "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 )
 _FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space beside digits, paths and Latin words
 _EDGE_OF_SCRIPTS = re.compile(
