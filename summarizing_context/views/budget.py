@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
@@ -113,63 +112,63 @@ class Room:
         level = water_level([*costs, inf], self.shared / 2)
         return replace(self, squeeze=self.squeeze + 2, cap=max(4, int(level)))
 
-    @cached_property
+    @property
     def staying_cap(self) -> int:
         """What messages that must stay may take. The rest is the floor: with it the session goes on working, and an
         activation can free what it has to."""
         return 0 if self.is_bare else max(0, int(self.tokens - max(1 / 3 * self.tokens, 2 * self.min_free, 128)))
 
-    @cached_property
+    @property
     def shared(self) -> int:
         """What is shared out."""
         return self.tokens - self.staying
 
-    @cached_property
+    @property
     def is_bare(self) -> bool:
         """There is no room for anything but the newest message."""
         return self.squeeze >= BARE
 
-    @cached_property
+    @property
     def high(self) -> float:
         """A view above this asks for an activation."""
         return self.staying + self.shares.high_water * self.shared
 
-    @cached_property
+    @property
     def newest_share(self) -> float:
         """What the newest group may take at an activation and be shown whole."""
         return 0.0 if self.squeeze else 0.4 * self.shared
 
-    @cached_property
+    @property
     def low(self) -> float:
         """What an activation leaves of the raw tail, about."""
         return self.shares.low_water * self.shared
 
-    @cached_property
+    @property
     def min_free(self) -> float:
         """What an activation frees at least."""
         return self.shares.min_free * self.tokens
 
-    @cached_property
+    @property
     def header_target(self) -> float:
         """What a header takes before more of it is merged."""
         return self._eased(self.shares.header_target)
 
-    @cached_property
+    @property
     def header_share(self) -> float:
         """What a header may take."""
         return self._eased(self.shares.header_share)
 
-    @cached_property
+    @property
     def least_cap(self) -> int:
         """What a shrunk message keeps at least."""
         return 64 >> self.squeeze
 
-    @cached_property
+    @property
     def pin_cap(self) -> int:
         """What one pinned message may take."""
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
 
-    @cached_property
+    @property
     def keep_cap(self) -> int:
         """What important groups may take that stay word for word."""
         return int(self._squeezed(self.shares.keep_share))
