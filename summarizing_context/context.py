@@ -437,7 +437,7 @@ class SummarizingContext:
 
     async def call_recall_tool(self, arguments: object) -> str:
         """Return the answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments
-        are an object, or JSON; what is wrong with them is told in the answer."""
+        are an object, or JSON; the answer says what is wrong with them."""
         self._session.check()
         return await answer_recall(self._pages, self._session.budget, arguments)
 
@@ -449,7 +449,7 @@ class SummarizingContext:
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run what was typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What is
-        wrong with a command is told in its result."""
+        wrong with a command stands in its result."""
         self._session.check()
         return await run_command(self, text)
 

@@ -154,7 +154,7 @@ def choose_provider(mounted: Any, name: str | None = None) -> Any:
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
 
-    Where the file is a JSON list of messages, the session is in a store beside it, which imports them once.
+    Where the file is a JSON list of messages, the session is in a store next to it, which imports them once.
     """
     ledger_rules = (*options.ledger_rules, *plan.ledger_rules)
     options = replace(options, ledger_rules=ledger_rules, keep_system=plan.preserve_system)
@@ -193,8 +193,8 @@ async def open_session(plan: MountPlan, options: Options, degraded: Callable[[st
 
 
 def _read_place(path: Path) -> tuple[Path, list[Any]]:
-    """Return the store, and the list of messages beside it, if the path is one. Raise `StoreReadOnlyError` where there
-    can be no file, and `StoreCorruptError` for a list that is broken."""
+    """Return the store, and the list of messages that it imports, if the path is one. Raise `StoreReadOnlyError`
+    where there can be no file, and `StoreCorruptError` for a list that is broken."""
     try:
         if not path.parent.is_dir():
             raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
