@@ -85,7 +85,9 @@ async def play(verdict: Verdict, session: Session, door: Any, planting: random.R
                 verdict.turned_away += 1
                 verdict.rules[f"at the door: {error}"[:90]] += 1
                 return
-            found = said_of(session, body, arrived) or _parted(planted, _rows(arrived.body))
+            found = said_of(session, body, arrived) or _parted(
+                planted, _rows(arrived.body), only_text=door is amplifier
+            )
             now = [json.dumps(_plain(row), sort_keys=True) for row in _rows(arrived.body)]
             broken = goes_on and not found and arrived.activated is False and now[: len(before)] != before
             verdict.refused += bool(found)
@@ -538,15 +540,24 @@ def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     return block
 
 
-def _parted(planted: Sequence[tuple[Row, Row]], rows: Sequence[Row]) -> str:
-    """Whether a block stands there otherwise than it was said, or its message without it."""
+def _inside(text: str) -> str:
+    """A text as it stands in the JSON of a row."""
+    return json.dumps({"text": text})[1:-1]
+
+
+def _parted(planted: Sequence[tuple[Row, Row]], rows: Sequence[Row], *, only_text: bool = False) -> str:
+    """Whether a block stands there otherwise than it was said, or its message without it. A host's rows may have no
+    form for a block that it does not know: `only_text` takes its whole JSON for it."""
     shown = [json.dumps(_plain(row), sort_keys=True) for row in rows]
     for block, row in planted:
         whole = json.dumps(_plain(block), sort_keys=True)
+        as_text = _inside(json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
         others = [json.dumps(each, sort_keys=True) for each in row["content"] if each.get("type") == "text"]
         for text in shown:
             if whole in text or "<history" in text or "<earlier_message" in text:
                 continue  # it is covered, and quoted at most
+            if only_text and as_text in text:
+                continue  # whole, in the one form that the host's rows have for it
             if block["says"] in text:
                 return "unknown: a block was made something else"
             if any(len(other) > 60 and other in text for other in others):

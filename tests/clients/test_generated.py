@@ -36,14 +36,14 @@ async def test_the_judge_sees_what_a_door_does_wrong():
     assert verdict.refused > 5
 
 
-@pytest.mark.parametrize("door", ["library", "proxy"])
+@pytest.mark.parametrize("door", ["library", "proxy", "amplifier"])
 async def test_every_shape_has_a_lawful_view(door: str):
     verdict = await players.run(door, range(3), steps=50, budget=8_000)
     assert verdict.examples == []
     assert verdict.shortened > 10
 
 
-@pytest.mark.parametrize("door", ["library", "proxy"])
+@pytest.mark.parametrize("door", ["library", "proxy", "amplifier"])
 async def test_an_unknown_block_travels_whole_or_is_covered_whole(door: str):
     verdict = await players.try_unknown(door, range(3))
     assert verdict.examples == []

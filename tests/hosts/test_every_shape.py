@@ -1,0 +1,19 @@
+"""Generated sessions of every shape through the adapters of real frameworks, before the strict rules of providers."""
+
+import pytest
+
+from tests.clients import players
+
+
+@pytest.mark.parametrize("door", ["langchain", "pydantic-ai", "openai-agents"])
+async def test_every_shape_has_a_lawful_view(door: str) -> None:
+    verdict = await players.run(door, range(3), steps=50, budget=8_000)
+    assert verdict.examples == []
+    assert verdict.shortened > 10
+
+
+@pytest.mark.parametrize("door", ["langchain", "openai-agents"])
+async def test_an_unknown_block_travels_whole_or_is_covered_whole(door: str) -> None:
+    verdict = await players.try_unknown(door, range(3))
+    assert verdict.examples == []
+    assert verdict.shortened > 10
