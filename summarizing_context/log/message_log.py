@@ -312,7 +312,7 @@ class MessageLog:
         same = self.common_prefix(filled.entries)
         for stop in sorted(place for place in {*closings} - filled.closings if place <= same):
             filled.close_segment(stop, cuts_anew=True)
-        for index in list(filled.rules.open):
+        for index in list(filled.rules.open) if self.verdicts else ():
             if verdict := self.verdicts.get(message_name(filled.entries[index])):
                 filled.rules.judge(index, verdict)
         kept = self.group_start(same - 1) if same else 0
