@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -62,7 +62,7 @@ class Verdict:
     examples: list[str] = field(default_factory=list)
 
     def asdict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {**vars(self), "rules": dict(self.rules)}
 
 
 async def play(verdict: Verdict, session: Session, door: Any, planting: random.Random | None = None) -> None:
@@ -525,7 +525,12 @@ async def try_unknown(name: str, trials: Sequence[int], *, tell: Callable[[str],
 def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     """Put a block anywhere into a row, behind its thinking and the results of calls, or into one of these."""
     words = f"hologram {chance.randrange(10**12)} " + session.words(0.1)
-    block = {**odd_fields(chance, words), "type": f"hologram_{chance.randrange(99)}", "says": words}
+    fields = odd_fields(chance, words)
+    if (
+        len(json.dumps(fields)) > 2 * session.budget
+    ):  # beyond it, its group is covered and a newest result told in words
+        fields = {}
+    block = {**fields, "type": f"hologram_{chance.randrange(99)}", "says": words}
     session.given.add([block])
     blocks = row["content"]
     first = {"tool_result", "thinking", "redacted_thinking"}
