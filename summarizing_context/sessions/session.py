@@ -41,7 +41,7 @@ from summarizing_context.errors import (
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
-from summarizing_context.log.tree import Node, stand_ins
+from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.sessions.activations import (
     ActivationHistory,
@@ -696,7 +696,7 @@ class Session:
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
-        missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
+        missing = self.summaries.without_summary()
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
         dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
         return Statistics(

@@ -357,7 +357,7 @@ class Viewer:
                 leaves_stop=cut.leaves_stop,
                 stop=cut.stop,
                 since=tail.since,
-                blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
+                tree=header.tree,
                 nodes=header.nodes,
                 header=header.message,
                 head_tokens=header.tokens,
@@ -416,11 +416,9 @@ class Viewer:
         log, provider_view = self._log, self._view_for(key, self._room(budget))
         next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
         unread = log.tokens[-1] - log.tokens[next_entry]
-        for leaf in range(len(log.segments) - 1, leaves - 1, -1):
-            if unread > 20_000:
-                break
-            if not self._summaries.is_ready(Node.leaf(leaf)):
-                unread += log.segments[leaf].size // log.segments[leaf].parts
+        if unread <= 20_000:
+            missing = (log.segments[at] for at in self._summaries.without_summary(leaves))
+            unread += sum(segment.size // segment.parts for segment in missing)
         return unread > 20_000
 
     def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
@@ -564,8 +562,8 @@ class Viewer:
         states = [provider_view.state for provider_view in self._provider_views.values()]
         places = []
         for state in states:
-            merges = tuple(node for node, _ in state.tree_nodes if node.width > 1)
-            start = merges[-1].stop if merges else next((node.start for node, _ in state.tree_nodes), 0)
+            merges = tuple(node for node in state.tree if node.stop - node.start > 1)
+            start = merges[-1].stop if merges else next((node.start for node in state.tree), 0)
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         room = max((state.room for state in states), default=0)
         self._summaries.keep(places, [state.focus for state in states], room)

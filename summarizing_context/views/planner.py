@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import FRAME, Cut, Node, cut_at, notes, stand_ins
+from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.sections import (
@@ -175,9 +175,8 @@ class NextView:
         if present.stop <= self.log.leading_count:
             return []
         later = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
-        leaves = range(present.leaves, later.leaves)
-        is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
-        return [later if is_ready else present]
+        missing = self.sources.summaries.without_summary(present.leaves)
+        return [present if missing and missing[0] < later.leaves else later]
 
     def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> ActivationPlan:
         """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the

@@ -20,7 +20,7 @@ from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, T
 from summarizing_context.log.message_log import Candidates, MessageLog, Pin
 from summarizing_context.log.repairs import Piece, Repair, present
 from summarizing_context.log.rules import NO_RULES, StandingRules
-from summarizing_context.log.tree import Cut, HeaderNode, Node
+from summarizing_context.log.tree import Cut, HeaderNode
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import Count
@@ -39,7 +39,7 @@ from summarizing_context.messages.shapes import (
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.budget import Price, Room
-from summarizing_context.views.header import Header, HeaderPlan, Style, block_text, choose_summaries, framed, left_out
+from summarizing_context.views.header import Block, Header, HeaderPlan, Style, choose_summaries, framed, left_out
 from summarizing_context.views.shrunk_messages import says_nothing
 from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
 from summarizing_context.views.view import ActivationState, Pins
@@ -96,7 +96,7 @@ def write_head(
 
     # pinned messages; opening rows that hold nothing but instruction files have a section of their own
     candidates = log.candidates(stop)
-    instructions = () if truncates else log.kept_texts.instructions(stop)
+    instructions = [] if truncates else log.kept_texts.instructions(stop)
     if files := {file.message for file in instructions}:
         first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
         candidates = candidates._replace(first=first or candidates.first)
@@ -128,44 +128,39 @@ def write_head(
         is_known = focus is not None and (focus.text, focus.stop) == (topic, stop)
         if topic is not None and not is_known and stop > leading:
             focus = Focus(topic, summaries.notes.start_of(cut.leaves, stop), stop)
-        note: HeaderNode | None = None
+        note: Block | None = None
         if focus is not None and not truncates:
             at, share = focus, int(room.header_share / 3)
             made = summaries.notes.text_of(at, share)
 
-            def noted(text: str) -> HeaderNode:
-                return style.sized(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
+            def noted(text: str) -> Block:
+                return style.block(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
 
-            text = note_text(at.text, made.text, lambda text: noted(text).tokens <= share)
+            text = note_text(at.text, made.text, lambda text: noted(text).node.tokens <= share)
             note = noted(text) if text else None
 
         # summaries of the covered past; a squeezed header may take what all else leaves
-        tree = state.tree_nodes
         part = range(max(cut.leaves_stop, leading), stop)
-        wanted = HeaderPlan(tree, cut.leaves, stop, leading, part, note)
+        wanted = HeaderPlan(state.tree, cut.leaves, stop, leading, part, note)
         if truncates:
             shown = left_out(wanted)
         else:
-            for leaf in range(tree[-1][0].stop if tree else 0, cut.leaves):  # oldest first: later ones may be skimmed
-                summaries.text_of(Node.leaf(leaf))
             beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
             spare = 0.0 if is_plain else most - tail_tokens - beside
             shown = choose_summaries(wanted, summaries, replace(room, spare=spare), style)
 
         # the header; one line for all of the past leaves room for no other block
-        blocks: list[str] = []
-        if shown.nodes and not shown.is_one_line:
-            left = int(most) - tail_tokens - sum(node.tokens for node in shown.shown) - pin_tokens
-            hidden = [file for file in log.kept_texts.instructions(stop) if file.message not in whole]
-            cap = min(int(0.10 * room.shared) >> room.squeeze, left)
-            blocks += [instructions_block(hidden, cap, price.count), *map(block_text, shown.nodes)]
-            blocks += [block_text(shown.note) if shown.note else "", plan_text]
+        said_before, said_behind = "", [plan_text]
+        if shown.blocks and not shown.is_one_line:
+            left = int(most) - tail_tokens - sum(block.node.tokens for block in shown.blocks) - pin_tokens
+            hidden = [file for file in instructions if file.message not in whole]
+            said_before = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price.count)
             cap = int(settings.ledger_share * room.shared) if is_plain else 0
             if ledger is not None and cap:
-                known = [node.text for node in shown.shown]
+                known = [block.node.text for block in shown.blocks]
                 told = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
-                blocks.append(ledger_block(told, stop, known, cap, style.count))
-        header = framed(shown, [text for text in blocks if text], style)
+                said_behind.append(ledger_block(told, stop, known, cap, style.count))
+        header = framed(shown, [said_before] if said_before else [], [text for text in said_behind if text], style)
         header_tokens = header.tokens
 
     # groups that are too important to be summarized only, among the pins behind the header; never so many that little

@@ -17,7 +17,7 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.log.entries import Bounds, Entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
+from summarizing_context.log.tree import Cut, HeaderNode, Node, stand_ins
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import Header
@@ -173,7 +173,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     leaves_stop: int = 0  # entries in them
     stop: int = 0  # entries covered
     since: int = WHOLE_GROUPS  # entry of the group after them before which nothing of it is shown
-    blocks: tuple[tuple[int, int, Form], ...] = ()  # of the tree: first segment, the one behind the last, form
+    tree: tuple[Node, ...] = ()  # what the header shows of it
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
     header: Message | None = None
@@ -200,10 +200,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def cut(self) -> Cut:
         return Cut(self.leaves, self.leaves_stop, self.stop)
-
-    @property
-    def tree_nodes(self) -> tuple[tuple[Node, Form], ...]:
-        return tuple((Node(start, stop), form) for start, stop, form in self.blocks)
 
     @property
     def header_figures(self) -> dict[str, int]:
