@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, NamedTuple
 
 from summarizing_context.extraction.importance import Ranked
@@ -106,7 +106,7 @@ def write_head(
     whole = frozenset(pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out)
 
     # standing rules, pinned texts and what is not shown; what a pin shows whole is not said twice
-    standing = NO_RULES if truncates else log.rules.before(stop).without(whole)
+    standing = NO_RULES if truncates else log.rules.before(stop, but=whole)
 
     def rule_block_for(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
         # in 64 tokens it can always say which pinned messages are not shown
@@ -554,13 +554,11 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
         often = 1.0 + 0.25 * (touch.times > 1) + 0.25 * (touch.times > 3)
         weighed.append((weight * often / (1 + place / 8), line))
 
-    def newest(kind: Kind) -> Iterator[Touch]:
-        return (touch for touch in islice(ledger.newest(kind), 96) if touch.start < stop)
-
+    newest = ledger.newest(stop, 96)
     names: tuple[Kind, ...] = ("path", "identifier")
     for kind in names:
         places = {True: 0, False: 0}
-        for touch in newest(kind):
+        for touch in newest[kind]:
             changed = touch.operation not in LOOKS
             if changed or not is_said(touch.value):
                 weight = 10.0 if changed else 6.0 if kind == "path" else 5.0
@@ -568,8 +566,7 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
                 places[changed] += 1
     others: tuple[Kind, ...] = ("error", "command", "url", "decision")
     for kind in others:
-        found = (touch for touch in newest(kind) if kind != "error" or ledger.fixed_at(touch) is None)
-        for place, touch in enumerate(found):
+        for place, touch in enumerate(newest[kind]):
             if is_said(touch.value):
                 continue
             if kind == "error":

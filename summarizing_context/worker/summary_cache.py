@@ -6,7 +6,7 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -249,10 +249,10 @@ class SummaryCache:
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
         children = node.children
-        texts = [text for child in children if (text := self.merged_text(child)) is not None]
+        texts = [text.text for child in children if (text := self.merged_text(child)) is not None]
         if len(texts) < len(children):
             return None
-        self._rollup_hashes[node] = _merge_hash(node, texts)
+        self._rollup_hashes[node] = rollup_hash(node.rank, texts)
         return self._rollup_hashes[node]
 
     def is_ready(self, node: Node) -> bool:
@@ -314,7 +314,7 @@ class SummaryCache:
         if (known := self._merged.get(node)) is not None and known in self._stand_ins:
             return self._stand_ins[known]
         texts = [self.text_of(child) for child in node.children]
-        hash = self._merged[node] = _merge_hash(node, texts)
+        hash = self._merged[node] = rollup_hash(node.rank, [text.text for text in texts])
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
@@ -416,8 +416,3 @@ class SummaryCache:
             text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
-
-
-def _merge_hash(node: Node, texts: Sequence[NodeText]) -> str:
-    """The name of a merge of these texts."""
-    return rollup_hash(node.rank, [output_hash(text.text) for text in texts])
