@@ -15,7 +15,7 @@ from typing import NamedTuple
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
-from summarizing_context.views.header import NO_HEADER
+from summarizing_context.views.header import NO_HEADER, Header
 from summarizing_context.views.sections import (
     Sources,
     Staying,
@@ -27,7 +27,6 @@ from summarizing_context.views.sections import (
 from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
-    ActivationPlan,
     ActivationRequest,
     ActivationState,
     Pins,
@@ -35,6 +34,24 @@ from summarizing_context.views.view import (
     Reason,
     with_pins,
 )
+from summarizing_context.worker.summary_cache import Focus
+
+
+class ActivationPlan(NamedTuple):
+    """A view's prefix and tail as an activation would make them."""
+
+    cut: Cut
+    room: Room
+    header: Header
+    pins: Pins
+    tail: Tail
+    focus: Focus | None = None  # the topic of the note in the header
+    keep_from: float | None = None  # a threshold of importance that a call has set
+
+    @property
+    def tokens(self) -> int:
+        """Cost of the view beside its system rows."""
+        return self.header.tokens + self.pins.tokens + self.tail.tokens
 
 
 @dataclass(frozen=True)
