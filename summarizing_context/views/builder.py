@@ -158,7 +158,7 @@ class Viewer:
         self._settings = settings
         self._shares = Shares(settings.high_water, settings.low_water)
         self._price = price
-        style = Style(price.count, settings.header_role, settings.strategy == "summarize")
+        style = Style(price.count, settings.header_role, settings.strategy)
         self._sources = Sources(log, summaries, ledger, settings, price, style)
         self._counter = counter
         self.system_rows = SystemRows(log, price)

@@ -8,7 +8,7 @@ then its oldest part is merged.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -17,12 +17,12 @@ from summarizing_context.log.tree import (
     FOUR,
     FRAME,
     MERGED,
+    Cut,
     HeaderNode,
     Node,
     NodeText,
     by_four,
     fours,
-    notes,
 )
 from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.rendering import Count
@@ -62,11 +62,6 @@ class Header(NamedTuple):
     nodes: tuple[HeaderNode, ...]  # as shown
     tree: Tree = ()  # to start from at the next activation
 
-    @property
-    def notes(self) -> list[str]:
-        """What its notes say."""
-        return notes(self.nodes)
-
 
 NO_HEADER = Header(None, 0, ())
 
@@ -87,7 +82,7 @@ class Style:
 
     count: Count
     role: str
-    flat: bool = False  # segments one after the other, never merged
+    strategy: str  # `summarize` merges no segments, and `truncate` only says how much is left out
 
     @cached_property
     def frame(self) -> int:
@@ -114,18 +109,6 @@ class Summaries(NamedTuple):
     is_one_line: bool = False  # there is room for nothing else
 
 
-@dataclass(frozen=True)
-class HeaderPlan:
-    """What a header has to stand for."""
-
-    tree: Tree  # of the present header
-    leaves: int  # segments to be covered
-    stop: int  # log entries to be covered
-    start: int  # first entry that can be covered: the leading rows are not
-    part: range = range(0)  # the entries behind the segments, which fill none
-    note: Block | None = None  # about a topic that the user named; shown last
-
-
 def _without_rules(made: Told) -> Told:
     """What a summary says besides rules that the block of rules knows. A model's summary stays whole."""
     if made.made_by in ("model", "verbatim"):
@@ -138,11 +121,27 @@ def _tokens(blocks: Iterable[Block]) -> int:
     return sum(block.node.tokens for block in blocks)
 
 
-def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> Summaries:
-    """Return what stands for the past of `plan`, within the header's share of the room: merges of the older part and
-    the newest segments by themselves, or less of each; at last one line for all."""
-    if plan.stop <= plan.start:
+def choose_summaries(
+    cut: Cut, start: int, texts: SummaryCache, room: Room, *, tree: Tree, note: Block | None, style: Style
+) -> Summaries:
+    """Return what stands for the covered past, within the header's share of the room: merges of the older part and the
+    newest segments by themselves, or less of each; at last one line for all.
+
+    Args:
+        cut: how far the log is covered.
+        start: the first entry that can be covered: the leading rows are not.
+        texts: what stands for each node.
+        room: the tokens to share out.
+        tree: of the present header.
+        note: about a topic that the user named; shown last.
+        style: how it is written.
+    """
+    line = _counted(start, cut.stop)
+    if cut.stop <= start:
         return Summaries(())
+    if style.strategy == "truncate":
+        return Summaries((Block(line, line.text),), is_one_line=True)
+    is_flat, part = style.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
     written = dict[Node, Block]()
 
     def write(nodes: Sequence[Node]) -> list[Block]:
@@ -157,17 +156,16 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
         return style.block(block.node._replace(form="brief", text=text))
 
     # the header's share, and what of it the tree may take beside a part of a segment
-    share = room.header_share - style.frame - (plan.note.node.tokens if plan.note else 0)
-    for_tree = share - min(_PROVISIONAL * share, bool(plan.part) * (_LONGER * texts.sizes.leaf + FRAME))
+    share = room.header_share - style.frame - (note.node.tokens if note else 0)
+    for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
     target = min(room.header_target, for_tree)
 
     # the newly covered segments, read first and the oldest of them first, for later ones may be skimmed; before them
     # the nodes of before; the oldest are merged
-    shown = plan.tree
-    segments = [Node(at, at + 1) for at in range(shown[-1].stop if shown else 0, plan.leaves)]
+    segments = [Node(at, at + 1) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
     write(segments)
-    places = [*shown, *segments]
-    if not style.flat:
+    places = [*tree, *segments]
+    if not is_flat:
         places = _merge_oldest(places, write, texts, target, for_tree)
         if places and _tokens(write(places)) > for_tree:
             # the newest segments in half of it, at least the last of several, behind one merge of all others
@@ -183,14 +181,13 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
 
     # what is still too long is cut: the merge, which stands for most, to what the others leave, at least to half
     if blocks and _tokens(blocks) > for_tree:
-        if style.flat:
+        if is_flat:
             blocks = [shortened(block, for_tree / len(blocks)) for block in blocks]
             while _tokens(blocks) > for_tree and len(blocks) > 1:
                 del blocks[0], places[0]
         else:
             newest = [shortened(block, for_tree / 2 / len(blocks[1:])) for block in blocks[1:]]
             blocks = [shortened(blocks[0], for_tree - _tokens(newest)), *newest]
-    tree = tuple(places)
 
     # without a model what is left of the target is filled: sources are read again, and told at more length
     left = target - _tokens(blocks)
@@ -202,34 +199,34 @@ def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: S
         told = style.block(brief._replace(text=longer.text))
         left -= max(0, told.node.tokens - brief.tokens)
         blocks[at] = max(blocks[at], told, key=lambda block: block.node.tokens)
-    if blocks and blocks[0].node.start > plan.start:
-        blocks.insert(0, style.block(_counted(plan.start, blocks[0].node.start)))
+    if blocks and blocks[0].node.start > start:
+        blocks.insert(0, style.block(_counted(start, blocks[0].node.start)))
 
     # covered groups that fill no segment, or the whole of one that is covered in part
-    if part := plan.part:
+    if part:
         left = int(share - _tokens(blocks)) - FRAME
         if (around := texts.around(part, left)) is not None:
-            part, made = around
+            told_of, made = around
         else:
-            made = _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
-        extract = HeaderNode(-1, 0, part.start, part.stop, "full", made.made_by, made.passes, made.text)
-        blocks.append(style.block(extract if made.text else _counted(part.start, part.stop)))
+            told_of, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
+        extract = HeaderNode(-1, 0, told_of.start, told_of.stop, "full", made.made_by, made.passes, made.text)
+        blocks.append(style.block(extract if made.text else _counted(told_of.start, told_of.stop)))
 
     if _tokens(blocks) <= share:
-        return Summaries((*blocks, plan.note) if plan.note else tuple(blocks), tree)
-    if plan.note:
-        return choose_summaries(replace(plan, note=None), texts, room, style)
+        return Summaries((*blocks, note) if note else tuple(blocks), tuple(places))
+    if note:
+        return choose_summaries(cut, start, texts, room, tree=tree, note=None, style=style)
 
     # one line for the whole covered past, with the most important of it where there is room
-    line = _counted(plan.start, plan.stop)._replace(made_by="stand-in", passes=1)
-    words, left = "", int(room.header_share) - MESSAGE_TOKENS - style.count(line.text) - 2
+    line, words = line._replace(made_by="stand-in", passes=1), ""
+    left = int(room.header_share) - MESSAGE_TOKENS - style.count(line.text) - 2
     if left >= 12:
-        words = _without_rules(texts.part(plan.part, left)).text if plan.part else ""
-        if not words and plan.leaves:
-            words = brief_of(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
+        words = _without_rules(texts.part(part, left)).text if part else ""
+        if not words and cut.leaves:
+            words = brief_of(_without_rules(texts.text_of(Node(cut.leaves - 1, cut.leaves))).text, left)
     if words and style.count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral(words)}")
-    return Summaries((Block(line, line.text),), tree, is_one_line=True)
+    return Summaries((Block(line, line.text),), tuple(places), is_one_line=True)
 
 
 def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, target: float, most: float) -> list[Node]:
@@ -282,14 +279,6 @@ def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, ta
 def _counted(start: int, stop: int) -> HeaderNode:
     """One line for a part of the past that has no room for more."""
     return HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]")
-
-
-def left_out(plan: HeaderPlan) -> Summaries:
-    """Return only how much is left out: what the strategy `truncate` shows."""
-    if plan.stop <= plan.start:
-        return Summaries(())
-    line = _counted(plan.start, plan.stop)
-    return Summaries((Block(line, line.text),), is_one_line=True)
 
 
 def framed(summaries: Summaries, before: Sequence[str], behind: Sequence[str], style: Style) -> Header:

@@ -39,7 +39,7 @@ from summarizing_context.messages.shapes import (
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.budget import Price, Room
-from summarizing_context.views.header import Block, Header, HeaderPlan, Style, choose_summaries, framed, left_out
+from summarizing_context.views.header import Block, Header, Style, choose_summaries, framed
 from summarizing_context.views.shrunk_messages import says_nothing
 from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
 from summarizing_context.views.view import ActivationState, Pins
@@ -140,14 +140,9 @@ def write_head(
             note = noted(text) if text else None
 
         # summaries of the covered past; a squeezed header may take what all else leaves
-        part = range(max(cut.leaves_stop, leading), stop)
-        wanted = HeaderPlan(state.tree, cut.leaves, stop, leading, part, note)
-        if truncates:
-            shown = left_out(wanted)
-        else:
-            beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
-            spare = 0.0 if is_plain else most - tail_tokens - beside
-            shown = choose_summaries(wanted, summaries, replace(room, spare=spare), style)
+        beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
+        wide = room if is_plain else replace(room, spare=most - tail_tokens - beside)
+        shown = choose_summaries(cut, leading, summaries, wide, tree=state.tree, note=note, style=style)
 
         # the header; one line for all of the past leaves room for no other block
         said_before, said_behind = "", [plan_text]
