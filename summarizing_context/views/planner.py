@@ -15,10 +15,9 @@ from typing import NamedTuple
 from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
 from summarizing_context.views.header import NO_HEADER, Header
+from summarizing_context.views.pins import Staying, choose_staying
 from summarizing_context.views.sections import (
     Sources,
-    Staying,
-    choose_staying,
     is_memory_block,
     memory_block,
     write_head,
