@@ -5,6 +5,7 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -46,11 +47,12 @@ from summarizing_context.views.view import (
     covered_history_of,
     gone_back,
     kept_state,
-    load_records,
     merged,
     with_pins,
 )
 from summarizing_context.worker.summary_cache import Focus, SummaryCache
+
+logger = logging.getLogger(__name__)
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
@@ -426,8 +428,16 @@ class Viewer:
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
-        """Bring back the records that the store has kept."""
-        self.records = load_records(rows)
+        """Bring back the records that the store has kept; what another version wrote in another way is passed over."""
+        for row in rows:
+            try:
+                figures = msgspec.json.decode(row.figures, type=dict[str, Any])
+                figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
+                figures["is_undone"] = bool(row.is_undone)
+                figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
+                self.records.append(msgspec.convert(list(ActivationRecord(**figures)), ActivationRecord))
+            except (msgspec.MsgspecError, TypeError) as error:
+                logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
         self._recorded = max((record.number for record in self.records), default=0)
 
     def apply(self, change: Change, made: ActivationRecord) -> dict[str, int] | None:

@@ -21,7 +21,7 @@ from summarizing_context.log.entries import Bounds, Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
-from summarizing_context.stores.base import NewActivation, StoredActivation
+from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
 from summarizing_context.worker.summary_cache import Focus
 
@@ -116,22 +116,6 @@ class ActivationRecord(NamedTuple):
         figures = {name: value for name, value in self._asdict().items() if name not in known}
         kept = self.can_undo or self.undoes is not None
         return NewActivation(self.number, msgspec.json.encode(figures).decode(), before if kept else None, self.undoes)
-
-
-def load_records(rows: Iterable[StoredActivation]) -> list[ActivationRecord]:
-    """Return the records that the store has kept, oldest first; what another version wrote in another way is passed
-    over."""
-    records: list[ActivationRecord] = []
-    for row in rows:
-        try:
-            figures = msgspec.json.decode(row.figures, type=dict[str, Any])
-            figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
-            figures["is_undone"] = bool(row.is_undone)
-            figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
-            records.append(msgspec.convert(list(ActivationRecord(**figures)), ActivationRecord))
-        except (msgspec.MsgspecError, TypeError) as error:
-            logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
-    return records
 
 
 def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
