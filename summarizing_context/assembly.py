@@ -18,7 +18,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
-from summarizing_context.messages.tokens import choose_counter
+from summarizing_context.messages.tokens import choose_counter, remembering
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
@@ -32,7 +32,7 @@ from summarizing_context.summarizers.extractive.summarizer import ExtractiveSumm
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience import ResilientSummarizer
-from summarizing_context.views.budget import Price, remembering
+from summarizing_context.views.budget import Price
 from summarizing_context.views.builder import Viewer
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls

@@ -203,7 +203,7 @@ class SummarizingContext:
 
     def activations(self) -> list[ActivationRecord]:
         """Return each activation of this session, oldest first, those of earlier processes included."""
-        return list(self._open_session.history.records)
+        return list(self._open_session.views.records)
 
     async def undo_activation(self) -> ActivationReport:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said
@@ -464,7 +464,7 @@ class SummarizingContext:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
         now. None where the store keeps them no longer, or the log was replaced since."""
         session = self._open_session
-        records = session.history.records
+        records = session.views.records
         record = next(one for one in records if one.number == number)
         if record.log_version != records[-1].log_version:
             return None

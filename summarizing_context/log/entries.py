@@ -77,12 +77,12 @@ def prefix_hashes(digests: Iterable[bytes]) -> Iterator[str]:
         yield begun.hexdigest()
 
 
-def rollup_hash(rank: int, children: Sequence[str]) -> str:
+def rollup_hash(rank: int, texts: Iterable[str]) -> str:
     """The name of a rollup: its rank and the hashes of its children's texts, in order.
 
     Texts, not ranges, because two runs of a model over one range differ.
     """
-    return hashlib.sha256(_ROLLUP + f"{rank}:{','.join(children)}".encode()).hexdigest()
+    return hashlib.sha256(_ROLLUP + f"{rank}:{','.join(map(output_hash, texts))}".encode()).hexdigest()
 
 
 def output_hash(text: str) -> str:

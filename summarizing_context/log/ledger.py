@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest
 from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -114,9 +115,15 @@ class Ledger:
             facts.append(Fact(kind, value, operation, start, stop, superseded))
         return facts
 
-    def newest(self, kind: Kind) -> list[Touch]:
-        """Return what holds of each thing of a kind, the latest first."""
-        return sorted(self._holding[kind].values(), key=lambda touch: touch.place, reverse=True)
+    def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
+        """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
+        entry `stop`, and of errors those that are not fixed."""
+        found: dict[Kind, list[Touch]] = {}
+        for kind, holding in self._holding.items():
+            latest = nlargest(most, holding.values(), key=lambda touch: touch.place)
+            found[kind] = [touch for touch in latest if touch.start < stop]
+        found["error"] = [error for error in found["error"] if self.fixed_at(error) is None]
+        return found
 
     def fixed_at(self, error: Touch) -> int | None:
         """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""

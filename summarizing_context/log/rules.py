@@ -33,11 +33,6 @@ class StandingRules(NamedTuple):
     held: int = 0  # of all that hold, handed out or not
     first: int = 0  # message of the oldest that holds
 
-    def without(self, messages: Collection[int]) -> StandingRules:
-        """Without those that stand in these messages."""
-        kept = [rule for rule in self.newest if rule.message not in messages]
-        return self._replace(newest=kept, held=self.held - len(self.newest) + len(kept))
-
 
 NO_RULES = StandingRules(())
 
@@ -81,10 +76,12 @@ class RuleLog:
             self._all = _settled(self._rules, self._ends)
         return self._all
 
-    def before(self, cut: int) -> StandingRules:
-        """Those that hold and stand in messages before `cut`."""
+    def before(self, cut: int, but: Collection[int] = ()) -> StandingRules:
+        """Those that hold and stand in messages before `cut`, none of them in `but`."""
         held = [rule for rule in self.all() if rule.ended_by is None and rule.message < cut]
-        return StandingRules(held[: -_OFFERED - 1 : -1], len(held), held[0].message if held else 0)
+        offered = held[: -_OFFERED - 1 : -1]
+        newest = [rule for rule in offered if rule.message not in but]
+        return StandingRules(newest, len(held) - len(offered) + len(newest), held[0].message if held else 0)
 
     def known_before(self, cut: int) -> list[StandingRule]:
         """Those that held when entry `cut` came, whatever was said from there on, the newest first."""

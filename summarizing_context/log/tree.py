@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import inf
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.segments import Segment
@@ -19,9 +18,9 @@ FOUR = 4  # segments of the smallest merge
 
 _DEEP = 64  # segments of the next larger block; each one above holds four of those below
 
-_BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
+BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 
-_MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
+MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
 
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 
@@ -105,79 +104,16 @@ class Want(NamedTuple):
     hash: str
 
 
-class MergeRule(NamedTuple):
-    """When the oldest part of a header is merged. Tokens are those of its blocks."""
-
-    target: float  # tokens; above, more is merged
-    most: float  # tokens that it may take as long as no merge is ready
-
-
-def merge_oldest(
-    shown: Sequence[Node], tokens: Callable[[Node], int], is_ready: Callable[[Node], bool], rule: MergeRule
-) -> list[Node]:
-    """The nodes of a header, with the oldest merged where they exceed the target.
-
-    As many leaves stay behind the merges as come nearest to `_BEHIND` of the target; those before are merged by four,
-    and all together once merges take more than `_MERGED` of it. While no merge is ready, the header may grow up to
-    `most`; beyond that the nearest merge is taken, even as an extract.
-    """
-    total = 0.0
-    for node in reversed(shown):
-        total += tokens(node)
-        if total > max(rule.target, rule.most):  # the newest alone are too many: old ones are not looked at
-            total = inf
-            break
-    leaves = [node for node in shown if node.width == 1]
-    if total <= rule.target or not leaves:
-        return list(shown)
-
-    # where merges may end, each with the tokens of the leaves behind
-    merges, rests, rest = shown[: len(shown) - len(leaves)], dict[int, float](), 0.0
-    for leaf in reversed(leaves):
-        if rest > rule.target:
-            break
-        rests[leaf.stop] = rest
-        rest += tokens(leaf)
-    if rest <= rule.target and merges:
-        rests[merges[-1].stop] = rest
-    rests = _by_four(rests, rule.target) or {leaves[-1].stop: 0.0}
-
-    # what may stand there: merges of four behind those that are shown, or one wide merge of all
-    every, end = list[list[Node]](), merges[-1].stop if merges else 0
-    for stop in sorted(rests, key=lambda stop: abs(rests[stop] - _BEHIND * rule.target)):
-        if stop % FOUR == end % FOUR == 0:
-            every.append([*merges, *_fours(end, stop)])
-        every.append([Node(0, stop)])
-    ready = [merged for merged in every if all(map(is_ready, merged))]
-
-    def of(merged: Sequence[Node]) -> float:
-        return sum(map(tokens, merged)) + rests[merged[-1].stop]
-
-    def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:
-        share = _MERGED * rule.target
-        fair = (one for one in among if len(one) == 1 or sum(map(tokens, one)) <= share)
-        return next((one for one in fair if of(one) <= most), None)
-
-    found = first(ready, rule.target)
-    if found is None and total <= rule.most:
-        return list(shown)
-    found = found or first(ready, rule.most) or first(every, rule.target)
-    if found is None:
-        found = min(every, key=of)
-        if of(found) >= total:
-            return list(shown)
-    return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
-
-
-def _fours(start: int, stop: int) -> list[Node]:
+def fours(start: int, stop: int) -> list[Node]:
+    """The merges of four from one segment on up to another."""
     return [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
 
 
-def _by_four(rests: dict[int, float], target: float) -> dict[int, float]:
+def by_four(rests: dict[int, float], target: float) -> dict[int, float]:
     """Those of the places that are multiples of four; all where these leave too little behind the merges, or too
     much."""
     fours = {stop: rest for stop, rest in rests.items() if stop % FOUR == 0}
-    return fours if any(0 < rest <= 2 * _BEHIND * target for rest in fours.values()) else rests
+    return fours if any(0 < rest <= 2 * BEHIND * target for rest in fours.values()) else rests
 
 
 class HeaderPlace(NamedTuple):
@@ -207,16 +143,16 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
         rest += size + FRAME
     if before + rest <= target and merges:
         rests[start] = rest
-    stops = _by_four(rests, target)
+    stops = by_four(rests, target)
     if not stops or before + rest < _AHEAD * target:
         return []
-    wanted = _BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
+    wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
     stop = min(stops, key=lambda stop: abs(stops[stop] - wanted))
     if stop % FOUR or start % FOUR:
         return [Node(0, stop)]
-    fours = _fours(start, stop)
-    sizes = [size + FRAME for node in fours if (size := tokens(node)) is not None]
-    return [Node(0, stop)] if len(sizes) == len(fours) and before + sum(sizes) > _MERGED * target else fours
+    small = fours(start, stop)
+    sizes = [size + FRAME for node in small if (size := tokens(node)) is not None]
+    return [Node(0, stop)] if len(sizes) == len(small) and before + sum(sizes) > MERGED * target else small
 
 
 def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:

@@ -41,15 +41,8 @@ from summarizing_context.errors import (
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
-from summarizing_context.log.tree import Node, stand_ins
+from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.tokens import TokenCounter
-from summarizing_context.sessions.activations import (
-    ActivationHistory,
-    closings_of,
-    last_to_undo,
-    stored_form,
-    usable_state,
-)
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
     CHECKPOINT_ID,
@@ -76,7 +69,10 @@ from summarizing_context.views.view import (
     Replaced,
     View,
     ViewMarks,
+    closings_of,
     encode_state,
+    last_to_undo,
+    usable_state,
 )
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -206,7 +202,6 @@ class Session:
         self.key, self.budget = "", int(self.settings.max_tokens)  # of the last request
         self.requested_at = self.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
-        self.history = ActivationHistory()
         self.last_error: str | None = None
         self._replaced_by = 0  # messages of the log that was put in the place of another last
         self._checkpoint_looked_for = Place(0, 0)  # when it was last looked whether one is due
@@ -250,7 +245,7 @@ class Session:
                     self.log.hashes[: state.leaves]
                 )  # an earlier process has read what it covered
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
-        self.history.load(await self.store.list_activations(self.id))
+        self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
@@ -525,11 +520,11 @@ class Session:
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
         """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
-        known = {one.key: one.state.interruptions for one in self.views.provider_views}
         idle: Reason | None = "idle" if self.is_idle else None
         report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
-        shown = self.views.shown(key, budget)
-        if report is None and shown.state.serial and shown.state.interruptions != known.get(shown.key, ()):
+        view, shown = self.views.view(key, budget, report), self.views.latest
+        if shown is not None and shown.is_unsaved and shown.state.serial:
+            shown.is_unsaved = False
             await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         fixed = self.views.system_rows.tokens
@@ -542,7 +537,7 @@ class Session:
             )
         if self._waking is None:  # the view need not wait for it
             self._waking = self.loop.call_soon(self.wake)
-        return self.views.view(key, budget, report, has_activated=bool(self.history.records))
+        return view
 
     async def activate(
         self,
@@ -615,9 +610,9 @@ class Session:
         while change is not None:
             if self.announce is None:
                 self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
-            made = self.history.next(change, self.log, self.views)
-            form = stored_form(made, change.provider_view.encode(change.before))
-            await self._save_state(change.provider_view.key, change.provider_view.encode(change.state), form)
+            made, view = self.views.record(change), change.provider_view
+            form = made.stored(view.encode(change.before))
+            await self._save_state(view.key, view.encode(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide, True)
@@ -638,8 +633,8 @@ class Session:
         async with self.changing:
             began = self.clock.now()
             shown = None if views.latest is None else views.latest.key
-            own = [one for one in self.history.records if one.provider == shown]  # of the view that was shown last
-            undone = last_to_undo(own or self.history.records, self.log.version)
+            own = [one for one in views.records if one.provider == shown]  # of the view that was shown last
+            undone = last_to_undo(own or views.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
@@ -653,11 +648,11 @@ class Session:
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
                 raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
-            made = self.history.next(change, self.log, views, undone.number)
+            made = views.record(change, undone.number)
 
             async def commit() -> None:
                 view = change.provider_view
-                form = stored_form(made, view.encode(change.before))
+                form = made.stored(view.encode(change.before))
                 await self.store.save_activation(self.id, view.key, view.encode(change.state), form)
                 if not self._show(change, made, began):
                     raise UndoError("the log was replaced meanwhile; look at activations() again")
@@ -670,16 +665,13 @@ class Session:
 
     def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""
-        views = self.views
-        if not views.apply(change):
+        figures = self.views.apply(change, made)
+        if figures is None:
             return False
         self.worker.start_tokens = self._start_tokens()
         self.activations[change.report.reason] += 1
-        if not self.read_only:
-            self.history.add(made)
-        shown = len(views.system_rows.rows) + len(change.state.head) + len(change.tail.items)
-        figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
-        self.notify("activation", {**change.report._asdict(), **figures})
+        duration = self.clock.now() - began
+        self.notify("activation", {**change.report._asdict(), **figures, "duration": duration})
         for message in change.state.after:  # what the view includes now that is no part of the log
             if is_memory_block(message) and message not in change.before.after:
                 self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
@@ -696,7 +688,7 @@ class Session:
     def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
         """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
-        missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
+        missing = self.summaries.without_summary()
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
         dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
         return Statistics(

@@ -39,26 +39,6 @@ def water_level(sizes: Sequence[float], share: float) -> float:
     return max(sizes, default=0.0)
 
 
-class _Remembered(dict[str, int]):
-    """What short texts cost."""
-
-    def __init__(self, count: Count) -> None:
-        self._count = count
-
-    def __missing__(self, text: str) -> int:
-        tokens = self._count(text)
-        if len(text) <= 256:
-            if len(self) >= 8_192:
-                self.clear()
-            self[text] = tokens
-        return tokens
-
-
-def remembering(count: Count) -> Count:
-    """The counter, which remembers what short texts cost: views count those of a wide group again and again."""
-    return _Remembered(count).__getitem__
-
-
 class Price(NamedTuple):
     """How tokens are counted in this session."""
 
@@ -85,10 +65,10 @@ class Shares(NamedTuple):
     keep_share: float = 0.20
 
 
-@dataclass(frozen=True)
+@dataclass
 class Room:
-    """Tokens to share out. Each step of `squeeze` halves what pins, single messages and headers may take. A header may
-    take more where that much is `spare`; where it `gives_way`, it takes no more.
+    """Tokens to share out; not changed once it is made. Each step of `squeeze` halves what pins, single messages and
+    headers may take. A header may take more where that much is `spare`; where it `gives_way`, it takes no more.
 
     Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
     """
@@ -101,6 +81,38 @@ class Room:
     cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
     gives_way: bool = False  # the header, to the messages behind it
 
+    def __post_init__(self) -> None:
+        tokens, shares, squeezed = self.tokens, self.shares, 1 << self.squeeze
+        self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
+        self.shared = shared = tokens - self.staying  # what is shared out
+
+        # an activation is asked for by a view above `high`; it leaves about `low` of the raw tail, frees `min_free` at
+        # least, and shows the newest group whole if that takes no more than its share
+        self.high = self.staying + shares.high_water * shared
+        self.low = shares.low_water * shared
+        self.min_free = shares.min_free * tokens
+        self.newest_share = 0.0 if self.squeeze else 0.4 * shared
+
+        # messages that must stay may take all but the floor: with that the session goes on working, and an activation
+        # can free what it has to
+        self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
+
+        # a header may take its share; above its target more of it is merged
+        self.header_target, self.header_share = (
+            min(share * shared, self.spare)
+            if self.gives_way
+            else max(share * shared / squeezed, min(share * shared, self.spare))
+            for share in (shares.header_target, shares.header_share)
+        )
+
+        # what a shrunk message keeps at least, one pinned message may take, important groups that stay may take, and
+        # a message and a group of the tail
+        self.least_cap = 64 >> self.squeeze
+        self.pin_cap = max(self.least_cap, int(shares.pin_share * shared / squeezed))
+        self.keep_cap = int(shares.keep_share * shared / squeezed)
+        self.message_share = shares.message_share * shared / squeezed
+        self.group_share = shares.group_share * shared / squeezed
+
     def setting_aside(self, staying: int) -> Room:
         """Return the room in which messages that must stay cost so many tokens."""
         staying = min(staying, self.staying_cap)
@@ -112,83 +124,13 @@ class Room:
         level = water_level([*costs, inf], self.shared / 2)
         return replace(self, squeeze=self.squeeze + 2, cap=max(4, int(level)))
 
-    @property
-    def staying_cap(self) -> int:
-        """What messages that must stay may take. The rest is the floor: with it the session goes on working, and an
-        activation can free what it has to."""
-        return 0 if self.is_bare else max(0, int(self.tokens - max(1 / 3 * self.tokens, 2 * self.min_free, 128)))
-
-    @property
-    def shared(self) -> int:
-        """What is shared out."""
-        return self.tokens - self.staying
-
-    @property
-    def is_bare(self) -> bool:
-        """There is no room for anything but the newest message."""
-        return self.squeeze >= BARE
-
-    @property
-    def high(self) -> float:
-        """A view above this asks for an activation."""
-        return self.staying + self.shares.high_water * self.shared
-
-    @property
-    def newest_share(self) -> float:
-        """What the newest group may take at an activation and be shown whole."""
-        return 0.0 if self.squeeze else 0.4 * self.shared
-
-    @property
-    def low(self) -> float:
-        """What an activation leaves of the raw tail, about."""
-        return self.shares.low_water * self.shared
-
-    @property
-    def min_free(self) -> float:
-        """What an activation frees at least."""
-        return self.shares.min_free * self.tokens
-
-    @property
-    def header_target(self) -> float:
-        """What a header takes before more of it is merged."""
-        return self._eased(self.shares.header_target)
-
-    @property
-    def header_share(self) -> float:
-        """What a header may take."""
-        return self._eased(self.shares.header_share)
-
-    @property
-    def least_cap(self) -> int:
-        """What a shrunk message keeps at least."""
-        return 64 >> self.squeeze
-
-    @property
-    def pin_cap(self) -> int:
-        """What one pinned message may take."""
-        return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
-
-    @property
-    def keep_cap(self) -> int:
-        """What important groups may take that stay word for word."""
-        return int(self._squeezed(self.shares.keep_share))
-
     def message_cap(self, shown_of_group: int) -> int:
         """Return what the next message of a group may take, of which so much is shown already."""
         if self.is_bare:
             return self.tokens // 2
         if self.cap:
             return self.cap
-        left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
-        return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
-
-    def _eased(self, share: float) -> float:
-        if self.gives_way:
-            return min(share * self.shared, self.spare)
-        return max(self._squeezed(share), min(share * self.shared, self.spare))
-
-    def _squeezed(self, share: float) -> float:
-        return share * self.shared / (1 << self.squeeze)
+        return max(self.least_cap, int(min(self.message_share, (self.group_share - shown_of_group) / 2)))
 
 
 class BudgetPolicy:

@@ -5,9 +5,11 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import count
 from math import inf
 from typing import Any
@@ -21,6 +23,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import StoredActivation
 from summarizing_context.views.budget import LEAST_ROOM, Price, Room, Shares
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import NextView, Reshape, plan_activation, segment_to_close, stop_leaving
@@ -28,6 +31,7 @@ from summarizing_context.views.sections import Sources
 from summarizing_context.views.tail import Tail, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
+    ActivationRecord,
     ActivationReport,
     ActivationRequest,
     ActivationState,
@@ -47,6 +51,8 @@ from summarizing_context.views.view import (
     with_pins,
 )
 from summarizing_context.worker.summary_cache import Focus, SummaryCache
+
+logger = logging.getLogger(__name__)
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
@@ -154,7 +160,7 @@ class Viewer:
         self._settings = settings
         self._shares = Shares(settings.high_water, settings.low_water)
         self._price = price
-        style = Style(price.count, settings.header_role, settings.strategy == "summarize")
+        style = Style(price.count, settings.header_role, settings.strategy)
         self._sources = Sources(log, summaries, ledger, settings, price, style)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
@@ -162,6 +168,8 @@ class Viewer:
         self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
         self.repairs = RepairCounts()
         self.stand_ins_shown = 0
+        self.records: list[ActivationRecord] = []  # of the session's activations, oldest first
+        self._recorded = 0  # the number of the last one
         self.latest: ProviderView | None = None
         self.only_looks = False  # what was shown last is looked at, in whatever room
         self.reopened = False  # an earlier process has shown views of this log
@@ -216,7 +224,7 @@ class Viewer:
         report = ActivationReport(True, "restored", before, after, before - after)
         return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
 
-    def prefix_kept(self, change: Change) -> int:
+    def _prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
         rows, last = self.system_rows, change.provider_view.last
         leading = [row for row, _ in rows.rows]
@@ -286,7 +294,7 @@ class Viewer:
             log.interrupt()
         given_up = tuple(place for place in log.interruptions if place > view.state.stop)
         if given_up != view.state.interruptions:
-            view.state = msgspec.structs.replace(view.state, interruptions=given_up)
+            view.state, view.is_unsaved = msgspec.structs.replace(view.state, interruptions=given_up), True
         if view.tail.bound and view.has_turn_ended(log):
             view.pending = view.pending or view.state.reason
 
@@ -357,7 +365,7 @@ class Viewer:
                 leaves_stop=cut.leaves_stop,
                 stop=cut.stop,
                 since=tail.since,
-                blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
+                tree=header.tree,
                 nodes=header.nodes,
                 header=header.message,
                 head_tokens=header.tokens,
@@ -394,21 +402,71 @@ class Viewer:
         finally:
             self._provider_views = provider_views
 
-    def apply(self, change: Change) -> bool:
-        """An activation is committed: show what it decided. False if the log was replaced in between."""
-        provider_view = change.provider_view
+    def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
+        """Return the record of a change that is about to be committed."""
+        self._recorded += 1  # used once, also where the store fails
+        before, state, report = change.before, change.state, change.report
+        return ActivationRecord(
+            number=self._recorded,
+            time=datetime.now(UTC).isoformat(timespec="microseconds"),
+            provider=change.provider_view.key,
+            reason=report.reason,
+            tokens_before=report.tokens_before,
+            tokens_after=report.tokens_after,
+            covered_from=before.stop,
+            covered_to=state.stop,
+            messages=len(self._log),
+            blocks=len(state.nodes),
+            stand_ins=stand_ins(state.nodes),
+            prefix_kept=self._prefix_kept(change),
+            budget=state.room + self.system_rows.tokens,
+            log_version=self._log.version,
+            undoes=undoes,
+            # an activation that only begins the view differently cannot be undone
+            can_undo=undoes is None
+            and (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes),
+        )
+
+    def load_records(self, rows: Iterable[StoredActivation]) -> None:
+        """Bring back the records that the store has kept; what another version wrote in another way is passed over."""
+        for row in rows:
+            try:
+                figures = msgspec.json.decode(row.figures, type=dict[str, Any])
+                figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
+                figures["is_undone"] = bool(row.is_undone)
+                figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
+                self.records.append(msgspec.convert(list(ActivationRecord(**figures)), ActivationRecord))
+            except (msgspec.MsgspecError, TypeError) as error:
+                logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
+        self._recorded = max((record.number for record in self.records), default=0)
+
+    def apply(self, change: Change, made: ActivationRecord) -> dict[str, int] | None:
+        """An activation is committed: show what it decided. Return figures of the view and its header; None if the log
+        was replaced in between."""
+        provider_view, nodes = change.provider_view, change.state.nodes
         if provider_view.state is not change.before:
-            return False
+            return None
+        if not self.only_looks:
+            if made.undoes is not None:
+                at = next(at for at, one in enumerate(self.records) if one.number == made.undoes)
+                self.records[at] = self.records[at]._replace(is_undone=True)
+            self.records.append(made)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
+        provider_view.is_unsaved = False
         self.repairs.note(change.pins)
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
         provider_view.pins_changed = False
-        self.stand_ins_shown += stand_ins(change.state.nodes, but=change.before.nodes)
+        self.stand_ins_shown += stand_ins(nodes, but=change.before.nodes)
         if change.attempted is not None:
             provider_view.attempted_at, provider_view.attempted_length = change.attempted
         self._keep_shown()
-        return True
+        return {
+            "messages": len(self.system_rows.rows) + len(change.state.head) + len(change.tail.items),
+            "header_blocks": len(nodes),
+            "header_tokens": sum(node.tokens for node in nodes),
+            "stand_ins": made.stand_ins,
+        }
 
     def takes_long(self, key: str, budget: int) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
@@ -416,16 +474,16 @@ class Viewer:
         log, provider_view = self._log, self._view_for(key, self._room(budget))
         next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
         unread = log.tokens[-1] - log.tokens[next_entry]
-        for leaf in range(len(log.segments) - 1, leaves - 1, -1):
-            if unread > 20_000:
-                break
-            if not self._summaries.is_ready(Node.leaf(leaf)):
-                unread += log.segments[leaf].size // log.segments[leaf].parts
+        if unread <= 20_000:
+            missing = (log.segments[at] for at in self._summaries.without_summary(leaves))
+            unread += sum(segment.size // segment.parts for segment in missing)
         return unread > 20_000
 
-    def view(self, key: str, budget: int, activation: ActivationReport | None, *, has_activated: bool) -> View:
+    def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        self.latest = provider_view = self.shown(key, budget)
+        room = self._room(budget)
+        self.latest = provider_view = self._view_for(key, room) or self._kept(self._new_view(key, room))
+        provider_view.asked_room = room.tokens
         self._provider_views.move_to_end(provider_view.key)
         rows = self.system_rows
         stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
@@ -438,15 +496,8 @@ class Viewer:
             kept = {id(row) for row in provider_view.last} & {id(row) for row in messages}
             tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
-        is_rewritten = has_activated or bool(self.repairs.kinds)
+        is_rewritten = bool(self.records) or bool(self.repairs.kinds)
         return View(messages, tokens, stable, activation, rows.fixed_tokens, is_rewritten)
-
-    def shown(self, key: str, budget: int) -> ProviderView:
-        """What a provider is shown at about this budget."""
-        room = self._room(budget)
-        provider_view = self._view_for(key, room) or self._kept(self._new_view(key, room))
-        provider_view.asked_room = room.tokens
-        return provider_view
 
     def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
         """What the whole view costs, and its high water; without what is new where it is told `as_shown`."""
@@ -564,8 +615,8 @@ class Viewer:
         states = [provider_view.state for provider_view in self._provider_views.values()]
         places = []
         for state in states:
-            merges = tuple(node for node, _ in state.tree_nodes if node.width > 1)
-            start = merges[-1].stop if merges else next((node.start for node, _ in state.tree_nodes), 0)
+            merges = tuple(node for node in state.tree if node.stop - node.start > 1)
+            start = merges[-1].stop if merges else next((node.start for node in state.tree), 0)
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         room = max((state.room for state in states), default=0)
         self._summaries.keep(places, [state.focus for state in states], room)

@@ -1,18 +1,29 @@
 """The header: summaries of the covered past, oldest first, as one fenced message.
 
-Pure. Its blocks are text: a preface, one block a node, those of other sections, an end. The nodes are one wide merge of
-all older segments, and each newer segment by itself. Covering more appends blocks, until the header exceeds its target:
-then the merge moves on.
+Pure. Its blocks are text: a preface, one block a node, those of other sections, an end. The nodes are merges of the
+older segments, and each newer segment by itself. Covering more appends blocks, until the header exceeds its target:
+then its oldest part is merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from summarizing_context.log.tree import Form, HeaderNode, MergeRule, Node, NodeText, merge_oldest, notes
+from summarizing_context.log.tree import (
+    BEHIND,
+    FOUR,
+    FRAME,
+    MERGED,
+    Cut,
+    HeaderNode,
+    Node,
+    NodeText,
+    by_four,
+    fours,
+)
 from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.shapes import Message, encodable
@@ -33,15 +44,14 @@ BRIEF_TOKENS = 60
 
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
 
-_FRAME = 20  # tokens of a block around its text
-
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 
 _KIND = "text"  # the type of each block
 
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
-Tree = tuple[tuple[Node, Form], ...]
+Tree = tuple[Node, ...]
+Told = TypeVar("Told", NodeText, HeaderNode)
 
 
 class Header(NamedTuple):
@@ -52,13 +62,18 @@ class Header(NamedTuple):
     nodes: tuple[HeaderNode, ...]  # as shown
     tree: Tree = ()  # to start from at the next activation
 
-    @property
-    def notes(self) -> list[str]:
-        """What its notes say."""
-        return notes(self.nodes)
-
 
 NO_HEADER = Header(None, 0, ())
+
+
+class Block(NamedTuple):
+    """A node, with the tokens of its block, and the text of that."""
+
+    node: HeaderNode
+    text: str
+
+
+_Write = Callable[[Sequence[Node]], list[Block]]
 
 
 @dataclass(frozen=True)
@@ -67,43 +82,34 @@ class Style:
 
     count: Count
     role: str
-    flat: bool = False  # segments one after the other, never merged
+    strategy: str  # `summarize` merges no segments, and `truncate` only says how much is left out
 
     @cached_property
-    def sized(self) -> Callable[[HeaderNode], HeaderNode]:
-        """Give a node the tokens of its block; most nodes of one header stand in the next again."""
-        return lru_cache(maxsize=256)(
-            lambda node: node._replace(tokens=self.count(block_text(node)) + self.count(_KIND))
-        )
+    def frame(self) -> int:
+        """Tokens of a header beside its blocks."""
+        return MESSAGE_TOKENS + sum(map(self.count, (PREFACE, END, _KIND)))
+
+    @cached_property
+    def block(self) -> Callable[[HeaderNode], Block]:
+        """Write a node; most nodes of one header stand in the next again."""
+        return lru_cache(maxsize=256)(self._written)
+
+    def _written(self, node: HeaderNode) -> Block:
+        text = neutral(node.text)
+        if node.form != "line":
+            text = f'<summary messages="{node.start}-{node.stop - 1}">\n{text}\n</summary>'
+        return Block(node._replace(tokens=self.count(text) + self.count(_KIND)), text)
 
 
 class Summaries(NamedTuple):
     """What stands for the covered past in a header."""
 
-    nodes: tuple[HeaderNode, ...]  # oldest first; none where nothing is covered
-    note: HeaderNode | None = None  # about a topic, where it has room
+    blocks: tuple[Block, ...]  # oldest first; none where nothing is covered
     tree: Tree = ()
     is_one_line: bool = False  # there is room for nothing else
 
-    @property
-    def shown(self) -> tuple[HeaderNode, ...]:
-        """All of them, as the state of a view keeps them."""
-        return (*self.nodes, self.note) if self.note else self.nodes
 
-
-@dataclass(frozen=True)
-class HeaderPlan:
-    """What a header has to stand for."""
-
-    tree: Tree  # of the present header
-    leaves: int  # segments to be covered
-    stop: int  # log entries to be covered
-    start: int  # first entry that can be covered: the leading rows are not
-    part: range = range(0)  # the entries behind the segments, which fill none
-    note: HeaderNode | None = None  # about a topic that the user named; shown last
-
-
-def _without_rules(made: NodeText) -> NodeText:
+def _without_rules(made: Told) -> Told:
     """What a summary says besides rules that the block of rules knows. A model's summary stays whole."""
     if made.made_by in ("model", "verbatim"):
         return made
@@ -111,140 +117,184 @@ def _without_rules(made: NodeText) -> NodeText:
     return made if rest == made.text else made._replace(text=rest or _RULES_ALONE)
 
 
-def choose_summaries(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> Summaries:
-    """Return what stands for the past of `plan`, within the header's share of the room: one merge of the older part and
-    the newest segments by themselves, or less of each; at last one line for all."""
-    if plan.stop <= plan.start:
+def _tokens(blocks: Iterable[Block]) -> int:
+    return sum(block.node.tokens for block in blocks)
+
+
+def choose_summaries(
+    cut: Cut, start: int, texts: SummaryCache, room: Room, *, tree: Tree, note: Block | None, style: Style
+) -> Summaries:
+    """Return what stands for the covered past, within the header's share of the room: merges of the older part and the
+    newest segments by themselves, or less of each; at last one line for all.
+
+    Args:
+        cut: how far the log is covered.
+        start: the first entry that can be covered: the leading rows are not.
+        texts: what stands for each node.
+        room: the tokens to share out.
+        tree: of the present header.
+        note: about a topic that the user named; shown last.
+        style: how it is written.
+    """
+    line = _counted(start, cut.stop)
+    if cut.stop <= start:
         return Summaries(())
-    written = dict[Node, HeaderNode]()
+    if style.strategy == "truncate":
+        return Summaries((Block(line, line.text),), is_one_line=True)
+    is_flat, part = style.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
+    written = dict[Node, Block]()
 
-    def write(node: Node) -> HeaderNode:
-        if node not in written:
-            made, entries = _without_rules(texts.text_of(node)), texts.entries(node)
-            start, stop = entries.start, entries.stop
-            shown = HeaderNode(node.rank, node.start, start, stop, "full", made.made_by, made.passes, made.text)
-            written[node] = style.sized(shown._replace(segments=node.width))
-        return written[node]
+    def write(nodes: Sequence[Node]) -> list[Block]:
+        if new := [node for node in nodes if node not in written]:
+            written.update(zip(new, (style.block(_without_rules(made)) for made in texts.blocks(new)), strict=True))
+        return [written[node] for node in nodes]
 
-    def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
-        if node.tokens <= tokens:
-            return node
-        text = cut_to(node.text, max(BRIEF_TOKENS, int(tokens) - _FRAME))
-        return style.sized(node._replace(form="brief", text=text))
+    def shortened(block: Block, tokens: float) -> Block:
+        if block.node.tokens <= tokens:
+            return block
+        text = cut_to(block.node.text, max(BRIEF_TOKENS, int(tokens) - FRAME))
+        return style.block(block.node._replace(form="brief", text=text))
 
     # the header's share, and what of it the tree may take beside a part of a segment
-    share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END) - style.count(_KIND)
-    share -= plan.note.tokens if plan.note else 0
-    for_tree = share - min(_PROVISIONAL * share, bool(plan.part) * (_LONGER * texts.sizes.leaf + _FRAME))
+    share = room.header_share - style.frame - (note.node.tokens if note else 0)
+    for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
+    target = min(room.header_target, for_tree)
 
-    # the nodes of before and the newly covered segments, the oldest merged
-    places = [node for node, _ in plan.tree]
-    places += map(Node.leaf, range(places[-1].stop if places else 0, plan.leaves))
-    if not style.flat:
-        rule = MergeRule(min(room.header_target, for_tree), for_tree)
-        places = merge_oldest(
-            places, lambda node: write(node).tokens, lambda node: not texts.by_model or texts.is_ready(node), rule
-        )
-        if places and sum(write(node).tokens for node in places) > for_tree:
-            places = _fewer(places, lambda node: write(node).tokens, for_tree / 2)
-    nodes = [write(node) for node in places]
+    # the newly covered segments, read first and the oldest of them first, for later ones may be skimmed; before them
+    # the nodes of before; the oldest are merged
+    segments = [Node(at, at + 1) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
+    write(segments)
+    places = [*tree, *segments]
+    if not is_flat:
+        places = _merge_oldest(places, write, texts, target, for_tree)
+        if places and _tokens(write(places)) > for_tree:
+            # the newest segments in half of it, at least the last of several, behind one merge of all others
+            kept, left = len(places), for_tree / 2
+            for node in reversed(places):
+                left -= written[node].node.tokens
+                if node.stop - node.start > 1 or (kept < len(places) and left < 0):
+                    break
+                kept -= 1
+            if first := places[kept].start if kept < len(places) else places[-1].stop:
+                places = [Node(0, first), *places[kept:]]
+    blocks = write(places)
 
     # what is still too long is cut: the merge, which stands for most, to what the others leave, at least to half
-    if nodes and sum(node.tokens for node in nodes) > for_tree:
-        if style.flat:
-            nodes = [shortened(node, for_tree / len(nodes)) for node in nodes]
-            while sum(node.tokens for node in nodes) > for_tree and len(nodes) > 1:
-                nodes.pop(0)
+    if blocks and _tokens(blocks) > for_tree:
+        if is_flat:
+            blocks = [shortened(block, for_tree / len(blocks)) for block in blocks]
+            while _tokens(blocks) > for_tree and len(blocks) > 1:
+                del blocks[0], places[0]
         else:
-            newest = [shortened(node, for_tree / 2 / len(nodes[1:])) for node in nodes[1:]]
-            nodes = [shortened(nodes[0], for_tree - sum(node.tokens for node in newest)), *newest]
-    tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
+            newest = [shortened(block, for_tree / 2 / len(blocks[1:])) for block in blocks[1:]]
+            blocks = [shortened(blocks[0], for_tree - _tokens(newest)), *newest]
 
     # without a model what is left of the target is filled: sources are read again, and told at more length
-    left = min(room.header_target, for_tree) - sum(node.tokens for node in nodes)
-    for at in range(len(nodes) - 1, -1, -1):
-        place = nodes[at].node
-        if texts.by_model or room.squeeze or place is None or left < texts.sizes.leaf / 2:
+    left = target - _tokens(blocks)
+    for at in range(len(blocks) - 1, -1, -1) if not (texts.by_model or room.squeeze) else ():
+        if left < texts.sizes.leaf / 2:
             break
-        longer = _without_rules(texts.longer(place, nodes[at].tokens + int(left)))
-        told = style.sized(nodes[at]._replace(text=longer.text))
-        left -= max(0, told.tokens - nodes[at].tokens)
-        nodes[at] = max(nodes[at], told, key=lambda node: node.tokens)
-    if nodes and nodes[0].start > plan.start:
-        nodes.insert(0, _counted(plan.start, nodes[0].start, style))
+        brief = blocks[at].node
+        longer = _without_rules(texts.longer(places[at], brief.tokens + int(left)))
+        told = style.block(brief._replace(text=longer.text))
+        left -= max(0, told.node.tokens - brief.tokens)
+        blocks[at] = max(blocks[at], told, key=lambda block: block.node.tokens)
+    if blocks and blocks[0].node.start > start:
+        blocks.insert(0, style.block(_counted(start, blocks[0].node.start)))
 
     # covered groups that fill no segment, or the whole of one that is covered in part
-    if part := plan.part:
-        left = int(share - sum(node.tokens for node in nodes)) - _FRAME
+    if part:
+        left = int(share - _tokens(blocks)) - FRAME
         if (around := texts.around(part, left)) is not None:
-            part, made = around
+            told_of, made = around
         else:
-            made = _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
-        shown = HeaderNode(-1, 0, part.start, part.stop, "full", made.made_by, made.passes, made.text)
-        nodes.append(style.sized(shown) if made.text else _counted(part.start, part.stop, style))
+            told_of, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
+        extract = HeaderNode(-1, 0, told_of.start, told_of.stop, "full", made.made_by, made.passes, made.text)
+        blocks.append(style.block(extract if made.text else _counted(told_of.start, told_of.stop)))
 
-    if sum(node.tokens for node in nodes) <= share:
-        return Summaries(tuple(nodes), plan.note, tree)
-    if plan.note:
-        return choose_summaries(replace(plan, note=None), texts, room, style)
-    return Summaries((_one_line(plan, texts, room, style),), None, tree, is_one_line=True)
+    if _tokens(blocks) <= share:
+        return Summaries((*blocks, note) if note else tuple(blocks), tuple(places))
+    if note:
+        return choose_summaries(cut, start, texts, room, tree=tree, note=None, style=style)
 
-
-def _fewer(places: Sequence[Node], tokens: Callable[[Node], int], most: float) -> list[Node]:
-    """The newest segments that take at most so many tokens, and at least the last of several, behind a merge of all
-    others."""
-    kept, total = list[Node](), 0
-    for node in reversed(places):
-        total += tokens(node)
-        if node.width > 1 or (kept and total > most):
-            break
-        kept.insert(0, node)
-    first = kept[0].start if kept else places[-1].stop
-    return [Node(0, first), *kept] if first > 0 else list(places)
-
-
-def _counted(start: int, stop: int, style: Style) -> HeaderNode:
-    """One line for a part of the past that has no room for more."""
-    return style.sized(HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]"))
-
-
-def _one_line(plan: HeaderPlan, texts: SummaryCache, room: Room, style: Style) -> HeaderNode:
-    """One line for the whole covered past, with the most important of it where there is room."""
-    text = f"[{plan.stop - plan.start} earlier messages left out]"
-    left = int(room.header_share) - MESSAGE_TOKENS - style.count(text) - 2
+    # one line for the whole covered past, with the most important of it where there is room
+    line, words = line._replace(made_by="stand-in", passes=1), ""
+    left = int(room.header_share) - MESSAGE_TOKENS - style.count(line.text) - 2
     if left >= 12:
-        words = _without_rules(texts.part(plan.part, left)).text if plan.part else ""
-        if not words and plan.leaves:
-            words = brief_of(_without_rules(texts.text_of(Node.leaf(plan.leaves - 1))).text, left)
-        text = f"{text}\n{neutral(words)}" if words and style.count(words) <= left else text
-    return HeaderNode(-1, 0, plan.start, plan.stop, "line", "stand-in", 1, text)
+        words = _without_rules(texts.part(part, left)).text if part else ""
+        if not words and cut.leaves:
+            words = brief_of(_without_rules(texts.text_of(Node(cut.leaves - 1, cut.leaves))).text, left)
+    if words and style.count(words) <= left:
+        line = line._replace(text=f"{line.text}\n{neutral(words)}")
+    return Summaries((Block(line, line.text),), tuple(places), is_one_line=True)
 
 
-def left_out(plan: HeaderPlan) -> Summaries:
-    """Return only how much is left out: what the strategy `truncate` shows."""
-    if plan.stop <= plan.start:
-        return Summaries(())
-    text = f"[{plan.stop - plan.start} earlier messages left out]"
-    return Summaries((HeaderNode(-1, 0, plan.start, plan.stop, "line", "none", 0, text),), is_one_line=True)
+def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, target: float, most: float) -> list[Node]:
+    """The nodes of a header, with the oldest merged where they exceed the `target`, in tokens.
+
+    As many segments stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four,
+    and all together once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to
+    `most`; beyond that the nearest merge is taken, even as an extract.
+    """
+    total = _tokens(write(places))
+    leaves = [node for node in places if node.stop - node.start == 1]
+    if total <= target or not leaves:
+        return list(places)
+
+    # where merges may end, each with the tokens of the segments behind
+    merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
+    for leaf, block in zip(reversed(leaves), reversed(write(leaves)), strict=True):
+        if rest > target:
+            break
+        rests[leaf.stop] = rest
+        rest += block.node.tokens
+    if rest <= target and merges:
+        rests[merges[-1].stop] = rest
+    rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
+
+    # what may stand there: merges of four behind those that are shown, or one wide merge of all
+    every, end = list[list[Node]](), merges[-1].stop if merges else 0
+    for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
+        if stop % FOUR == end % FOUR == 0:
+            every.append([*merges, *fours(end, stop)])
+        every.append([Node(0, stop)])
+    known = texts.ready({node for merged in every for node in merged})
+    ready = [merged for merged in every if known.issuperset(merged)]
+
+    def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:
+        for merged in among:
+            tokens = _tokens(write(merged))
+            if (len(merged) == 1 or tokens <= MERGED * target) and tokens + rests[merged[-1].stop] <= most:
+                return merged
+        return None
+
+    found = first(ready, target)
+    if found is None and total <= most:
+        return list(places)
+    found = found or first(ready, most) or first(every, target)
+    found = found or min(every, key=lambda merged: _tokens(write(merged)) + rests[merged[-1].stop])
+    return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
 
 
-def framed(summaries: Summaries, blocks: Sequence[str], style: Style) -> Header:
-    """Return the header that says `blocks`; none where nothing is covered.
+def _counted(start: int, stop: int) -> HeaderNode:
+    """One line for a part of the past that has no room for more."""
+    return HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]")
+
+
+def framed(summaries: Summaries, before: Sequence[str], behind: Sequence[str], style: Style) -> Header:
+    """Return the header, with sections `before` and `behind` its summaries; none where nothing is covered.
 
     One line for all of the past stands alone, and without a frame.
     """
-    if not summaries.nodes:
+    blocks = summaries.blocks
+    if not blocks:
         return NO_HEADER
-    texts = [summaries.nodes[0].text] if summaries.is_one_line else encodable([PREFACE, *blocks, END])
+    if summaries.is_one_line:
+        texts = [blocks[0].text]
+        tokens = MESSAGE_TOKENS + style.count(texts[0])
+    else:
+        texts = encodable([PREFACE, *before, *(block.text for block in blocks), *behind, END])
+        tokens = style.frame + _tokens(blocks)
+        tokens += sum(style.count(text) + style.count(_KIND) for text in (*before, *behind))
     message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
-    known = {block_text(node): node.tokens for node in summaries.shown}
-    kind = style.count(_KIND)
-    tokens = sum(known.get(text) or style.count(text) + kind for text in texts)
-    return Header(message, MESSAGE_TOKENS + tokens - kind, summaries.shown, summaries.tree)
-
-
-def block_text(node: HeaderNode) -> str:
-    """Return a node as one block of the header."""
-    if node.form == "line":
-        return neutral(node.text)
-    return f'<summary messages="{node.name}">\n{neutral(node.text)}\n</summary>'
+    return Header(message, tokens, tuple(block.node for block in blocks), summaries.tree)

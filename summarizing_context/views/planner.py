@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import FRAME, Cut, Node, cut_at, notes, stand_ins
+from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
-from summarizing_context.views.header import NO_HEADER
+from summarizing_context.views.header import NO_HEADER, Header
+from summarizing_context.views.pins import Staying, choose_staying
 from summarizing_context.views.sections import (
     Sources,
-    Staying,
-    choose_staying,
     is_memory_block,
     memory_block,
     write_head,
@@ -27,7 +25,6 @@ from summarizing_context.views.sections import (
 from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
-    ActivationPlan,
     ActivationRequest,
     ActivationState,
     Pins,
@@ -35,9 +32,27 @@ from summarizing_context.views.view import (
     Reason,
     with_pins,
 )
+from summarizing_context.worker.summary_cache import Focus
 
 
-@dataclass(frozen=True)
+class ActivationPlan(NamedTuple):
+    """A view's prefix and tail as an activation would make them."""
+
+    cut: Cut
+    room: Room
+    header: Header
+    pins: Pins
+    tail: Tail
+    focus: Focus | None = None  # the topic of the note in the header
+    keep_from: float | None = None  # a threshold of importance that a call has set
+
+    @property
+    def tokens(self) -> int:
+        """Cost of the view beside its system rows."""
+        return self.header.tokens + self.pins.tokens + self.tail.tokens
+
+
+@dataclass
 class NextView:
     """The next view of one provider: how the present one stands, what is asked for, and plans of other ones.
 
@@ -53,69 +68,34 @@ class NextView:
     memories: tuple[str, ...]  # of earlier sessions, the most relevant first
     system: str  # names the system prompt that leads
     only_looks: bool = False
-    _plans: dict[tuple[Cut, int, bool], ActivationPlan] = field(default_factory=dict, init=False)
 
-    @cached_property
-    def log(self) -> MessageLog:
-        """The log as it stands."""
-        return self.sources.log
+    def __post_init__(self) -> None:
+        self.log, settings, room = self.sources.log, self.sources.settings, self.room
+        self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
+        self.tokens = state.head_tokens + tail.tokens
+        self.keep_recent = settings.keep_recent or 0  # messages that stay raw where they fit
+        self._plans: dict[tuple[Cut, int, bool], ActivationPlan] = {}
 
-    @cached_property
-    def state(self) -> ActivationState:
-        """What the present view shows before its tail."""
-        return self.provider_view.state
+        # what the newest message lacks though an activation would make room for it; whether it had no room when the
+        # view began, and has it now
+        newest = tail.items[-1] if tail.items and not self.only_looks else None
+        fits_whole = newest is not None and newest.tokens + newest.left_out <= room.newest_share
+        self.cut_short = newest.left_out if newest is not None and fits_whole else 0
+        self.is_widened = room.tokens > tail.room.tokens and (tail.room.is_bare or self.cut_short > 0)
 
-    @cached_property
-    def tail(self) -> Tail:
-        """The tail of the present view, with what is new."""
-        return self.provider_view.tail
+        # the view cannot be sent, or shows less than there is room for only because it could not before; it is above
+        # its high water, or would be if it showed the newest message whole
+        self.overflows = self.tokens > room.tokens or self.is_widened
+        self.is_high = self.tokens + self.cut_short > room.high
 
-    @cached_property
-    def tokens(self) -> int:
-        """What the view costs."""
-        return self.state.head_tokens + self.tail.tokens
+        # more messages than the view should have; half of them at least are the tail's
+        self.has_too_many = False
+        if (most := settings.max_messages) is not None:
+            head = max(self.log.leading_count, bool(state.system)) + len(state.head)
+            self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
 
-    @cached_property
-    def overflows(self) -> bool:
-        """The view cannot be sent, or shows less than there is room for only because it could not before."""
-        return self.tokens > self.room.tokens or self.is_widened
-
-    @cached_property
-    def is_widened(self) -> bool:
-        """The newest message had no room when the view began, and has it now."""
-        return self.room.tokens > self.tail.room.tokens and (self.tail.room.is_bare or self.cut_short > 0)
-
-    @cached_property
-    def is_high(self) -> bool:
-        """The view is above its high water, or would be if it showed the newest message whole."""
-        return self.tokens + self.cut_short > self.room.high
-
-    @cached_property
-    def cut_short(self) -> int:
-        """What the newest message lacks though an activation would make room for it."""
-        newest = self.tail.items[-1] if self.tail.items and not self.only_looks else None
-        if newest is None or not newest.left_out or newest.tokens + newest.left_out > self.room.newest_share:
-            return 0
-        return newest.left_out
-
-    @cached_property
-    def has_too_many(self) -> bool:
-        """More messages than the view should have; half of them at least are the tail's."""
-        most = self.sources.settings.max_messages
-        if most is None:
-            return False
-        head = max(self.log.leading_count, bool(self.state.system)) + len(self.state.head)
-        return len(self.tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-
-    @property
-    def keep_recent(self) -> int:
-        """How many messages stay raw where they fit."""
-        return self.sources.settings.keep_recent or 0
-
-    @cached_property
-    def is_needed(self) -> bool:
-        """Whether this counts as an attempt: what could be done on a cold cache alone may soon have to be."""
-        return self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
+        # whether this counts as an attempt: what could be done on a cold cache alone may soon have to be
+        self.is_needed = self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
 
     @property
     def fewest_messages(self) -> int:
@@ -175,9 +155,8 @@ class NextView:
         if present.stop <= self.log.leading_count:
             return []
         later = present if self.sources.truncates else cut_at(self.log.segments, present.stop)
-        leaves = range(present.leaves, later.leaves)
-        is_ready = all(self.sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
-        return [later if is_ready else present]
+        missing = self.sources.summaries.without_summary(present.leaves)
+        return [present if missing and missing[0] < later.leaves else later]
 
     def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> ActivationPlan:
         """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
@@ -267,7 +246,7 @@ def plan_activation(now: NextView) -> Decision:
             plan = _first(
                 now,
                 [*_cuts(now), *now.covered()],
-                lambda plan: _differs(now, plan) and (plan.header.notes or plan.tokens < now.tokens),
+                lambda plan: _differs(now, plan) and (notes(plan.header.nodes) or plan.tokens < now.tokens),
             )
         elif now.request is not None:
             plan, refused = _requested(now, now.request)
@@ -417,7 +396,7 @@ def _differs(now: NextView, plan: ActivationPlan) -> bool:
     state, header = now.state, plan.header
     if stand_ins(header.nodes) < stand_ins(state.nodes) or plan.cut.stop != state.stop:
         return True
-    return tuple(pin.message for pin in plan.pins.after) != state.after or header.notes != notes(state.nodes)
+    return tuple(pin.message for pin in plan.pins.after) != state.after or notes(header.nodes) != notes(state.nodes)
 
 
 def _cuts(now: NextView) -> list[Cut]:

@@ -294,17 +294,17 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
 
     A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
     """
-
     while tail.tokens <= most:
-        for passing in log.passing(tail.ephemeral_count, tail.next):  # between the groups
+        between = log.passing(tail.ephemeral_count, tail.next) if tail.ephemeral_count < len(log.ephemeral) else ()
+        for passing in between:  # the groups
             if passing.before > tail.start or tail.start == log.leading_count:
                 tail.show_passing(passing)
                 tail.marks[-1] = tail.marks[-1]._replace(items=len(tail.items), tokens=tail.tokens)
             tail.ephemeral_count += 1
         start, closed = tail.next, tail.next < log.closed_groups_stop
-        stop = log.group_stop(start)
-        if start == stop:
+        if start == len(log.entries):
             return
+        stop = log.group_stop(start)
         group, costs = log.between(start, stop)
         tail.take(
             group,

@@ -7,22 +7,25 @@ earlier process, from a checkpoint, by an undo, or with a log whose end is writt
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from summarizing_context.errors import StoreCorruptError
+from summarizing_context.errors import StoreCorruptError, UndoError
 from summarizing_context.log.entries import Bounds, Entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
+from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
-from summarizing_context.views.budget import Room
-from summarizing_context.views.header import Header
+from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
 from summarizing_context.worker.summary_cache import Focus
+
+logger = logging.getLogger(__name__)
 
 Reason = Literal[
     "high_water",
@@ -61,23 +64,6 @@ class Pins(NamedTuple):
 
 
 NO_PINS = Pins((), (), 0)
-
-
-class ActivationPlan(NamedTuple):
-    """A view's prefix and tail as an activation would make them."""
-
-    cut: Cut
-    room: Room
-    header: Header
-    pins: Pins
-    tail: Tail
-    focus: Focus | None = None  # the topic of the note in the header
-    keep_from: float | None = None  # a threshold of importance that a call has set
-
-    @property
-    def tokens(self) -> int:
-        """Cost of the view beside its system rows."""
-        return self.header.tokens + self.pins.tokens + self.tail.tokens
 
 
 class ActivationReport(NamedTuple):
@@ -123,6 +109,28 @@ class ActivationRecord(NamedTuple):
         moved = self.covered_from != self.covered_to
         words = REASON_WORDS[self.reason] if moved or self.reason != "high_water" else "newest did not fit"
         return f"{words}, undone" if self.is_undone else words
+
+    def stored(self, before: bytes) -> NewActivation:
+        """Return it as the store keeps it, with the state before it where the header or the cut has changed."""
+        known = ("number", "provider", "log_version", "is_undone", "can_undo")  # the store notes these itself
+        figures = {name: value for name, value in self._asdict().items() if name not in known}
+        kept = self.can_undo or self.undoes is not None
+        return NewActivation(self.number, msgspec.json.encode(figures).decode(), before if kept else None, self.undoes)
+
+
+def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
+    """Return the newest activation that is not undone yet. Raises `UndoError`."""
+    open_ones = [record for record in records if not record.is_undone and record.undoes is None]
+    shaping = [record for record in open_ones if record.can_undo]
+    if not shaping:
+        raise UndoError(
+            "there is no activation to undo"
+            if not open_ones
+            else "no activation that covered messages can be undone any longer; restore a checkpoint instead"
+        )
+    if shaping[-1].log_version != log_version:
+        raise UndoError("the log was replaced since the last activation; restore a checkpoint to go back to that log")
+    return shaping[-1]
 
 
 class ActivationRequest(NamedTuple):
@@ -173,7 +181,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     leaves_stop: int = 0  # entries in them
     stop: int = 0  # entries covered
     since: int = WHOLE_GROUPS  # entry of the group after them before which nothing of it is shown
-    blocks: tuple[tuple[int, int, Form], ...] = ()  # of the tree: first segment, the one behind the last, form
+    tree: tuple[Node, ...] = ()  # what the header shows of it
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
     header: Message | None = None
@@ -200,19 +208,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def cut(self) -> Cut:
         return Cut(self.leaves, self.leaves_stop, self.stop)
-
-    @property
-    def tree_nodes(self) -> tuple[tuple[Node, Form], ...]:
-        return tuple((Node(start, stop), form) for start, stop, form in self.blocks)
-
-    @property
-    def header_figures(self) -> dict[str, int]:
-        """What can be told of the header without its text."""
-        return {
-            "header_blocks": len(self.nodes),
-            "header_tokens": sum(node.tokens for node in self.nodes),
-            "stand_ins": stand_ins(self.nodes),
-        }
 
     @property
     def head(self) -> list[Message]:
@@ -260,6 +255,29 @@ def decode_state(data: bytes) -> ActivationState:
         return msgspec.convert(decode_message(data), ActivationState)
     except StoreCorruptError as error:
         raise ValueError(str(error)) from None
+
+
+def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
+    """Return a stored state; None if it cannot be read, or if the log is cut otherwise than when the state was made."""
+    try:
+        state = decode_state(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
+        return None
+    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
+    if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
+        return None
+    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.bounds.rewritten) <= len(log)
+    return state if fits else None
+
+
+def closings_of(states: Iterable[bytes]) -> set[int]:
+    """Return where views have ended segments that were open, by their stored states."""
+    found: set[int] = set()
+    for data in states:
+        with suppress(msgspec.MsgspecError, ValueError):  # it is told where the state itself is taken up
+            found.update(decode_state(data).closings)
+    return found
 
 
 def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
@@ -338,6 +356,12 @@ class ProviderView:
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     encoded: tuple[ActivationState, bytes] | None = None  # the state that was encoded last
+    is_unsaved: bool = False  # it has given up calls since its state was kept
+    provider: str = field(init=False)  # the key of the provider
+
+    def __post_init__(self) -> None:
+        key, mark, room = self.key.rpartition(ROOM_MARK)
+        self.provider = key if mark and room.isdecimal() else self.key
 
     def encode(self, state: ActivationState) -> bytes:
         """A state as the store keeps it. That before an activation was encoded by the activation before."""
@@ -366,12 +390,6 @@ class ProviderView:
         was = self.state.bounds
         now = was._replace(settled=min(was.rewritten, log.bounds().settled))
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
-
-    @property
-    def provider(self) -> str:
-        """The key of the provider."""
-        key, mark, room = self.key.rpartition(ROOM_MARK)
-        return key if mark and room.isdecimal() else self.key
 
     @property
     def marks(self) -> ViewMarks:

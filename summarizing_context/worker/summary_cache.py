@@ -6,7 +6,7 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -242,21 +242,31 @@ class SummaryCache:
     def hash_of(self, node: Node) -> str | None:
         """The range hash of a node; None for a merge of which a child is neither ready nor given up, or if there is no
         such node."""
-        if node.width == 1:
+        start, stop = node
+        if stop - start == 1:
             leaves = self._log.hashes
-            return leaves[node.start] if node.start < len(leaves) else None
+            return leaves[start] if start < len(leaves) else None
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
-        texts = [text for child in node.children if (text := self.merged_text(child)) is not None]
-        if len(texts) < len(node.children):
+        children = node.children
+        texts = [text.text for child in children if (text := self.merged_text(child)) is not None]
+        if len(texts) < len(children):
             return None
-        self._rollup_hashes[node] = _merge_hash(node, texts)
+        self._rollup_hashes[node] = rollup_hash(node.rank, texts)
         return self._rollup_hashes[node]
 
     def is_ready(self, node: Node) -> bool:
         """Whether the session's own summary of a node is there, or it needs none."""
-        hash = self.hash_of(node)
-        return hash is not None and (hash in self._ready or (node.width == 1 and self._is_own_summary(node)))
+        hash, (start, stop) = self.hash_of(node), node
+        return hash is not None and (hash in self._ready or (stop - start == 1 and self._is_own_summary(start)))
+
+    def ready(self, nodes: Iterable[Node]) -> set[Node]:
+        """Those of the nodes that a header may show at once; all where no model is waited for."""
+        return {node for node in nodes if not self.by_model or self.is_ready(node)}
+
+    def without_summary(self, first: int = 0) -> list[int]:
+        """The segments from the `first` on that have no summary of their own."""
+        return [at for at in range(first, len(self._log.segments)) if not self.is_ready(Node(at, at + 1))]
 
     def add(self, node: Node, hash: str, text: str) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
@@ -293,17 +303,18 @@ class SummaryCache:
 
     def text_of(self, node: Node) -> NodeText:
         """What stands for a node; without a summary of its own what the extractive pass reads now."""
-        if node.width == 1:
-            hash = self._log.hashes[node.start]
-            if hash in self._ready or self._is_own_summary(node):
+        start, stop = node
+        if stop - start == 1:
+            hash = self._log.hashes[start]
+            if hash in self._ready or self._is_own_summary(start):
                 return self._ready[hash]
-            return self._stand_ins.get(hash) or self._read_leaf(node.start, hash)
+            return self._stand_ins.get(hash) or self._read_leaf(start, hash)
         if (own := self.hash_of(node)) is not None and own in self._ready:
             return self._ready[own]
         if (known := self._merged.get(node)) is not None and known in self._stand_ins:
             return self._stand_ins[known]
         texts = [self.text_of(child) for child in node.children]
-        hash = self._merged[node] = _merge_hash(node, texts)
+        hash = self._merged[node] = rollup_hash(node.rank, [text.text for text in texts])
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
@@ -327,14 +338,18 @@ class SummaryCache:
             return self.text_of(Node.leaf(leaf)).text
         return skim(self._log.content(leaf), self.sizes.leaf)
 
+    def blocks(self, nodes: Iterable[Node]) -> list[HeaderNode]:
+        """What stands for these nodes, as blocks of a header that shows each in full."""
+        found = []
+        for node in nodes:
+            (text, made_by, passes), entries, width = self.text_of(node), self.entries(node), node.stop - node.start
+            place = node.rank if width > 1 else 0, node.start, entries.start, entries.stop
+            found.append(HeaderNode(*place, "full", made_by, passes, text, segments=width))
+        return found
+
     def leaves(self) -> list[HeaderNode]:
         """Every segment's summary, as a block of a header that shows all of them."""
-        found = []
-        for number in range(len(self._log.segments)):
-            node = Node.leaf(number)
-            (text, made_by, passes), entries = self.text_of(node), self.entries(node)
-            found.append(HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1))
-        return found
+        return self.blocks(map(Node.leaf, range(len(self._log.segments))))
 
     def longer(self, node: Node, max_tokens: int) -> NodeText:
         """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four
@@ -390,19 +405,14 @@ class SummaryCache:
         self.seen.add(hash)
         return self._stand_ins[hash]
 
-    def _is_own_summary(self, leaf: Node) -> bool:
+    def _is_own_summary(self, leaf: int) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""
-        segment = self._log.segments[leaf.start]
+        segment = self._log.segments[leaf]
         if segment.parts > 1 or segment.is_early or segment.size > 2 * self.sizes.leaf:
             return False
-        hash = self._log.hashes[leaf.start]
+        hash = self._log.hashes[leaf]
         self.seen.add(hash)
         if hash not in self._ready:
             text = self._log.render(segment.start, segment.stop)
             self._ready[hash] = NodeText(text, "verbatim", 0)
         return True
-
-
-def _merge_hash(node: Node, texts: Sequence[NodeText]) -> str:
-    """The name of a merge of these texts."""
-    return rollup_hash(node.rank, [output_hash(text.text) for text in texts])
