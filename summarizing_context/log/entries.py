@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -334,15 +335,10 @@ class Intake:
             facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _VERSION))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
-        sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
-        return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), stored_rules(entry, self._verdicts))
+        kept = _SEAL + zlib.crc32(entry.data).to_bytes(4, "big") + zlib.crc32(facts).to_bytes(4, "big") + facts
+        return StoredEntry(entry.data, kept, stored_rules(entry, self._verdicts))
 
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
-
-        def made() -> Entry:
-            entry = make_entry(message, self._counter.count, self._counter.name, data)
-            cued_rules(entry)  # here, for a long message is read in a thread
-            return entry
-
-        return await self._in_thread(made) if len(data) > _LONG_TEXT else made()
+        make = partial(make_entry, message, self._counter.count, self._counter.name, data)
+        return await self._in_thread(make) if len(data) > _LONG_TEXT else make()

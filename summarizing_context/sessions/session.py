@@ -20,7 +20,6 @@ import msgspec
 from summarizing_context.concurrency import (
     Clock,
     Events,
-    Foreground,
     finish_despite_cancellation,
     in_turns,
     running_loop,
@@ -190,7 +189,6 @@ class Session:
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
-    foreground: Foreground
     clock: Clock
     notify: Notify
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
@@ -200,6 +198,7 @@ class Session:
     def __post_init__(self) -> None:
         self.id = self.settings.session_id
         self.views.only_looks = self.read_only
+        self.foreground = self.log.foreground
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
         self.loop = running_loop()
@@ -319,13 +318,18 @@ class Session:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Add entries at the end of the log, all of them or none."""
-        if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
-            with self.foreground.call():
-                await self.store.append(self.id, stored, self._when_thawed(partial(self._extend, entries)))
-        else:
-            self.foreground.change(partial(self._extend, entries))
+        """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
+        memory, also where this call was cancelled. Calls at the same time are added in their order."""
+        stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
+        with self.foreground.call():
+            if stored:
+                await self.store.append(self.id, stored, partial(self.log.add, entries))
+            else:
+                self.log.add(entries)
         await self.foreground.thawed()
+        self._wake_for_segments()
+        if self.checkpoint_is_due:
+            await self.checkpoint_if_due()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
@@ -735,11 +739,6 @@ class Session:
             last_error=calls.last_error or self.worker.last_error or search_error or self.last_error or learning,
             last_error_at=self.worker.last_error_at,
         )
-
-    def _extend(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self.log.extend(entry)
-        self._wake_for_segments()
 
     def _wake_for_segments(self) -> None:
         if len(self.log.segments) != self._segments_seen and not self.closed:
