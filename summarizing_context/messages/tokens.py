@@ -89,15 +89,11 @@ def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
     foreign = syllables = 0
     if not piece.isascii():
         foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
-    pairs, rare = _pairs(data, _KIND_TABLE), _count(_pairs(data, _RARE_TABLE), _RARE_CODES)
-    escapes, marks, ends, changes = (_count(pairs, codes) for codes in _PAIR_CODES)
-    kinds = [_count(data, members) for members in _COUNTED]
+    size, pairs = len(data), _pairs(data, _KIND_TABLE)
+    kinds = [size - len(data.translate(None, members)) for members in _COUNTED]
+    escapes, marks, ends, changes = [size - len(pairs.translate(None, codes)) for codes in _PAIR_CODES]
+    rare = size - len(_pairs(data, _RARE_TABLE).translate(None, _RARE_CODES))
     return data, (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
-
-
-def _count(data: bytes, members: bytes) -> int:
-    """Return how many of the bytes are members."""
-    return len(data) - len(data.translate(None, members))
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
