@@ -295,7 +295,7 @@ class SummarizingContext:
     def has_space(self, message: Message) -> bool:
         """Return whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         session = self._open_session
-        entry = make_entry(check_message(message), session.counter.count, session.counter.name)
+        entry = make_entry(check_message(message), session.counter)
         return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
 
     async def make_space(self, tokens: int) -> ActivationReport:

@@ -29,12 +29,11 @@ from summarizing_context.log.entries import (
     PlacedMessage,
     Role,
     Verdict,
-    cued_rules,
     group_digest,
     message_digest,
     message_name,
     range_hash,
-    stored_rules,
+    stored_verdict,
 )
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.repairs import Passing
@@ -340,7 +339,8 @@ class MessageLog:
             entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
+            verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
+            self.rules.add(index, facts.rules, verdict)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self.keep_system and facts.role in _LEADING and not facts.hook:
@@ -399,7 +399,7 @@ class MessageLog:
         for stop in sorted(place for place in {*closings} - filled.closings if place <= same):
             filled.close_segment(stop, cuts_anew=True)
         for index in list(filled.rules.open):
-            if verdict := self.verdicts.get(message_name(filled.entries[index])):
+            if verdict := self.verdicts.get(message_name(filled.entries[index].data)):
                 filled.rules.judge(index, verdict)
         kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
@@ -413,11 +413,11 @@ class MessageLog:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
         kept: list[tuple[int, StoredRules]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
-            verdict = verdicts[(entry := self.entries[index]).data]
-            self.verdicts[message_name(entry)] = verdict
+            verdict = verdicts[data := self.entries[index].data]
+            self.verdicts[message_name(data)] = verdict
             self.rules.judge(index, verdict)
             if verdict.given:
-                kept += ((index, row) for row in stored_rules(entry, self.verdicts))
+                kept += ((index, row) for row in stored_verdict(data, verdict))
         return kept
 
     def take_pins(self, pinned: PinList) -> None:
@@ -538,7 +538,7 @@ class MessageLog:
             members = self.entries[start:end]
             traits = [(one.traits(), one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
+            stated = [rule.strength for one in members for rule in one.facts.rules]
             groups.append((start, group_traits(traits, stated)))
         return rank_groups(groups, stop, threshold)
 

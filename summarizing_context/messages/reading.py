@@ -180,9 +180,10 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
     parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
-    known = NEVER_SENT.union(BESIDE_CONTENT, ["tool_call_id"] if is_answer else THINKING_FIELDS)
-    lists = ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
-    own = _Fields(message, known.union(["content", content_key(message)], lists), -1)
+    fields_read = ["content", content_key(message), *BESIDE_CONTENT]
+    fields_read += ["tool_call_id"] if is_answer else THINKING_FIELDS
+    fields_read += ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
+    own = _Fields(message, NEVER_SENT.union(fields_read), -1)
     for holder, known, at in (fields := [own, *of_calls, *of_blocks, *of_results]):
         for key, value in holder.items():
             if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):

@@ -267,7 +267,7 @@ def _check_failure(error: BaseException) -> None:
         raise error
 
 
-_ESTIMATE = TokenCounter(ESTIMATE, estimate_text)
+ESTIMATE_COUNTER = TokenCounter(ESTIMATE, estimate_text)
 
 
 async def _loaded() -> Encoding | None:
@@ -294,7 +294,7 @@ async def choose_counter(
     if count_tokens is not None:
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
-        return _ESTIMATE
+        return ESTIMATE_COUNTER
     encoding = await _loaded()
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
@@ -323,7 +323,7 @@ async def choose_counter(
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
     _tell_of_estimate()
-    return _ESTIMATE
+    return ESTIMATE_COUNTER
 
 
 @cache

@@ -37,7 +37,7 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
@@ -59,7 +59,6 @@ from summarizing_context.stores.base import (
     StoredCheckpoint,
     StoredEntry,
     StoredProviderView,
-    StoredRules,
 )
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.budget import USEFUL_ROOM
@@ -227,13 +226,9 @@ class Session:
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
-        entries, unread = await self._decoded(stored.entries), list[tuple[int, StoredRules]]()
-        for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
-            unread += ((at, row) for row in rules)
-            await asyncio.sleep(0)
-        async for entry in in_turns(entries):
+        self.log.verdicts.update(load_verdicts(stored.rules))
+        async for entry in in_turns(await self._decoded(stored.entries)):
             self.log.extend(entry)
-        await self._keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -263,16 +258,10 @@ class Session:
         entries: list[Entry] = []
         async for entry in in_turns(stored):
             try:
-                entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+                entries.append(decode_entry(entry.message, entry.facts, self.counter))
             except StoreCorruptError as error:
                 raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
-
-    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep what was read of messages, so that it need not be read again."""
-        if rows:
-            warning = "standing rules could not be kept; they are read again when it is opened"
-            await self.keep(partial(self.store.save_rules, self.id, rows), warning)
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         warning = "an activation could not be kept; after a restart it is made again"
@@ -459,8 +448,11 @@ class Session:
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
-                rows += [(at, row) for row in stored_rules(entry, self.log.verdicts)]
-            await self._keep_rules(rows)
+                if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
+                    rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
+            if rows:
+                warning = "standing rules could not be kept; they are asked for again when it is opened"
+                await self.keep(partial(self.store.save_rules, self.id, rows), warning)
         return made
 
     async def pin(self, what: int | str) -> str:
