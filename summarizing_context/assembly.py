@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from summarizing_context.concurrency import Clock, Events, Foreground, WorkerThread, choose_clock, running_loop
+from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.message_log import Foreground, MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter, remembering
@@ -167,6 +167,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             thinking=settings.summarize_thinking,
             every=every,
             ranks=settings.strategy == "importance",
+            foreground=foreground,
         )
         summaries = SummaryCache(log, maker=recipe.maker, settings=settings)
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
@@ -182,7 +183,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 recipe=recipe,
                 clock=clock,
                 background=background,
-                foreground=foreground,
             )
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
@@ -196,7 +196,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             caller=caller,
             recipe=recipe,
             clock=clock,
-            foreground=foreground,
             background=background,
             notify=notify,
             ledger=ledger,
@@ -236,7 +235,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             intake=Intake(counter, in_thread, log.verdicts),
             counter=counter,
             in_thread=in_thread,
-            foreground=foreground,
             clock=clock,
             notify=notify,
             announce=options.announce,

@@ -1,16 +1,13 @@
-"""Async helpers: deferred cancellation, a worker thread, single flight, yielding to the foreground, clocks.
-
-Work is counted, never timed, so behaviour does not depend on the speed of the machine.
-"""
+"""Async helpers: deferred cancellation, a worker thread, single flight, clocks."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -106,73 +103,6 @@ async def single_flight(key: Hashable) -> AsyncIterator[None]:
     """Hold `key` for this task. Other tasks of this event loop that want it wait."""
     async with _key_locks.setdefault((id(asyncio.get_running_loop()), key), asyncio.Lock()):
         yield
-
-
-class Foreground:
-    """The calls of one session. All methods belong to its event loop."""
-
-    def __init__(self) -> None:
-        self._under_way = 0
-        self._thawed: anyio.Event | None = None  # set when the session may change again
-        self._later: list[Callable[[], object]] = []
-
-    @property
-    def is_frozen(self) -> bool:
-        """Return whether a thread reads the session, so that nothing of it may change."""
-        return self._thawed is not None
-
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """Let a thread read the session: what others would change comes behind it."""
-        self._thawed = thawed = anyio.Event()
-        try:
-            with self.call():
-                yield
-        finally:
-            self._thawed, later, self._later = None, self._later, []
-            for change in later:
-                change()
-            thawed.set()
-
-    def change(self, work: Callable[[], object]) -> None:
-        """Run what changes the session; behind the thread that reads it."""
-        if self._thawed is None:
-            work()
-        else:
-            self._later.append(work)
-
-    async def thawed(self) -> None:
-        """Wait until the session may change."""
-        while self._thawed is not None:
-            await self._thawed.wait()
-
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count a call of the host, from beginning to end."""
-        self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
-
-    def steps(self) -> YieldNow:
-        """Return what one background thread calls all along: it pauses while a call is running.
-
-        Without it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms
-        up to eight times, for 4,000 characters that the thread reads, about a millisecond.
-        """
-        left = 0
-
-        def yield_now(characters: int) -> None:
-            nonlocal left
-            if left <= 0:
-                for _ in range(8):
-                    if self._under_way:
-                        time.sleep(0.0002)
-                left = 4_000
-            left -= characters
-
-        return yield_now
 
 
 class Clock(Protocol):

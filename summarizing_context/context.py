@@ -69,7 +69,7 @@ class SummarizingContext:
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
         self._search = Search(settings, store.index, embedding_search, self.memory)
-        self._pages = Pages(log, session.summaries, session.views, count, self._search, session.foreground)
+        self._pages = Pages(log, session.summaries, session.views, count, self._search)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -78,7 +78,6 @@ class SummarizingContext:
         both cases the log is unchanged."""
         session = self._writable
         await session.append([await session.intake.one(message)])
-        await session.checkpoint_if_due()
 
     async def get_messages_for_request(
         self,
@@ -296,7 +295,7 @@ class SummarizingContext:
     def has_space(self, message: Message) -> bool:
         """Return whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         session = self._open_session
-        entry = make_entry(check_message(message), session.counter.count, session.counter.name)
+        entry = make_entry(check_message(message), session.counter)
         return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
 
     async def make_space(self, tokens: int) -> ActivationReport:

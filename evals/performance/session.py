@@ -31,7 +31,7 @@ from summarizing_context.log.entries import make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
 from summarizing_context.messages.shapes import check_message
-from summarizing_context.messages.tokens import ESTIMATE, estimate_text
+from summarizing_context.messages.tokens import ESTIMATE_COUNTER, estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 PHRASE = (
@@ -140,7 +140,7 @@ def extractive_speed(count: int) -> float:
     """Estimated tokens a second that the extractive summarizer reads on one core."""
     timeline = MessageLog(Limits(), image_tokens=0)
     for message in messages(count, seed=4):
-        timeline.extend(make_entry(check_message(message), estimate_text, ESTIMATE))
+        timeline.extend(make_entry(check_message(message), ESTIMATE_COUNTER))
     contents = [timeline.content(leaf) for leaf in range(len(timeline.segments))]
     tokens = sum(map(estimate_text, contents))
     began = time.process_time()

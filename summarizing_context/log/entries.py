@@ -1,4 +1,4 @@
-"""Log entries: a message's bytes with what was derived from it when it was added, its digests and its rules.
+"""Log entries: a message's bytes with what was derived from it when it was added.
 
 The derived facts are stored beside the bytes, so that reopening a long session parses no message. Equal content
 has an equal digest in any process, on any host, in any session: only what a model can read enters, in one spelling.
@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -95,8 +96,6 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_VERSION = f"facts/4 {ESTIMATE}"  # of what is read and counted of a message: facts of another are derived again
-
 _LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -123,6 +122,13 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     human: bool = False  # holds words that a person typed: begins a turn
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
+    rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+
+
+@cache
+def _version() -> str:
+    """Name how messages are read and counted: facts of another version are derived again."""
+    return f"facts/5 {ESTIMATE} {cues_version()}"
 
 
 class Bounds(NamedTuple):
@@ -152,7 +158,6 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
     _traits: int | None = None  # read when groups are ranked
-    rules: tuple[Rule, ...] | None = None  # what cues tell of its rules: kept by what reads them
 
     @property
     def typed_length(self) -> int:
@@ -183,12 +188,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
 
 
-def make_entry(message: Message, count: Callable[[str], int], counter: str, data: bytes | None = None) -> Entry:
-    """The entry of a checked message, and of its bytes if they are known; counted by `count`, named `counter`."""
+def make_entry(message: Message, counter: TokenCounter, data: bytes | None = None) -> Entry:
+    """The entry of a checked message, and of its bytes if they are known."""
     reading, data = read_message(message), data or encode_message(message)
     texts, metadata = reading.texts, message.get("metadata")
     estimate = estimate_texts(texts)
-    read = estimate if counter == ESTIMATE else sum(map(count, texts))
+    read = estimate if counter.name == ESTIMATE else sum(map(counter.count, texts))
     facts = Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -197,12 +202,13 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str, data
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
         size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
-        text_tokens=read + sum(map(count, reading.unread)),
+        text_tokens=read + sum(map(counter.count, reading.unread)),
         media=reading.media,
         content=content_digest(reading),
         human=reading.human,
         held=reading.held,
         state=reading.state,
+        rules=cue_rules(reading.typed) if reading.human else (),
     )
     return Entry(data, facts, facts.content, (message, reading))
 
@@ -219,15 +225,13 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
     return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
 
 
-def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter: str) -> Entry:
-    """The entry that was stored, with tokens by `count`. Raises `StoreCorruptError`."""
-    try:
-        known = _decoder.decode(unsealed(data, kept))
-    except msgspec.DecodeError:
-        known = None
-    if known is None or (known[0], known[2]) != (counter, _VERSION):
-        return make_entry(decode_message(data), count, counter)
-    return Entry(data, known[1], known[1].content)
+def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> Entry:
+    """The entry that was stored, with tokens by the counter. Raises `StoreCorruptError`."""
+    with suppress(msgspec.DecodeError):
+        name, facts, version = _decoder.decode(unsealed(data, kept))
+        if (name, version) == (counter.name, _version()):
+            return Entry(data, facts, facts.content)
+    return make_entry(decode_message(data), counter)
 
 
 _decoder = msgspec.msgpack.Decoder(tuple[str, Facts, str])  # with the counter's name before, and the version behind
@@ -247,62 +251,34 @@ PASSED = Verdict(given=False)
 
 VERDICTS = "model-1"  # version under which verdicts are kept
 
-_encode_rules, _rules = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ...])
-
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
-def cued_rules(entry: Entry) -> tuple[Rule, ...]:
-    """The rules that cues tell in a message, read once; none where no human wrote in it."""
-    if entry.rules is None:
-        entry.rules = cue_rules(entry.read(0).reading.typed) if entry.facts.human else ()
-    return entry.rules
+def message_name(data: bytes) -> bytes:
+    """The name under which a verdict on a message of these bytes is kept."""
+    return hashlib.sha256(data).digest()
 
 
-def message_name(entry: Entry) -> bytes:
-    """The name under which rules of a message are kept: that of its bytes."""
-    return hashlib.sha256(entry.data).digest()
+def stored_verdict(data: bytes, verdict: Verdict | None) -> tuple[StoredRules, ...]:
+    """What the store keeps of a verdict on a message of these bytes; nothing where there is none."""
+    return () if verdict is None else (StoredRules(message_name(data), VERDICTS, msgspec.json.encode(verdict)),)
 
 
-def stored_rules(entry: Entry, verdicts: Mapping[bytes, Verdict]) -> tuple[StoredRules, ...]:
-    """What the store keeps of the rules of a message; nothing where no human wrote in it."""
-    if not entry.facts.human:
-        return ()
-    rules, name = cued_rules(entry), message_name(entry)
-    cues = StoredRules(name, cues_version(), _encode_rules(rules) if rules else b"")
-    verdict = verdicts.get(name)
-    return (cues,) if verdict is None else (cues, StoredRules(name, VERDICTS, _encode_rules(verdict)))
-
-
-def load_rules(
-    entries: Sequence[Entry], stored: Iterable[StoredRules], verdicts: dict[bytes, Verdict]
-) -> Iterator[tuple[int, tuple[StoredRules, ...]]]:
-    """Give entries the rules that a store has kept, and `verdicts` what a model has said; yield what the store lacks of
-    a message, by its index."""
-    version, known, with_rows = cues_version(), dict[bytes, tuple[Rule, ...]](), set[bytes]()
+def load_verdicts(stored: Iterable[StoredRules]) -> dict[bytes, Verdict]:
+    """What models have said of the rules in messages, by `message_name`. What cannot be read is asked for again."""
+    verdicts: dict[bytes, Verdict] = {}
     for row in stored:
-        with_rows.add(row.digest)
-        with suppress(msgspec.MsgspecError):  # else it is read again
-            if row.version == version:
-                known[row.digest] = _rules.decode(row.rules) if row.rules else ()
-            elif row.version == VERDICTS:
+        with suppress(msgspec.MsgspecError):
+            if row.version == VERDICTS:
                 verdicts[row.digest] = _verdicts.decode(row.rules)
-    is_judged = any(verdict.given for verdict in verdicts.values())
-    for at, entry in enumerate(entries):
-        if entry.facts.human and entry.rules is None:
-            name = message_name(entry)
-            entry.rules = known.get(name)
-            if entry.rules is None:
-                if not is_judged and name not in with_rows:  # as of a session that was imported: no model is asked
-                    verdicts[name] = PASSED
-                yield at, stored_rules(entry, verdicts)
+    return verdicts
 
 
 BREATH = 100  # messages between two turns of the event loop
 
 
 class Intake:
-    """Makes entries, counted by the session's counter, and has their rules read."""
+    """Makes entries, counted by the session's counter."""
 
     def __init__(
         self,
@@ -331,18 +307,14 @@ class Intake:
     def stored(self, entry: Entry) -> StoredEntry:
         """An entry as the store keeps it: the facts have checksums of the message's bytes and their own before them."""
         try:
-            facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _VERSION))
+            facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _version()))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
-        sums = (zlib.crc32(data).to_bytes(4, "big") for data in (entry.data, facts))
-        return StoredEntry(entry.data, b"".join((_SEAL, *sums, facts)), stored_rules(entry, self._verdicts))
+        kept = _SEAL + zlib.crc32(entry.data).to_bytes(4, "big") + zlib.crc32(facts).to_bytes(4, "big") + facts
+        verdict = self._verdicts.get(message_name(entry.data)) if self._verdicts and entry.facts.human else None
+        return StoredEntry(entry.data, kept, stored_verdict(entry.data, verdict))
 
     async def _entry(self, message: Message, data: bytes) -> Entry:
         """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
-
-        def made() -> Entry:
-            entry = make_entry(message, self._counter.count, self._counter.name, data)
-            cued_rules(entry)  # here, for a long message is read in a thread
-            return entry
-
-        return await self._in_thread(made) if len(data) > _LONG_TEXT else made()
+        make = partial(make_entry, message, self._counter, data)
+        return await self._in_thread(make) if len(data) > _LONG_TEXT else make()

@@ -1,5 +1,4 @@
-"""The newest instruction files (CLAUDE.md and the like) and the newest plan of one session, kept beside the log as its
-messages come.
+"""The newest instruction files (CLAUDE.md and the like) and the newest plan of one session, read when views need them.
 
 Pure bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again.
 Hosts put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that
@@ -9,8 +8,9 @@ hosts write before a file. A result of a tool never holds one: it may quote anyt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
@@ -89,9 +89,17 @@ class KeptTexts:
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
         self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
+        self._read, self._reading = 0, Lock()  # entries so far
 
-    def add(self, index: int, entry: Entry) -> None:
-        """Take in the message at `index`, which is newer than all before."""
+    def read(self, entries: Sequence[Entry], leading: int) -> None:
+        """Take in what a log holds behind its leading rows, as far as that is new. The event loop may ask while a
+        thread does."""
+        with self._reading:
+            for index in range(max(self._read, leading), len(entries)):
+                self._add(index, entries[index])
+            self._read = len(entries)
+
+    def _add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
         has_files = facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS))
         may_plan = facts.calls and self._tools.may_plan(data)

@@ -6,18 +6,22 @@ Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
 from __future__ import annotations
 
 import json
+import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import pairwise
 from math import inf
 from typing import Any, Literal, NamedTuple
 
+import anyio
 import msgspec
 
+from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
 from summarizing_context.log.entries import (
     Bounds,
@@ -25,12 +29,11 @@ from summarizing_context.log.entries import (
     PlacedMessage,
     Role,
     Verdict,
-    cued_rules,
     group_digest,
     message_digest,
     message_name,
     range_hash,
-    stored_rules,
+    stored_verdict,
 )
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.repairs import Passing
@@ -107,6 +110,74 @@ def decode_pins(data: str) -> PinList:
     return msgspec.json.decode(data, type=PinList) if data else NO_PINS
 
 
+class Foreground:
+    """The host's calls of a session, and whether a thread reads it. All methods belong to its event loop. Calls are
+    counted, never timed, so behaviour does not depend on the speed of the machine."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._thawed: anyio.Event | None = None  # set when the session may change again
+        self._later: list[Callable[[], object]] = []
+
+    @property
+    def is_frozen(self) -> bool:
+        """Return whether a thread reads the session, so that nothing of it may change."""
+        return self._thawed is not None
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Let a thread read the session: what others would change comes behind it."""
+        self._thawed = thawed = anyio.Event()
+        try:
+            with self.call():
+                yield
+        finally:
+            self._thawed, later, self._later = None, self._later, []
+            for change in later:
+                change()
+            thawed.set()
+
+    def change(self, work: Callable[[], object]) -> None:
+        """Run what changes the session; behind the thread that reads it."""
+        if self._thawed is None:
+            work()
+        else:
+            self._later.append(work)
+
+    async def thawed(self) -> None:
+        """Wait until the session may change."""
+        while self._thawed is not None:
+            await self._thawed.wait()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """Count a call of the host, from beginning to end."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+
+    def steps(self) -> YieldNow:
+        """Return what one background thread calls all along: it pauses while a call is running.
+
+        Without it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms
+        up to eight times, for 4,000 characters that the thread reads, about a millisecond.
+        """
+        left = 0
+
+        def yield_now(characters: int) -> None:
+            nonlocal left
+            if left <= 0:
+                for _ in range(8):
+                    if self._under_way:
+                        time.sleep(0.0002)
+                left = 4_000
+            left -= characters
+
+        return yield_now
+
+
 class Candidates(NamedTuple):
     """Covered log entries that should stay, most important first where they compete."""
 
@@ -149,7 +220,7 @@ BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 @dataclass(eq=False)
 class MessageLog:
-    """A growing log. `extend` adds to it; everything else reads."""
+    """A growing log. `add` and `extend` add to it; everything else reads."""
 
     limits: Limits
     image_tokens: int
@@ -159,6 +230,7 @@ class MessageLog:
     thinking: bool = False  # summarizers read what the agent thought
     every: int | None = None  # messages after which a segment ends at the latest
     ranks: bool = False  # groups are ranked at each activation
+    foreground: Foreground = field(default_factory=Foreground)
 
     def __post_init__(self) -> None:
         self._sources = Sources(thinking=self.thinking)
@@ -187,7 +259,7 @@ class MessageLog:
         self._criticals: list[int] = []
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self.kept_texts = KeptTexts(self.plans)
+        self._kept_texts = KeptTexts(self.plans)
         self._groups, self._cutter = GroupCutter(), SegmentCutter(self.limits)
 
     def __len__(self) -> int:
@@ -197,6 +269,12 @@ class MessageLog:
     def name(self) -> tuple[int, int, int]:
         """What names the log as it stands."""
         return self.version, len(self.entries), len(self.ephemeral) + len(self.interruptions)
+
+    @property
+    def kept_texts(self) -> KeptTexts:
+        """The instruction files and the plan of the log as it stands, which is read for them when they are wanted."""
+        self._kept_texts.read(self.entries, self.leading_count)
+        return self._kept_texts
 
     @property
     def newest_human(self) -> int | None:
@@ -233,6 +311,14 @@ class MessageLog:
         settled = self._humans[-1] if self._humans else 0
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Add messages that are committed, in one step; behind the thread that reads the session, if there is one."""
+        if self.foreground.is_frozen:
+            self.foreground.change(partial(self.add, entries))
+            return
+        for entry in entries:
+            self.extend(entry)
+
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""
         facts, index, cost = entry.facts, len(self.entries), entry.cost(self.image_tokens)
@@ -249,12 +335,12 @@ class MessageLog:
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        self.kept_texts.add(index, entry)
         if self.ranks:
             entry.traits()  # now, for its reading is at hand
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, cued_rules(entry), self.verdicts.get(message_name(entry)))
+            verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
+            self.rules.add(index, facts.rules, verdict)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self.keep_system and facts.role in _LEADING and not facts.hook:
@@ -313,7 +399,7 @@ class MessageLog:
         for stop in sorted(place for place in {*closings} - filled.closings if place <= same):
             filled.close_segment(stop, cuts_anew=True)
         for index in list(filled.rules.open) if self.verdicts else ():
-            if verdict := self.verdicts.get(message_name(filled.entries[index])):
+            if verdict := self.verdicts.get(message_name(filled.entries[index].data)):
                 filled.rules.judge(index, verdict)
         kept = self.group_start(same - 1) if same else 0
         loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
@@ -327,11 +413,11 @@ class MessageLog:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
         kept: list[tuple[int, StoredRules]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
-            verdict = verdicts[(entry := self.entries[index]).data]
-            self.verdicts[message_name(entry)] = verdict
+            verdict = verdicts[data := self.entries[index].data]
+            self.verdicts[message_name(data)] = verdict
             self.rules.judge(index, verdict)
             if verdict.given:
-                kept += ((index, row) for row in stored_rules(entry, self.verdicts))
+                kept += ((index, row) for row in stored_verdict(data, verdict))
         return kept
 
     def take_pins(self, pinned: PinList) -> None:
@@ -452,7 +538,7 @@ class MessageLog:
             members = self.entries[start:end]
             traits = [(one.traits(), one.facts.critical) for one in members]
             # by cues, whatever a model says later: what was decided of a group stays
-            stated = [rule.strength for one in members if one.facts.human for rule in cued_rules(one)]
+            stated = [rule.strength for one in members for rule in one.facts.rules]
             groups.append((start, group_traits(traits, stated)))
         return rank_groups(groups, stop, threshold)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 from summarizing_context.extraction.rules import Rule, rule_topic
@@ -46,16 +47,13 @@ class RuleLog:
     def __init__(self) -> None:
         self._rules: list[StandingRule] = []
         self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
-        self._all: list[StandingRule] | None = None  # as `all` gives them
         self.open = array("q")  # messages on which a model may still be asked
         self.is_judged = False  # whether it has been asked on any
 
     def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
-        if found := [StandingRule(index, rule.quote, rule.strength) for rule in rules]:
-            self._rules += found
-            self._all = None
+        self._rules += (StandingRule(index, rule.quote, rule.strength) for rule in rules)
         if verdict is not None:
             self.judge(index, verdict)
 
@@ -68,13 +66,25 @@ class RuleLog:
             others = [rule for rule in self._rules if rule.message != index]
             self._rules = sorted([*others, *rules], key=lambda rule: rule.message)
             self._ends += ((index, quote) for quote in verdict.ends)
-            self._all = None
 
-    def all(self) -> list[StandingRule]:
-        """Every rule in the order of the log, with the message that ends it. To be read only."""
-        if self._all is None:
-            self._all = _settled(self._rules, self._ends)
-        return self._all
+    def all(self, cut: float = inf) -> list[StandingRule]:
+        """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
+        rule repeats it, or rules on the same. What was said from entry `cut` on counts for nothing."""
+        ends: dict[str, list[int]] = {}
+        for index, quote in sorted(end for end in self._ends if end[0] < cut):
+            ends.setdefault(quote, []).append(index)
+        found: list[StandingRule] = []
+        later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
+        for rule in reversed([rule for rule in self._rules if rule.message < cut]):
+            topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
+            named = (("quote", quote), ("order", topic.order), ("choice", topic.choice))
+            about = [(name, text) for name, text in named if text]
+            end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
+            if end is None:
+                end = min((later[one] for one in about if one in later), default=None)
+            found.append(rule._replace(ended_by=end))
+            later.update(dict.fromkeys(about, rule.message))
+        return found[::-1]
 
     def before(self, cut: int, but: Collection[int] = ()) -> StandingRules:
         """Those that hold and stand in messages before `cut`, none of them in `but`."""
@@ -85,9 +95,7 @@ class RuleLog:
 
     def known_before(self, cut: int) -> list[StandingRule]:
         """Those that held when entry `cut` came, whatever was said from there on, the newest first."""
-        rules = [rule for rule in self._rules if rule.message < cut]
-        settled = _settled(rules, [end for end in self._ends if end[0] < cut])
-        return [rule for rule in reversed(settled) if rule.ended_by is None]
+        return [rule for rule in reversed(self.all(cut)) if rule.ended_by is None]
 
     def facts(self) -> list[Fact]:
         """All of them as a ledger lists them."""
@@ -95,23 +103,3 @@ class RuleLog:
             Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
             for rule in self.all()
         ]
-
-
-def _settled(rules: Sequence[StandingRule], ended: Iterable[tuple[int, str]]) -> list[StandingRule]:
-    """Rules, oldest first, each with the message that ends it: a model says so, or a later rule repeats it, or rules on
-    the same."""
-    ends: dict[str, list[int]] = {}
-    for index, quote in sorted(ended):
-        ends.setdefault(quote, []).append(index)
-    found: list[StandingRule] = []
-    later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
-    for rule in reversed(rules):
-        topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
-        named = (("quote", quote), ("order", topic.order), ("choice", topic.choice))
-        about = [(name, text) for name, text in named if text]
-        end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
-        if end is None:
-            end = min((later[one] for one in about if one in later), default=None)
-        found.append(rule if end is None else rule._replace(ended_by=end))
-        later.update(dict.fromkeys(about, rule.message))
-    return found[::-1]

@@ -157,7 +157,7 @@ def is_put_in(holder: Mapping[str, Any]) -> bool:
     command, a skill or a summary."""
     flags, origin = metadata_of(holder), holder.get("origin")
     return (
-        any(each.get(mark) == 1 for each in (holder, flags) for mark in _CLIENTS["marks"])  # or true
+        1 in [each[mark] for each in (holder, flags) for mark in _CLIENTS["marks"] if mark in each]  # or true
         or flags.get("source") in ("hook", "hooks")
         or "hook" in flags
         or flags.get("type") in ("context_summary", "compact_summary")

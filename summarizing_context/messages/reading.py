@@ -108,7 +108,7 @@ class Reading(NamedTuple):
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
-    reading = read_content(message)
+    reading, _ = _read(message)
     parts: Sequence[Part] = reading.parts
 
     # What a person typed in a row of the user's.
@@ -122,19 +122,22 @@ def read_message(message: Message) -> Reading:
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
-    halves = [part for part in parts if part.half]
-    calls, answers = ([part.id for part in halves if part.half == half] for half in ("call", "result"))
-    outer = set(calls) ^ set(answers)
-    held = [part.id for part in halves if part.half == "call" and part.whole and part.id in outer]
+    calls, answers, held = list[str](), list[str](), list[str]()
+    inside = {part.id for part in parts if part.half == "call"} & {part.id for part in parts if part.half == "result"}
+    for part in parts:
+        if part.half and part.id not in inside:
+            (calls if part.half == "call" else answers).append(part.id)
+            if part.half == "call" and part.whole:
+                held.append(part.id)
     flags = metadata_of(message)
     passes = message.get("ephemeral") is True or (flags.get("ephemeral") is True and flags.get("persisted") is not True)
     return reading._replace(
         parts=tuple(parts),
-        calls=tuple(id for id in calls if id in outer),
-        answers=tuple(id for id in answers if id in outer),
+        calls=tuple(calls),
+        answers=tuple(answers),
         human=human,
         critical=message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
-        ephemeral=passes and not outer,
+        ephemeral=passes and not (calls or answers),
         typed=typed,
         held=tuple(held),
         state=tuple(dict.fromkeys(state_names(blocks_of(message)))) if any(part.whole for part in parts) else (),
@@ -143,54 +146,71 @@ def read_message(message: Message) -> Reading:
 
 def read_content(message: Message) -> Reading:
     """Return the parts of a checked message alone: what it says, not what it binds, nor whose it is."""
-    content, frame = message.get(content_key(message)), list[str]()
+    return _read(message)[0]
+
+
+def _read(message: Message) -> tuple[Reading, list[_Fields]]:
+    """Return the same, and whatever has fields in the message. Of what is opaque, a medium or thinking all is read."""
+    content, is_answer = message.get(content_key(message)), is_result(message)
+    frame, of_calls, of_blocks, of_results = list[str](), list[_Fields](), list[_Fields](), list[_Fields]()
 
     # Its content: the result of a call, blocks, or a text.
-    if is_result(message):
-        parts = [_result(content, call_id(message.get("tool_call_id")), message, -1)]
+    if is_answer:
+        parts = [_result(content, call_id(message.get("tool_call_id")), message, -1, of_results)]
     elif isinstance(content, list):
-        parts = [_block(value, at, frame) for at, value in enumerate(content)]
+        parts = [_block(value, at, frame, of_blocks, of_results) for at, value in enumerate(content)]
     else:
         parts = [] if content is None or content == "" else [_text(content)]
 
-    # The other fields; of calls only what no block says as well.
-    shown = {part.id: part for part in parts if part.kind == "call"}
+    # The calls that are listed, but for what a block says as well.
     listed = message.get("tool_calls")
-    for value in listed if isinstance(listed, list) else ():
-        call = _call(read_call(value)) if isinstance(value, dict) else _opaque(value)
-        if call.kind != "call" or (same := shown.get(call.id)) is None:
-            parts.append(call)
-        elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
-            parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another one with the same id
-    parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
+    if isinstance(listed, list):
+        shown = {part.id: part for part in parts if part.kind == "call"}
+        for value in listed:
+            if not isinstance(value, dict):
+                parts.append(_opaque(value))
+                continue
+            block = read_call(value)
+            of_calls += _fields_of(block, -1)
+            call = _call(block)
+            if (same := shown.get(call.id)) is None:
+                parts.append(call)
+            elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
+                parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
-    # The frame, and fields that no shape knows.
-    for holder, known, at in _holders(message):
+    # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
+    parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
+    fields_read = ["content", content_key(message), *BESIDE_CONTENT]
+    fields_read += ["tool_call_id"] if is_answer else THINKING_FIELDS
+    fields_read += ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
+    own = _Fields(message, NEVER_SENT.union(fields_read), -1)
+    for holder, known, at in (fields := [own, *of_calls, *of_blocks, *of_results]):
         for key, value in holder.items():
             if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
         if odd := _odd_fields(holder, known):
-            fields = {key: holder[key] for key in odd if key not in _IDS}
-            extra = _opaque(fields, at) if fields else Part("extra", block=at)
+            rest = {key: holder[key] for key in odd if key not in _IDS}
+            extra = _opaque(rest, at) if rest else Part("extra", block=at)
             ids = [text for key in odd if key in _IDS for _, text in _leaves(holder[key], "")]
             parts.append(extra._replace(kind="extra", sealed=(*extra.sealed, *ids)))
 
     # Thinking beside the content was there before it: each word of it once, whatever fields repeat it.
     thoughts: list[Part] = []
-    known_words = {text for part in parts if part.kind == "thinking" for text in part.texts}
-    for field in () if is_result(message) else THINKING_FIELDS:
+    for field in () if is_answer else THINKING_FIELDS:
         if value := message.get(field):
+            said = {text for part in (*parts, *thoughts) if part.kind == "thinking" for text in part.texts}
             thought = _thinking(value, -1, frame)
-            new = tuple(text for text in thought.texts if text not in known_words)
-            again = [text for text in thought.texts if text in known_words]
+            new = tuple(text for text in thought.texts if text not in said)
+            again = [text for text in thought.texts if text in said]
             thoughts.append(thought._replace(texts=new, sealed=(*thought.sealed, *again)))
-            known_words.update(new)
 
     if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent
         parts.append(Part("extra", sealed=(canonical_json(loaded),)))
-    if (paid := next((word for word in frame if word in _PAID), None)) is not None:
-        frame.remove(paid)  # for one type, and for the role, the framing of a message pays
-    return Reading(message["role"], (*thoughts, *parts), frame=tuple(frame))
+    for word in frame:
+        if word in _PAID:  # for one type, and for the role, the framing of a message pays
+            frame.remove(word)
+            break
+    return Reading(message["role"], (*thoughts, *parts), frame=tuple(frame)), fields
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -211,11 +231,13 @@ def content_texts(content: object) -> list[str]:
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
     typed = list[str]()
-    for text in (text for part in parts if part.kind == "text" and not part.put_in for text in part.texts):
-        pieces = split_pieces(text)
-        said = "\n".join(piece.text for piece in pieces if piece.typed)
-        typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
-    return tuple(said for said in typed if said and not said.isspace())
+    for part in parts:
+        for text in part.texts if part.kind == "text" and not part.put_in else ():
+            pieces = split_pieces(text)
+            said = "\n".join([piece.text for piece in pieces if piece.typed])
+            if said and not said.isspace():
+                typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    return tuple(typed)
 
 
 def is_wordless_media(block: object) -> bool:
@@ -226,14 +248,32 @@ def is_wordless_media(block: object) -> bool:
 def without_extras(message: Message) -> Message:
     """Return the message without its extras, wherever they stand; who speaks stays."""
     left = without_metadata(check_message(message), LOADED_TOOLS)
-    for holder, known, _ in list(_holders(left)):
+    for holder, known, _ in _read(left)[1]:
         for key in _odd_fields(holder, known):
             del holder[key]
     return left
 
 
-def _block(value: object, at: int, frame: list[str]) -> Part:
-    """Return the part that a block is; what the frame holds of its thinking is added to `frame`."""
+class _Fields(NamedTuple):
+    """What has fields in a message, the message, a text, a call or a result; the names of those that are read, and the
+    place of its block."""
+
+    holder: Any
+    known: Collection[str]
+    at: int
+
+
+def _fields_of(block: Block, at: int) -> list[_Fields]:
+    name = (block.named_in,) if block.shape.kind == "call" else ()
+    fields = [_Fields(block.inner, {block.said_in, *block.shape.id, *name}, at)]
+    if block.field:
+        fields.append(_Fields(block.whole, {block.field, *block.shape.id, *block.seals}, at))
+    return fields
+
+
+def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inner: list[_Fields]) -> Part:
+    """Return the part that a block is. What the frame holds of its thinking is added to `frame`, what has fields in it
+    to `fields`, and in a result that it is to `inner`."""
     if not isinstance(value, dict):
         return _text(value)._replace(block=at)
     block = read_block(value)
@@ -246,11 +286,12 @@ def _block(value: object, at: int, frame: list[str]) -> Part:
     if block.shape.is_whole or kind in ("opaque", "state"):
         whole, half = block.shape.is_whole, block.half
         return _opaque(value, at)._replace(id=block.id if half else "", shape=name, half=half, whole=whole)
+    fields += _fields_of(block, at)
     if kind == "text":
         return Part("text", (block.said,), block=at, put_in=is_put_in(value))
     if kind == "call":
         return _call(block)._replace(block=at, shape=name)
-    part = _result(block.said, block.id, block.inner, at)
+    part = _result(block.said, block.id, block.inner, at, inner)
     tool = str(block.inner.get("name") or "") if "name" in block.shape.id else ""
     return part._replace(name=tool, sealed=(*block.seals.values(), *part.sealed))
 
@@ -269,18 +310,29 @@ def _parsed(arguments: str) -> Any:
     return arguments
 
 
-def _result(content: object, id: str, holder: Mapping[str, Any], at: int) -> Part:
-    """Return the result of a call that some content is, whatever its nesting, in a block or a message."""
+def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:
+    """Return the result of a call that some content is, whatever its nesting, in a block or a message. What has fields
+    in its texts is added to `inner`."""
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    parts = [part if (part := _block(value, -1, [])).kind in ("text", "media") else _opaque(value) for value in blocks]
+    texts, media, sealed = list[str](), list[str](), list[str]()
+    for value in blocks:
+        fields = list[_Fields]()
+        part = _block(value, -1, [], fields, [])
+        if part.kind not in ("text", "media"):
+            part = _opaque(value)
+        elif blocks is content:
+            inner += [each._replace(at=at) for each in fields]
+        texts += part.texts
+        media += part.media
+        sealed += part.sealed
     return Part(
         "result",
-        tuple(text for part in parts for text in part.texts),
+        tuple(texts),
         id=id,
         block=at,
-        media=tuple(digest for part in parts for digest in part.media),
+        media=tuple(media),
         failed=holder.get("is_error") is True or holder.get("status") == "error",
-        sealed=tuple(text for part in parts for text in part.sealed),
+        sealed=tuple(sealed),
         half="result",
         whole=blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks),
     )
@@ -319,31 +371,6 @@ def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
         for key, text in _leaves(block, "")
         if key in meant or not (_NO_WORDS.fullmatch(text) or _is_small(key, text))
     )
-
-
-def _holders(message: Message) -> Iterator[tuple[Any, Collection[str], int]]:
-    """Yield whatever has fields in a message, with those that are read of it and the place of its block: the message,
-    its texts, calls and results. Of what is opaque, a medium or thinking all is read."""
-    listed, inside = message.get("tool_calls"), is_result(message)
-    known = NEVER_SENT.union(BESIDE_CONTENT, ["tool_call_id"] if inside else THINKING_FIELDS)
-    calls = ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
-    yield message, known.union(["content", content_key(message)], calls), -1
-
-    waiting = [(value, -1 if inside else at, inside) for at, value in enumerate(blocks_of(message))]
-    found = [(read_call(call), -1) for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
-    for value, at, is_inner in waiting:  # to which results add what they hold
-        if isinstance(value, dict):
-            block = read_block(value)
-            is_bound = block.shape.bound == "host" and not is_inner  # within a result texts alone are
-            if is_bound and block.shape.kind == "result" and isinstance(block.said, list):
-                waiting += [(inner, at, True) for inner in block.said]
-            if is_bound or block.shape.kind == "text":
-                found.append((block, at))
-    for block, at in found:
-        name = (block.named_in,) if block.shape.kind == "call" else ()
-        yield block.inner, {block.said_in, *block.shape.id, *name}, at
-        if block.field:
-            yield block.whole, {block.field, *block.shape.id, *block.seals}, at
 
 
 def _odd_fields(holder: Message, known: Collection[str]) -> list[str]:

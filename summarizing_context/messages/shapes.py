@@ -206,18 +206,9 @@ class Block(NamedTuple):
 
     shape: Shape
     whole: Mapping[str, Any]
-    field: str = ""  # that holds what it is; empty where it stands in its own fields
-
-    @property
-    def inner(self) -> Mapping[str, Any]:
-        """The fields of what it is."""
-        return self.whole[self.field] if self.field else self.whole
-
-    @property
-    def said_in(self) -> str:
-        """The field of what it says; empty where it is not read."""
-        names = self.shape.says
-        return next((name for name in names if name in self.inner), names[0] if names else "")
+    field: str  # that holds what it is; empty where it stands in its own fields
+    inner: Mapping[str, Any]  # the fields of what it is
+    said_in: str  # the field of what it says; empty where it is not read
 
     @property
     def said(self) -> Any:
@@ -267,16 +258,24 @@ def read_block(block: Mapping[str, Any]) -> Block:
         if shape is None:
             shape = next((shape for ending, shape in _ENDINGS.items() if kind.endswith(ending)), OPAQUE)
         is_odd = shape.kind == "text" and not isinstance(block.get(shape.says[0]), str)
-        return Block(OPAQUE if is_odd else shape, block)
+        return _as_block(OPAQUE if is_odd else shape, block)
     if isinstance(block.get("text"), str):
-        return Block(_THOUGHT if block.get("thought") is True else TEXT, block)
+        return _as_block(_THOUGHT if block.get("thought") is True else TEXT, block)
     field = next((field for field, value in block.items() if field in UNTYPED and isinstance(value, dict)), "")
-    return Block(UNTYPED[field] if field else OPAQUE, block, field)
+    return _as_block(UNTYPED[field] if field else OPAQUE, block, field)
 
 
 def read_call(call: Mapping[str, Any]) -> Block:
     """Return a listed call as a block: it says what it says in a field of its own, or stands by itself."""
-    return Block(_LISTED, call, next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), ""))
+    return _as_block(
+        _LISTED, call, next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), "")
+    )
+
+
+def _as_block(shape: Shape, whole: Mapping[str, Any], field: str = "") -> Block:
+    inner = whole[field] if field else whole
+    said_in = next((name for name in shape.says if name in inner), next(iter(shape.says), ""))
+    return Block(shape, whole, field, inner, said_in)
 
 
 def kind_of(block: object) -> str:

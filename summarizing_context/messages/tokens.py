@@ -109,15 +109,11 @@ def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
     foreign = syllables = 0
     if not piece.isascii():
         foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
-    pairs, rare = _pairs(data, _KIND_TABLE), _count(_pairs(data, _RARE_TABLE), _RARE_CODES)
-    escapes, marks, ends, changes = (_count(pairs, codes) for codes in _PAIR_CODES)
-    kinds = [_count(data, members) for members in _COUNTED]
+    size, pairs = len(data), _pairs(data, _KIND_TABLE)
+    kinds = [size - len(data.translate(None, members)) for members in _COUNTED]
+    escapes, marks, ends, changes = [size - len(pairs.translate(None, codes)) for codes in _PAIR_CODES]
+    rare = size - len(_pairs(data, _RARE_TABLE).translate(None, _RARE_CODES))
     return data, (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
-
-
-def _count(data: bytes, members: bytes) -> int:
-    """Return how many of the bytes are members."""
-    return len(data) - len(data.translate(None, members))
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
@@ -291,7 +287,7 @@ def _check_failure(error: BaseException) -> None:
         raise error
 
 
-_ESTIMATE = TokenCounter(ESTIMATE, estimate_text)
+ESTIMATE_COUNTER = TokenCounter(ESTIMATE, estimate_text)
 
 
 async def _loaded() -> Encoding | None:
@@ -318,7 +314,7 @@ async def choose_counter(
     if count_tokens is not None:
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
-        return _ESTIMATE
+        return ESTIMATE_COUNTER
     encoding = await _loaded()
     if encoding is None and allow_download:
         # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
@@ -347,7 +343,7 @@ async def choose_counter(
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
     _tell_of_estimate()
-    return _ESTIMATE
+    return ESTIMATE_COUNTER
 
 
 @cache

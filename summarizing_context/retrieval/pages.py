@@ -21,7 +21,6 @@ from typing import Literal, NamedTuple, get_args
 
 import anyio.to_thread
 
-from summarizing_context.concurrency import Foreground
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.extraction.tool_calls import read_arguments
 from summarizing_context.extraction.values import exact_values
@@ -128,16 +127,9 @@ class Pages:
     """Pages of one session's past."""
 
     def __init__(
-        self,
-        log: MessageLog,
-        summaries: SummaryCache,
-        views: Viewer,
-        count: Callable[[str], int],
-        search: Search,
-        foreground: Foreground,
+        self, log: MessageLog, summaries: SummaryCache, views: Viewer, count: Callable[[str], int], search: Search
     ) -> None:
-        self._log, self._summaries, self._views, self._count = log, summaries, views, count
-        self._search, self._foreground = search, foreground
+        self._log, self._summaries, self._views, self._count, self._search = log, summaries, views, count, search
         self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content, for reading 2 MB takes a second
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
@@ -280,7 +272,7 @@ class Pages:
                 surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
                 blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
 
-        with self._foreground.call():  # it reads much; background work beside it would leave the event loop no turn
+        with self._log.foreground.call():  # it reads much; background work beside it would leave the event loop no turn
             return await anyio.to_thread.run_sync(made)
 
     def _excerpts(

@@ -20,7 +20,6 @@ import msgspec
 from summarizing_context.concurrency import (
     Clock,
     Events,
-    Foreground,
     finish_despite_cancellation,
     in_turns,
     running_loop,
@@ -38,7 +37,7 @@ from summarizing_context.errors import (
     WrongEventLoopError,
     briefly,
 )
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_rules, stored_rules
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
@@ -53,7 +52,6 @@ from summarizing_context.stores.base import (
     StoredCheckpoint,
     StoredEntry,
     StoredProviderView,
-    StoredRules,
 )
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.budget import USEFUL_ROOM
@@ -186,7 +184,6 @@ class Session:
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
-    foreground: Foreground
     clock: Clock
     notify: Notify
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
@@ -196,6 +193,7 @@ class Session:
     def __post_init__(self) -> None:
         self.id = self.settings.session_id
         self.views.only_looks = self.read_only
+        self.foreground = self.log.foreground
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
         self.loop = running_loop()
@@ -223,13 +221,9 @@ class Session:
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
-        entries, unread = await self._decoded(stored.entries), list[tuple[int, StoredRules]]()
-        for at, rules in load_rules(entries, stored.rules, self.log.verdicts):
-            unread += ((at, row) for row in rules)
-            await asyncio.sleep(0)
-        async for entry in in_turns(entries):
+        self.log.verdicts.update(load_verdicts(stored.rules))
+        async for entry in in_turns(await self._decoded(stored.entries)):
             self.log.extend(entry)
-        await self._keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -259,16 +253,10 @@ class Session:
         entries: list[Entry] = []
         async for entry in in_turns(stored):
             try:
-                entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+                entries.append(decode_entry(entry.message, entry.facts, self.counter))
             except StoreCorruptError as error:
                 raise DamagedMessageError(self.id, len(entries), self.store.name) from error
         return entries
-
-    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep what was read of messages, so that it need not be read again."""
-        if rows:
-            warning = "standing rules could not be kept; they are read again when it is opened"
-            await self.keep(partial(self.store.save_rules, self.id, rows), warning)
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         warning = "an activation could not be kept; after a restart it is made again"
@@ -314,13 +302,18 @@ class Session:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
     async def append(self, entries: Sequence[Entry]) -> None:
-        """Add entries at the end of the log, all of them or none."""
-        if stored := [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]:
-            with self.foreground.call():
-                await self.store.append(self.id, stored, self._when_thawed(partial(self._extend, entries)))
-        else:
-            self.foreground.change(partial(self._extend, entries))
+        """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
+        memory, also where this call was cancelled. Calls at the same time are added in their order."""
+        stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
+        with self.foreground.call():
+            if stored:
+                await self.store.append(self.id, stored, partial(self.log.add, entries))
+            else:
+                self.log.add(entries)
         await self.foreground.thawed()
+        self._wake_for_segments()
+        if self.checkpoint_is_due:
+            await self.checkpoint_if_due()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
@@ -450,8 +443,11 @@ class Session:
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
-                rows += [(at, row) for row in stored_rules(entry, self.log.verdicts)]
-            await self._keep_rules(rows)
+                if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
+                    rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
+            if rows:
+                warning = "standing rules could not be kept; they are asked for again when it is opened"
+                await self.keep(partial(self.store.save_rules, self.id, rows), warning)
         return made
 
     async def pin(self, what: int | str) -> str:
@@ -727,11 +723,6 @@ class Session:
             last_error=calls.last_error or self.worker.last_error or search_error or self.last_error or learning,
             last_error_at=self.worker.last_error_at,
         )
-
-    def _extend(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self.log.extend(entry)
-        self._wake_for_segments()
 
     def _wake_for_segments(self) -> None:
         if len(self.log.segments) != self._segments_seen and not self.closed:

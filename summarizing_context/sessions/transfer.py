@@ -9,7 +9,8 @@ from base64 import b64decode, b64encode
 from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
-from summarizing_context.log.entries import unsealed
+from summarizing_context.log.entries import PASSED, stored_verdict, unsealed
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import check_message, decode_message, encode_message
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores import base
@@ -69,12 +70,16 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
     name, project = settings.session_id, settings.project
     entries = []
     for message, facts in document["messages"]:
-        data, kept = encode_message(check_message(message)), b64decode(facts)
+        checked = check_message(message)
+        data, kept = encode_message(checked), b64decode(facts)
         try:
             unsealed(data, kept)
         except StoreCorruptError:  # the message was changed in the document: read it again
             kept = b""
-        entries.append(base.StoredEntry(data, kept))
+        # no model is asked for the rules of an old conversation: cues tell them
+        entries.append(
+            base.StoredEntry(data, kept, stored_verdict(data, PASSED if read_message(checked).human else None))
+        )
     there = await store.load(name)
     for ours, its in zip(there.entries if there else (), entries, strict=False):
         if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):

@@ -26,7 +26,7 @@ NOWHERE: Places = MappingProxyType({})
 
 
 class StoredRules(NamedTuple):
-    """The standing rules of one message as the store keeps them beside the log; it does not look into them."""
+    """What a model said of the rules in one message, as the store keeps it beside the log; it does not look into it."""
 
     digest: bytes  # names the message by its bytes
     version: str  # of how they were read

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from summarizing_context.concurrency import Clock, Foreground, WorkerThread
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
@@ -141,7 +141,6 @@ class RuleCalls:
     recipe: Recipe
     clock: Clock
     background: WorkerThread
-    foreground: Foreground
 
     def __post_init__(self) -> None:
         self._retries = RetrySchedule(self.settings.breaker_cooldown)
@@ -204,7 +203,7 @@ class RuleCalls:
             verdicts = {entry.data: Verdict() for _, entry, text in batch.messages if not text}
             if batch.job is not None:
                 verdicts |= await self._verdicts(batch, batch.job)
-            await self.foreground.thawed()
+            await self.log.foreground.thawed()
             await self.store.save_rules(session_id, log.judge(verdicts))  # of messages that are still in the log
             self._retries.recover(_KEY, began)
         except StoreError as error:

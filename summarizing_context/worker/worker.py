@@ -17,7 +17,7 @@ from typing import TypeVar
 
 import anyio
 
-from summarizing_context.concurrency import Clock, Foreground, WorkerThread
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -51,7 +51,6 @@ class Worker:
     caller: Caller
     recipe: Recipe
     clock: Clock
-    foreground: Foreground
     background: WorkerThread
     notify: Callable[[str, dict[str, object]], None]
     ledger: SessionLedger
@@ -185,7 +184,7 @@ class Worker:
         """Read a piece of the log for the ledger."""
         unread = self.ledger.unread(_PIECE)
         touches = await self.background.run(partial(self.ledger.read, unread))
-        await self.foreground.thawed()
+        await self.log.foreground.thawed()
         self.ledger.take(unread, touches)
 
     def note_trouble(self, text: str) -> None:
@@ -247,7 +246,7 @@ class Worker:
             if not self._is_wanted(want):
                 return
             async with paid_once(self.store, self.recipe, self._jobs.key(want), self):
-                await self.foreground.thawed()
+                await self.log.foreground.thawed()
                 if not self._is_wanted(want):
                     return
                 if not await self._find([want]):
@@ -292,7 +291,7 @@ class Worker:
                 continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
             found = await self._guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
-            await self.foreground.thawed()
+            await self.log.foreground.thawed()
             if found is None:
                 return False
             for one, key in asked.items():
@@ -319,7 +318,7 @@ class Worker:
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
             kept = await self._guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
             text = kept.text if kept is not None else text
-        await self.foreground.thawed()
+        await self.log.foreground.thawed()
         self.summaries.add(want.node, want.hash, text)
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
@@ -343,7 +342,7 @@ class Worker:
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
-            await self.foreground.thawed()
+            await self.log.foreground.thawed()
             self.summaries.give_up(want.hash, text)
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:

@@ -237,8 +237,6 @@ class RelationalStore:
 
     def _opened(self) -> Engine:
         """Return the engine."""
-        if self._engine is not None:
-            self._engine.check_loop()
         if self._engine is None or not self._is_open or self._is_closed:
             raise StoreError(f"{self.name}: the store is {'closed' if self._is_closed else 'not open yet'}")
         return self._engine
