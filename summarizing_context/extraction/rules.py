@@ -178,7 +178,7 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     texts["labels"] = rf"(?:{texts.pop('kinds')} ?)*[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
     texts["loud"] = rf"[^:：]{{0,40}}{label}[^:：]{{0,30}}[:：]\s*"
     texts["marks"] += colon.replace(":", ":!！")
-    texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة ))*{texts['verbs']}"
+    texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة )){{0,2}}{texts['verbs']}"
     texts["breaks"] += "[^,;:،؛]*"
     at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
     cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
