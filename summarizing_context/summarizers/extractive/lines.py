@@ -307,7 +307,7 @@ def rules_said(text: str, *, wishes: bool) -> list[Line]:
     said = list(map(shown, split_prose(cleaned(text))[0]))
     for one in said if len(said) <= 2 * _ENDS else [*said[:_ENDS], *said[-_ENDS:]]:
         rank = _rule_rank(one)
-        if rank > (0 if wishes else _WISH_RANK) and not any(one in quote for quote in lines):
+        if rank > (0 if wishes else _WISH_RANK) and not any(one in quote or quote[1:-1] in one for quote in lines):
             lines[f'"{one}"'] = rank
     return [Line(quote, rank) for quote, rank in lines.items()]
 
