@@ -33,7 +33,7 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
-_OPEN = re.compile(r"[?？؟]|(?:^|\s)[¿]|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
+_OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
 _LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
 _PAUSE = re.compile(r"[,;:،؛–—(]\s*")
 _BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
@@ -107,10 +107,10 @@ def _spoken(text: str) -> list[str]:
 @lru_cache(maxsize=1_000)
 def rule_strength(sentence: str) -> Strength | None:
     """Return how strong a rule a sentence is; None for one that is none."""
+    if len(sentence) > 300 or _OPEN.search(sentence):
+        return None
     _, cues, signs = _cues()
     plain = _folded(sentence).translate(signs).strip()
-    if len(sentence) > 300 or _OPEN.search(plain):
-        return None
     strength: Strength = "prefer" if cues["prefers"].search(plain) else "must"
     label = cues["labels"].match(plain) or (cues["loud"].match(plain) if _LOUD.match(sentence) else None)
     if label and len(plain) - label.end() > 5:
@@ -183,8 +183,7 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
     cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
     cues["leads"] = re.compile(leads)
-    version = f"cues-{_READING}-{sha256(data).hexdigest()[:12]}"
-    return version, cues, signs
+    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", cues, signs
 
 
 class Topic(NamedTuple):
