@@ -29,7 +29,7 @@ _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|z\.\s?b|d\.\s?h|bzw|usw|ca|nr|p\.\s?ex|sra?|dra?|mrs?|ej|ex|\d)\.|\.\.)\s*\Z",
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|z\.\s?b|d\.\s?h|bzw|usw|ca|nr|p\.\s?ex|sra?|dra?|mrs?|ej|ex)\.|\.\.)\s*\Z",
     re.IGNORECASE,
 )
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
