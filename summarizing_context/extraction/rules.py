@@ -16,19 +16,28 @@ from functools import cache, lru_cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Literal, NamedTuple
+from unicodedata import normalize
 
 from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
-_READING = 3  # another one whenever the same text would give other sentences
-_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
+_READING = 4  # another one whenever the same text would give other sentences
+_LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
+_FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
-_ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
-_END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
-_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
+_ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
+_END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|z\.\s?b|d\.\s?h|bzw|usw|ca|nr|p\.\s?ex|sra?|dra?|mrs?|ej|ex)\.|\.\.)\s*\Z",
+    re.IGNORECASE,
+)
+_MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
+_OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
+_LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
+_PAUSE = re.compile(r"[,;:،؛–—(]\s*")
 _BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
-_REPORT = re.compile(r"(?i)(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
+_REPORT = re.compile(r"(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +51,16 @@ class Rule:
 def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
     """Return the rules in the texts that a human typed in one message, in order, each once: whole sentences that say by
     a cue that they last. Equal texts give equal rules for as long as `cues_version` stays the same."""
-    found: dict[str, Strength | None] = {}
+    found: dict[str, Strength] = {}
     for text in human_texts:
-        # a longer text is a document rather than something said; most others hold no cue at all
-        plain = " ".join(text.replace("’", "'").lower().split()) if len(text) <= 6_000 else ""
-        if any(map(plain.__contains__, _cues()[1])):
-            found.update((quote, _strength(quote)) for quote in _spoken(text))
-    return tuple(Rule(quote, strength) for quote, strength in found.items() if strength)
+        said = _spoken(text)
+        is_long = len(said) > _LONG
+        ends = [*said[:_ENDS], *said[-_ENDS:]] if is_long else said
+        rules = {one: strength for one in ends if (strength := rule_strength(one))}
+        # a long text with others in its midst is a document
+        if rules and not (is_long and any(map(rule_strength, said[_ENDS:-_ENDS]))):
+            found.update(rules)
+    return tuple(Rule(quote, strength) for quote, strength in found.items())
 
 
 def cues_version() -> str:
@@ -57,8 +69,11 @@ def cues_version() -> str:
 
 
 def _spoken(text: str) -> list[str]:
-    """Return the whole sentences that a human says in a text; none of a document, a log or a list that was pasted."""
-    lines = _FENCE.sub("\n\n", cleaned(text)).split("\n")
+    """Return the whole sentences that a human says in a text; none of code, a log or a list that was pasted."""
+    parts = _FENCE.split(cleaned(text))
+    if len(parts) % 2 == 0:  # the last one is left open: what stands behind its last empty line is said again
+        parts[-1:] = ["", parts[-1].rpartition("\n\n")[2] if "\n\n" in parts[-1] else ""]
+    lines = "\n\n".join(parts[::2]).split("\n")
     if sum(_ITEM.match(line) is not None for line in lines) > 8:
         lines = ["" if _ITEM.match(line) else line for line in lines]
 
@@ -66,7 +81,7 @@ def _spoken(text: str) -> list[str]:
     paragraphs: list[str] = []
     above = ""  # the line before
     for line in lines:
-        ends = len(above) < 50 or above.endswith((".", "!", "?", ":"))
+        ends = len(above) < 50 or not (above[-1].isalnum() or above[-1] in ",-'’")
         if ends or not line.strip() or _ITEM.match(line):
             above = ""
         if line.strip() and not _NOT_SPEECH.match(line):
@@ -86,52 +101,89 @@ def _spoken(text: str) -> list[str]:
                 start = end.end()
         if last := said[start:].strip():
             sentences.append(shown(last))
-    return [one for one in sentences if len(one) <= 300] if len(sentences) <= 25 else []
+    return sentences
 
 
-def _strength(sentence: str) -> Strength | None:
+@lru_cache(maxsize=1_000)
+def rule_strength(sentence: str) -> Strength | None:
     """Return how strong a rule a sentence is; None for one that is none."""
-    cues, plain = _cues()[2], sentence.replace("’", "'")
-    if len(plain.split()) < 2 or "?" in plain or cues["not_begins"].match(plain) or cues["not_holds"].search(plain):
+    if len(sentence) > 300 or _OPEN.search(sentence):
         return None
-    if not (cues["begins"].match(plain) or cues["holds"].search(plain)) or _REPORT.match(plain):
+    _, cues, signs = _cues()
+    plain = _folded(sentence).translate(signs).strip()
+    strength: Strength = "prefer" if cues["prefers"].search(plain) else "must"
+    label = cues["labels"].match(plain) or (cues["loud"].match(plain) if _LOUD.match(sentence) else None)
+    if label and len(plain) - label.end() > 5:
+        return strength
+    mark = cues["marks"].match(plain)
+    if mark:
+        plain = plain[mark.end() :]
+
+    # an order, and beside it a word that it lasts; what a clause tells of a thing is no part of it
+    outright = cues["breaks"].sub("", plain)
+    clauses = _PAUSE.split(outright)
+    orders = [one for one in clauses if cues["verbs"].match(one) or cues["orders"].search(one)]
+    is_rule = bool(mark and (orders or cues["binds"].search(outright)))
+    is_rule |= bool(orders and (cues["lasts"].search(outright) or any(map(cues["always"].search, orders))))
+    is_rule |= bool(cues["verbs"].match(plain)) and any(map(cues["always"].match, clauses))
+    if not is_rule:
+        is_scoped = cues["opens"].match(plain) or cues["scopes"].search(plain)
+        is_rule = bool(cues["begins"].match(plain) or cues["holds"].search(plain) or is_scoped)
+        if is_rule and (scope := cues["when"].search(plain)):
+            is_rule = _stands_beside(plain, scope)
+    if not is_rule or cues["not_begins"].match(plain) or cues["not_holds"].search(plain) or _REPORT.match(plain):
         return None
-    if scope := cues["scopes"].search(plain):
-        rest = cues["scopes"].sub(", ", plain).lstrip(" ,.:")
-        holds_without = cues["begins"].match(rest) or cues["holds"].search(rest)
-        if not holds_without and not cues["duties"].search(plain):
-            # an order has to stand beside the scope: before it, or behind it and what belongs to it
-            before, behind = cues["leads"].sub("", plain[: scope.start()]), plain[scope.end() :]
-            aside, comma, order = behind.partition(",")
-            if before.strip(" ,.:-"):
-                order = before
-            elif not _BINDS.search(scope[0]):  # `From now on, ...`
-                order = behind
-            elif not comma:
-                order = ""
-                if cues["states"].search(aside):
-                    return None
-            if order and cues["subjects"].match(cues["leads"].sub("", order.strip(" ,:"))):
-                return None
-    return "prefer" if cues["prefers"].search(plain) else "must"
+    return strength
+
+
+def _stands_beside(plain: str, scope: re.Match[str]) -> bool:
+    """Return whether an order stands beside words that say only when."""
+    cues = _cues()[1]
+    rest = cues["when"].sub(", ", plain).lstrip(" ,.:")
+    if cues["begins"].match(rest) or cues["holds"].search(rest) or cues["duties"].search(plain):
+        return True
+    # before it, or behind it and what belongs to it
+    before, behind = cues["leads"].sub("", plain[: scope.start()]), plain[scope.end() :]
+    aside, comma, order = behind.partition(",")
+    if before.strip(" ,.:-"):
+        order = before
+    elif not _BINDS.search(scope[0]):  # `From now on, ...`
+        order = behind
+    elif not comma:
+        return not cues["states"].search(aside)
+    return not (order and cues["subjects"].match(cues["leads"].sub("", order.strip(" ,:،，"))))
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case with plain apostrophes, without accents."""
+    return normalize("NFC", _MARKS.sub("", normalize("NFD", text.replace("’", "'").casefold())))
 
 
 @cache
-def _cues() -> tuple[str, list[str], dict[str, re.Pattern[str]]]:
-    """Return the name of the word list as it is, the phrases without which there is no rule, and a pattern for each
-    list."""
+def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
+    """Return the name of the word list as it is, a pattern for each list, and signs with those that stand for them."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
-    lists = tomllib.loads(data.decode())
-    phrases = lists["begins"] + lists["holds"]
-    texts = {name: "|".join(map(re.escape, listed)) for name, listed in lists.items()}
-    leads = rf"(?:(?:{texts.pop('leads')})[,:.!]*\s+)*"
-    before, anywhere = {"begins": leads, "not_begins": leads, "subjects": ""}, r"(?<![\w-])"
-    cues = {
-        name: re.compile(rf"{before.get(name, anywhere)}(?:{text})(?![\w'-])", re.IGNORECASE)
-        for name, text in texts.items()
-    }
-    cues["leads"] = re.compile(rf"\A\s*{leads}", re.IGNORECASE)
-    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", phrases, cues
+    lists = tomllib.loads(_folded(data.decode()))
+    signs = str.maketrans(*lists.pop("same_signs"))
+    lists["when"] = lists["scopes"] + lists["opens"]
+    texts: dict[str, str] = {}
+    for name, listed in lists.items():  # whole words, but for scripts that part none; an Arabic one with its prefix
+        words = "|".join(one for one in listed if max(one) < "\u2e80")
+        parted = "".join(f"|{one}" for one in listed if max(one) >= "\u2e80")
+        texts[name] = rf"(?:(?<![\w-])[وف]?(?:{words})(?![\w'-]){parted})".translate(signs)
+    leads = rf"\A[\s\d,.*>→•–—【「（(\[-]*(?:{texts.pop('leads')}[\s,:.!،、，：]*)*"
+    label, colon = texts.pop("labels"), r" ?(?:#?\d+)?[\])】]? ?[:：–—】]\s*"
+    behind = "for|of(?! thumb)|about|on|in|when|no\\.?|fur|zu|zum|zur|uber|de|du|des|pour|d'|para|sobre|da|do"
+    about = rf"(?: (?:{behind})[\w' -]{{1,40}})?"
+    texts["labels"] = rf"(?:{texts.pop('kinds')} ?)*[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
+    texts["loud"] = rf"[^:：]{{0,40}}{label}[^:：]{{0,30}}[:：]\s*"
+    texts["marks"] += colon.replace(":", ":!！")
+    texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة )){{0,2}}{texts['verbs']}"
+    texts["breaks"] += "[^,;:،؛]*"
+    at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
+    cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
+    cues["leads"] = re.compile(leads)
+    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", cues, signs
 
 
 class Topic(NamedTuple):

@@ -215,9 +215,141 @@ NONE = [
     "┃  Always push.",
     "<rule>Always push.</rule>",
     "\n".join(f"- always do {at}" for at in range(12)),
-    "Fine. " * 30 + "Always push.",
-    "word " * 2_000 + ".\nAlways push.",
+    "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
 ]
+
+
+# In each language rules, and below them what only looks like one.
+LANGUAGES = {
+    "German": (
+        [
+            "REGEL: keine Kundendaten in Logausgaben.",
+            "Antworte mir immer auf Deutsch.",
+            "Pushe niemals direkt auf main.",
+            "Lösche nichts, ohne mich vorher zu fragen.",
+            "Vor jedem Commit die Tests laufen lassen.",
+        ],
+        [
+            "Der Test schlägt immer noch fehl.",
+            "Seit Montag schlägt der Build immer fehl.",
+            "Bitte fix den Test, der immer fehlschlägt.",
+            "Kannst du herausfinden, warum der Job nie fertig wird?",
+            "Die Nutzer klicken immer auf Abbrechen.",
+        ],
+    ),
+    "French": (
+        [
+            "RÈGLE DE SÉCURITÉ : les clés restent dans le coffre.",
+            "Réponds-moi toujours en français.",
+            "Ne pousse jamais directement sur main.",
+            "Ne supprime rien sans mon accord.",
+            "Demande-moi toujours avant d'installer une dépendance.",
+        ],
+        [
+            "Le test échoue toujours.",
+            "Je n'ai jamais vu une chose pareille.",
+            "Corrige le bug, il plante toujours.",
+            "La doc dit de ne jamais pousser sur main.",
+            "Je me demande si on doit toujours garder ce module.",
+        ],
+    ),
+    "Spanish": (
+        [
+            "REGLA DE SEGURIDAD: las claves se quedan en la bóveda.",
+            "Respóndeme siempre en español.",
+            "No borres nada sin preguntarme antes.",
+            "Los mensajes de commit deben estar siempre en inglés.",
+            "Usa siempre el sistema métrico.",
+        ],
+        [
+            "El test siempre falla en la segunda ejecución.",
+            "Nunca he visto algo así.",
+            "Arregla el test que siempre falla.",
+            "No funciona nunca en mi máquina.",
+            "Cada vez que guardo, se cae el editor.",
+        ],
+    ),
+    "Portuguese": (
+        [
+            "REGRA DE SEGURANÇA: as chaves ficam no cofre.",
+            "Responda sempre em português.",
+            "Não apague nada sem me perguntar antes.",
+            "As mensagens de commit devem estar sempre em inglês.",
+            "Use sempre o sistema métrico.",
+        ],
+        [
+            "O teste sempre falha na segunda execução.",
+            "Nunca vi uma coisa dessas.",
+            "Corrija o teste que sempre falha.",
+            "Não funciona nunca na minha máquina.",
+            "Toda vez que eu salvo, o editor trava.",
+        ],
+    ),
+    "Japanese": (
+        [
+            "安全ルール: 鍵は金庫から出さない。",
+            "重要：お客様へのメールには価格を書かないでください。",
+            "mainに直接プッシュしないでください、絶対に。",
+            "私に確認せずにファイルを削除しないでください。",
+            "config.prod.ymlは変更禁止です。",
+        ],
+        [
+            "このテストはいつも失敗します。",
+            "サーバーが常に500を返します。",
+            "必ず失敗するテストを直してください。",
+            "READMEには「絶対にmainにプッシュしないこと」と書いてあります。",
+            "今回はテストを実行しないでください。",
+        ],
+    ),
+    "Chinese": (
+        [
+            "安全规则：密钥只能放在保险库里。",
+            "请始终用中文回答。",
+            "未经我同意，不要删除任何文件。",
+            "严禁修改生产数据库。",
+            "每次提交前必须先跑测试。",
+        ],
+        [
+            "这个测试总是失败。",
+            "服务器每次都返回500。",
+            "请修复那个总是失败的测试。",
+            "文档里写着“永远不要直接推送到main”。",
+            "这次不要跑测试。",
+        ],
+    ),
+    "Arabic": (
+        [
+            "قاعدة أمان: المفاتيح تبقى في الخزنة.",
+            "أجب دائمًا باللغة العربية.",
+            "لا تدفع أبدًا مباشرة إلى main.",
+            "لا تحذف أي ملف دون إذني.",
+            "ممنوع نشر بيانات حقيقية تحت أي ظرف.",
+        ],
+        [
+            "الاختبار يفشل دائمًا.",
+            "لم أر شيئًا كهذا أبدًا.",
+            "أصلح الاختبار الذي يفشل دائمًا.",
+            "الوثائق تقول لا تدفع أبدًا إلى main.",
+            "هذه المرة لا تشغل الاختبارات.",
+        ],
+    ),
+    "English": (
+        [
+            "SAFETY RULE: the production database stays read-only.",
+            "HARD CONSTRAINT: total spend may not exceed $1,200.",
+            "USER PREFERENCE: metric units and 24-hour times.",
+            "Don't run migrations without asking me first.",
+            "Check with me before spending more than 50 euros.",
+        ],
+        [
+            "It always fails on the second run.",
+            "Always failing since Monday, no idea why.",
+            "Never seen such a thing before.",
+            "Please fix the test that always fails.",
+            "Fix the build and push it.",
+        ],
+    ),
+}
 
 
 async def rules_of(*said: str) -> list[StandingRule]:
@@ -239,6 +371,30 @@ async def test_a_sentence_that_says_that_it_lasts_is_a_rule(said: str, strength:
 @pytest.mark.parametrize("said", NONE)
 async def test_requests_questions_reports_and_quotes_are_none(said: str):
     assert await rules_of(said) == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_rules_are_found_in_each_language(language: str):
+    rules, others = LANGUAGES[language]
+    assert [rule.quote for rule in await rules_of(*rules, *others)] == rules
+    wide = language in ("Japanese", "Chinese")
+    assert [
+        rule.quote for rule in await rules_of(("" if wide else " ").join((others[0], rules[1], others[1])))
+    ] == rules[1:2]
+
+
+async def test_a_rule_is_found_behind_code_and_at_the_end_of_a_long_message():
+    code = "```python\n" + "always = never()\n" * 500 + "```"
+    rules = await rules_of(
+        f"Why does this fail?\n{code}\nNever touch the vendor folder.",
+        f"Here it is:\n{code[:-3]}\n\nSAFETY RULE: the keys stay out of logs.",
+        "This is how it went. " * 400 + "Always answer in French.",
+    )
+    assert [rule.quote for rule in rules] == [
+        "Never touch the vendor folder.",
+        "SAFETY RULE: the keys stay out of logs.",
+        "Always answer in French.",
+    ]
 
 
 async def test_rules_are_whole_sentences_each_once_among_others():

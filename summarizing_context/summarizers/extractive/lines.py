@@ -17,7 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from summarizing_context.extraction.rules import cue_rules
+from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.text import (
     LINES_TABLE,
@@ -307,7 +307,7 @@ def rules_said(text: str, *, wishes: bool) -> list[Line]:
     said = list(map(shown, split_prose(cleaned(text))[0]))
     for one in said if len(said) <= 2 * _ENDS else [*said[:_ENDS], *said[-_ENDS:]]:
         rank = _rule_rank(one)
-        if rank > (0 if wishes else _WISH_RANK) and not any(one in quote for quote in lines):
+        if rank > (0 if wishes else _WISH_RANK) and not any(one in quote or quote[1:-1] in one for quote in lines):
             lines[f'"{one}"'] = rank
     return [Line(quote, rank) for quote, rank in lines.items()]
 
@@ -343,6 +343,8 @@ def _rule_rank(said: str) -> int:
     is_open = any(mark in said for mark in "?？؟{=") or said.endswith((":", "(", ","))
     if is_open or not 5 < len(said) <= 300 or said.startswith(_MARKUP) or re.match(r"\d+:", said):
         return 0
+    if rule_strength(said) == "must":
+        return STRICT_RANK
     lists, text = _lists(), _folded(said)
     while lead := lists["leads"].match(text):
         text = text[lead.end() :].lstrip()
