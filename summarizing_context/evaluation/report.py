@@ -106,9 +106,11 @@ def run_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
 def category_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
     """Return category, its questions, what each arm holds; no row where a data set has no categories."""
     names = dict.fromkeys(probe.category for one in outcomes for probe in one.probes if probe.category)
-    counts = {name: sum(one.share(OURS, name)[1] for one in outcomes) for name in names}
-    held = {name: [share(score.retention) for score in scores_of(outcomes, name)] for name in names}
-    return [(name, f"{counts[name]:.0f}", *held[name]) for name in names]
+    rows = []
+    for name in names:
+        asked = sum(one.share(OURS, name)[1] for one in outcomes)
+        rows.append((name, f"{asked:.0f}", *(share(score.retention) for score in scores_of(outcomes, name))))
+    return rows
 
 
 def write_run(

@@ -1,6 +1,6 @@
 """What views still hold at cuts of a session, beside views without summaries at equal tokens. No model judges.
 
-    outcomes = run_logs([Log(path)], Settings(max_tokens=8_000))
+    outcomes = run_logs(logs_of([path])[0], Settings(max_tokens=8_000))
 
 At each cut our view says how many tokens all arms get. `tail` and `masking` are those of `real.arms`. What is asked for
 is found without a model and without labels: a hindsight probe is a value that was seen before a cut and that a short
@@ -53,20 +53,10 @@ _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a vi
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One session to measure: of a transcript, or of a data set."""
+    """One session to measure. `load` returns its messages, and the probes at their end where a data set brings some."""
 
-    path: Path
-    session_id: str = ""  # where the file holds several
-    format: str = AUTO
-    dataset: str = ""
-    number: int = 0  # in the file of a data set
-    name: str = ""
-
-    def load(self) -> tuple[list[Message], list[Probe] | None]:
-        """Return the messages, and the probes at their end where a data set brings some."""
-        if self.dataset:
-            return dataset_session(self)
-        return list(read_transcript(self.path, session_id=self.session_id, format=self.format).messages), None
+    name: str
+    load: Callable[[], tuple[list[Message], list[Probe] | None]]
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -136,8 +126,12 @@ def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[
         for log in sessions:
             skipped += log.unreadable
             id, name = ("", path.stem) if len(sessions) == 1 else (log.session_id, f"{path.stem}#{log.session_id}")
-            found.append(Log(path, id, format, name=name))
+            found.append(Log(name, partial(_read_log, path, id, format)))
     return found, skipped
+
+
+def _read_log(path: Path, session_id: str, format: str) -> tuple[list[Message], None]:
+    return list(read_transcript(path, session_id=session_id, format=format).messages), None
 
 
 def run_logs(
@@ -146,14 +140,18 @@ def run_logs(
     """Yield the outcome of each session in order, `jobs` at a time. What a model says comes through an open cassette,
     then one by one, or through the one that `cassette` opens for each session."""
     jobs = 1 if isinstance(cassette, Cassette) else jobs
-    return for_each(logs, partial(anyio.run, run_log, settings, cassette), jobs)
+    return for_each(logs, partial(_run_one, settings=settings, cassette=cassette), jobs)
+
+
+def _run_one(log: Log, settings: Settings, cassette: Cassette | Callable[[], Cassette] | None) -> SessionOutcome:
+    return anyio.run(run_log, settings, cassette, log, None)
 
 
 async def run_log(
     settings: Settings,
     cassette: Cassette | Callable[[], Cassette] | None,
     log: Log,
-    summaries: dict[tuple[int, int], str] | None = None,
+    summaries: dict[tuple[int, int], str] | None,
 ) -> SessionOutcome:
     """Measure one session. Segment summaries are put into `summaries`."""
     if cassette is None and settings.summarizer in PROVIDERS:
@@ -198,7 +196,7 @@ async def run_log(
             summaries.update({(node.start, node.stop): node.text for node in context.summaries()})
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
     total = sum(read.tokens for read in reads)
-    return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, model_tokens)
+    return SessionOutcome(log.name, len(messages), total, view_tokens, asked, model_tokens)
 
 
 async def _view_text(context: SummarizingContext, budget: int) -> str:
@@ -359,22 +357,12 @@ def dataset_logs(dataset: str, path: Path) -> list[Log]:
     for file in files:
         if dataset == "locomo":
             count = len(_conversations(file))
-            logs += [Log(file, dataset=dataset, number=at, name=f"{file.stem}-{at}") for at in range(count)]
+            logs += [Log(f"{file.stem}-{number}", partial(_locomo_session, file, number)) for number in range(count)]
         else:
             _read_beam(file)
             folders = file.parent.relative_to(path).parts if path.is_dir() else ()
-            logs.append(Log(file, dataset=dataset, name="/".join(folders) or file.absolute().parent.name))
+            logs.append(Log("/".join(folders) or file.absolute().parent.name, partial(_beam_session, file)))
     return logs
-
-
-def dataset_session(log: Log) -> tuple[list[Message], list[Probe]]:
-    """Return the messages of one session of a data set, and the probes at its end. Raise `TranscriptError`."""
-    if log.dataset == "beam":
-        return _beam_session(log.path)
-    try:
-        return _locomo_session(_conversations(log.path)[log.number])
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise TranscriptError(f"{log.path}:1: no session of locomo ({type(error).__name__}: {error})") from error
 
 
 def _conversations(path: Path) -> list[Any]:
@@ -382,30 +370,35 @@ def _conversations(path: Path) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def _locomo_session(document: Any) -> tuple[list[Message], list[Probe]]:
+def _locomo_session(path: Path, number: int) -> tuple[list[Message], list[Probe]]:
     """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
-    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence."""
+    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
+    `TranscriptError`."""
     messages: list[Message] = []
     places: dict[str, int] = {}  # of the turns, by id
-    talk = document["conversation"]
-    numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
-    asking = talk[f"session_{numbers[0]}"][0]["speaker"]
-    for session in numbers:
-        for at, turn in enumerate(talk[f"session_{session}"]):
-            places[str(turn["dia_id"])] = len(messages)
-            date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
-            seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-            role = "user" if turn["speaker"] == asking else "assistant"
-            messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
     probes = []
-    for question in document["qa"]:
-        if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
-            ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
-            evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
-            found = Text(messages[at]["content"] for at in evidence)
-            answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
-            if answers:
-                probes.append(Probe(str(question["question"]), answers, evidence))
+    try:
+        document = _conversations(path)[number]
+        talk = document["conversation"]
+        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+        asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+        for session in numbers:
+            for at, turn in enumerate(talk[f"session_{session}"]):
+                places[str(turn["dia_id"])] = len(messages)
+                date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                role = "user" if turn["speaker"] == asking else "assistant"
+                messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+        for question in document["qa"]:
+            if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
+                ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
+                evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
+                found = Text(messages[at]["content"] for at in evidence)
+                answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
+                if answers:
+                    probes.append(Probe(str(question["question"]), answers, evidence))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
     return messages, probes
 
 
