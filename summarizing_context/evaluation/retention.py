@@ -356,8 +356,9 @@ def dataset_logs(dataset: str, path: Path) -> list[Log]:
     logs = []
     for file in files:
         if dataset == "locomo":
-            count = len(_conversations(file))
-            logs += [Log(f"{file.stem}-{number}", partial(_locomo_session, file, number)) for number in range(count)]
+            found = load(file).value
+            talks = enumerate(found if isinstance(found, list) else [found])
+            logs += [Log(f"{file.stem}-{number}", partial(_locomo_session, file, talk)) for number, talk in talks]
         else:
             _read_beam(file)
             folders = file.parent.relative_to(path).parts if path.is_dir() else ()
@@ -365,12 +366,7 @@ def dataset_logs(dataset: str, path: Path) -> list[Log]:
     return logs
 
 
-def _conversations(path: Path) -> list[Any]:
-    found = load(path).value
-    return found if isinstance(found, list) else [found]
-
-
-def _locomo_session(path: Path, number: int) -> tuple[list[Message], list[Probe]]:
+def _locomo_session(path: Path, document: Any) -> tuple[list[Message], list[Probe]]:
     """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
     questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
     `TranscriptError`."""
@@ -378,7 +374,6 @@ def _locomo_session(path: Path, number: int) -> tuple[list[Message], list[Probe]
     places: dict[str, int] = {}  # of the turns, by id
     probes = []
     try:
-        document = _conversations(path)[number]
         talk = document["conversation"]
         numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
         asking = talk[f"session_{numbers[0]}"][0]["speaker"]
@@ -426,7 +421,8 @@ class BeamMessage(msgspec.Struct, frozen=True):
 def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, Any]]]]:
     """Return the messages of a chat, which lie in turns of batches, and its probing questions by category. Raise
     `TranscriptError`."""
-    file = next(iter(sorted(chat.parent.rglob("probing_questions.json*"))), None)
+    names = "probing_questions.json*", "probing_questions/probing_questions.json*"
+    file = next((file for name in names for file in sorted(chat.parent.glob(name))), None)
     if file is None:
         raise TranscriptError(f"{chat}:1: no probing_questions.json lies beside it; fetch that of this chat too")
     try:
