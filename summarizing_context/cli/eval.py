@@ -38,7 +38,7 @@ commands = typer.Typer()
 family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
 
 _SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
-_DATASET = "A data set: locomo, and its file or folder."
+_DATASET = "A data set: locomo or beam, and its file or folder."
 _CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
 _MARKS = "Model that marks the answers. Default: the reader's model."
@@ -82,6 +82,7 @@ def run(given: Run, jobs: options.Jobs = None) -> Result:
     Examples:
         eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
         eval run --dataset locomo locomo10.json
+        eval run --dataset beam chats/100K    # evidence of its probing questions, by ability
         eval run real    # recorded answers of a model, in a checkout
         eval run eval-ask    # what `eval ask` recorded, again without a key
     """
@@ -148,8 +149,7 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     skipped: list[str] = []
     if run.dataset:
         name, path = run.dataset
-        found = retention.dataset_numbers(name, Path(path))
-        logs = [retention.Log(log, dataset=name, number=at, name=f"{log.stem}-{at}") for log, at in found]
+        logs = retention.dataset_logs(name, Path(path))
     else:
         logs, skipped = retention.logs_of(run.cases or (), run.format)
     started, outcomes = time.perf_counter(), []
@@ -166,6 +166,8 @@ def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
     page, document = report.write_run(name, outcomes, told, run.out)
     title = f"Values needed later that views hold: {plain(name)}"
     shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
+    if categories := report.category_rows(outcomes):
+        shown.append(_table("By category", ("category", "questions", *retention.ARMS), categories))
     if not document["probes"]:
         shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
     seconds = time.perf_counter() - started

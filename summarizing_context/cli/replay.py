@@ -148,7 +148,7 @@ def replay(
         replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
         replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
     """
-    from summarizing_context.evaluation.replay import Plan, forecast_files, replay_files
+    from summarizing_context.evaluation.replay import Plan, replay_files
 
     names = [name.strip() for text in strategy or () for name in text.split(",")]
     variants = [own.load(store=store, strategy=name) for name in names or (None,)]
@@ -167,7 +167,7 @@ def replay(
     rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()  # rows: forecasts, or tallies
     at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped) as move:
-        for found in forecast_files(files, plan) if own.dry_run else replay_files(files, plan, jobs=jobs):
+        for found in replay_files(files, plan, jobs=jobs, dry_run=own.dry_run):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:

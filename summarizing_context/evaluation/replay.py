@@ -213,7 +213,6 @@ class Recorder:
         self.view: list[dict[str, Any]] = []  # the last one
         self.view_tokens = 0
         self._context, self._costs, self._judge = context, costs, Judge()
-        self._tokens: list[int] = []  # of the messages of the last view
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add one message."""
@@ -236,16 +235,15 @@ class Recorder:
 
         keys = [canonical(message) for message in view]
         judge.look(view, keys)
-        tally.append_only_breaks += judge.common < len(self._tokens) and not activated
+        tally.append_only_breaks += judge.common < len(self.view) and not activated
         tally.tool_unsafe_views += judge.tool_unsafe
         tally.out_of_order_views += judge.out_of_order
         tally.newest_missing_views += judge.newest_missing
 
-        kept, new = self._tokens[: judge.common], zip(view[judge.common :], keys[judge.common :], strict=True)
-        self.view, self._tokens = view, [*kept, *(self._costs.of(message, key) for message, key in new)]
-        self.view_tokens = sum(self._tokens)
+        tokens = [self._costs.of(message, key) for message, key in zip(view, keys, strict=True)]
+        self.view, self.view_tokens = view, sum(tokens)
         tally.views += 1
-        tally.hit_tokens += sum(kept)
+        tally.hit_tokens += sum(tokens[: judge.common])
         tally.view_tokens += self.view_tokens
         tally.max_view_tokens = max(tally.max_view_tokens, self.view_tokens)
         tally.over_budget_views += tally.budget is not None and self.view_tokens > tally.budget
@@ -261,26 +259,21 @@ class Recorder:
         return tally
 
 
-def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally] | TranscriptError]:
-    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read.
+def replay_files(
+    paths: Sequence[Path], plan: Plan, *, jobs: int = 1, dry_run: bool = False
+) -> Iterator[list[Tally | Forecast] | TranscriptError]:
+    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read;
+    of a dry run forecasts.
 
     Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
     """
-    work = partial(_each_log, work=replay_log, plan=plan)
+    work = partial(_replay_file, plan=plan, dry_run=dry_run)
     return for_each(paths, work, jobs if str(plan.settings.store) == MEMORY else 1)
 
 
-def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
-    """Yield forecasts for each file at each budget of the plan, or why it cannot be read."""
-    return (_each_log(path, plan=plan, work=forecast_log) for path in paths)
-
-
-def _each_log(
-    path: Path, work: Callable[[str, Transcript, Plan], Awaitable[list[Row]]], plan: Plan
-) -> list[Row] | TranscriptError:
-    """Return what `work` gives for all sessions of a file, each in an event loop of its own, or why it cannot be
-    read."""
-    try:
+def _replay_file(path: Path, plan: Plan, dry_run: bool) -> list[Tally | Forecast] | TranscriptError:
+    work: Callable[..., Awaitable[Sequence[Tally | Forecast]]] = forecast_log if dry_run else replay_log
+    try:  # each session in an event loop of its own
         logs = read_named(path, format=plan.format).items()
         return [row for name, log in logs for row in anyio.run(work, name, log, plan)]
     except TranscriptError as error:

@@ -103,6 +103,16 @@ def run_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
     return [(one.arm, share(one.retention), lead(one.ours_ahead), ARMS[one.arm]) for one in scores_of(outcomes)]
 
 
+def category_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
+    """Return category, its questions, what each arm holds; no row where a data set has no categories."""
+    names = dict.fromkeys(probe.category for one in outcomes for probe in one.probes if probe.category)
+    rows = []
+    for name in names:
+        asked = sum(one.share(OURS, name)[1] for one in outcomes)
+        rows.append((name, f"{asked:.0f}", *(share(score.retention) for score in scores_of(outcomes, name))))
+    return rows
+
+
 def write_run(
     name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path
 ) -> tuple[Path, dict[str, Any]]:
@@ -113,6 +123,9 @@ def write_run(
         "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
         "probes": sum(len(one.probes) for one in outcomes),
     }
+    if categories := category_rows(outcomes):
+        scores = {name: {one.arm: one for one in scores_of(outcomes, str(name))} for name, *_ in categories}
+        document["categories"] = msgspec.to_builtins(scores)
     marks = {True: _badge("held", "good"), False: _badge("lost", "bad")}
     sessions = []
     for one in outcomes:
@@ -135,6 +148,8 @@ def write_run(
         _tag("p", "Of the exact values that were needed later, those that views at cuts hold.", look="soft"),
         _section("Values held", "A mean over sessions. All views have equally many tokens.",
                  _table(head, run_rows(outcomes), marked=OURS)),
+        _section("By category", "A mean over sessions. The values of a question weigh as much as one question.",
+                 _table(("category", "questions", *ARMS), categories)) if categories else Html(),
         _section("Sessions", "Open a session for its values.", *sessions),
     ]  # fmt: skip
     whole = {**document, "sessions": msgspec.to_builtins(outcomes)}

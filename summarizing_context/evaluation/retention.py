@@ -1,6 +1,6 @@
 """What views still hold at cuts of a session, beside views without summaries at equal tokens. No model judges.
 
-    outcomes = run_logs([Log(path)], Settings(max_tokens=8_000))
+    outcomes = run_logs(logs_of([path])[0], Settings(max_tokens=8_000))
 
 At each cut our view says how many tokens all arms get. `tail` and `masking` are those of `real.arms`. What is asked for
 is found without a model and without labels: a hindsight probe is a value that was seen before a cut and that a short
@@ -19,7 +19,7 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import anyio
 import msgspec
@@ -37,6 +37,7 @@ from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read
 from summarizing_context.transcripts import read_session as read_transcript
+from summarizing_context.transcripts.base import load
 
 OURS = "ours"
 ARMS = {
@@ -46,24 +47,16 @@ ARMS = {
 }
 _MAX_PROBES = 200  # of one cut
 _MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
+_GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being_tested", "preference_being_tested")
+_MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One session to measure: of a transcript, or of a data set."""
+    """One session to measure. `load` returns its messages, and the probes at their end where a data set brings some."""
 
-    path: Path
-    session_id: str = ""  # where the file holds several
-    format: str = AUTO
-    dataset: str = ""
-    number: int = 0  # in the file of a data set
-    name: str = ""
-
-    def load(self) -> tuple[list[Message], list[Probe] | None]:
-        """Return the messages, and the probes at their end where a data set brings some."""
-        if self.dataset:
-            return dataset_session(self.path, self.number)
-        return list(read_transcript(self.path, session_id=self.session_id, format=self.format).messages), None
+    name: str
+    load: Callable[[], tuple[list[Message], list[Probe] | None]]
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -76,6 +69,8 @@ class Asked(msgspec.Struct, frozen=True):
     used_at: int | None
     kept: dict[str, bool]  # by arm
     words: str  # of our view, around the answer
+    category: str = ""  # of the question, where a data set has some
+    weight: float = 1.0  # the values of one question weigh 1 together
 
 
 class SessionOutcome(msgspec.Struct, frozen=True):
@@ -88,9 +83,10 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     probes: list[Asked]
     model_tokens: int = 0  # read and written for summaries
 
-    def share(self, arm: str) -> tuple[float, float]:
-        """Return how many probes an arm holds, out of how many."""
-        return sum(asked.kept[arm] for asked in self.probes), len(self.probes)
+    def share(self, arm: str, category: str | None = None) -> tuple[float, float]:
+        """Return the weight of the probes that an arm holds, out of how much; of one category if it is named."""
+        probes = [asked for asked in self.probes if category in (None, asked.category)]
+        return sum(asked.kept[arm] * asked.weight for asked in probes), sum(asked.weight for asked in probes)
 
 
 class ArmScore(msgspec.Struct, frozen=True):
@@ -101,9 +97,9 @@ class ArmScore(msgspec.Struct, frozen=True):
     ours_ahead: Interval | None
 
 
-def scores_of(outcomes: Sequence[SessionOutcome]) -> list[ArmScore]:
-    """Return the score of each arm."""
-    values = {arm: ratios((outcome.name, outcome.share(arm)) for outcome in outcomes) for arm in ARMS}
+def scores_of(outcomes: Sequence[SessionOutcome], category: str | None = None) -> list[ArmScore]:
+    """Return the score of each arm, of one category of probes if it is named."""
+    values = {arm: ratios((outcome.name, outcome.share(arm, category)) for outcome in outcomes) for arm in ARMS}
     ours = values[OURS]
     return [ArmScore(arm, mean_of(of), None if arm == OURS else difference(ours, of)) for arm, of in values.items()]
 
@@ -130,8 +126,12 @@ def logs_of(paths: Sequence[Path], format: str = AUTO) -> tuple[list[Log], list[
         for log in sessions:
             skipped += log.unreadable
             id, name = ("", path.stem) if len(sessions) == 1 else (log.session_id, f"{path.stem}#{log.session_id}")
-            found.append(Log(path, id, format, name=name))
+            found.append(Log(name, partial(_read_log, path, id, format)))
     return found, skipped
+
+
+def _read_log(path: Path, session_id: str, format: str) -> tuple[list[Message], None]:
+    return list(read_transcript(path, session_id=session_id, format=format).messages), None
 
 
 def run_logs(
@@ -189,14 +189,14 @@ async def run_log(
                 value = probe.literals[0]
                 evidence = [(at, Text(reads[at].words).excerpt(value)) for at in probe.evidence]
                 kept = {arm: text.holds(*probe.literals) for arm, text in texts.items()}
-                literals, words = list(probe.literals), texts[OURS].excerpt(value)
-                asked.append(Asked(cut, probe.question, literals, evidence, probe.used_at, kept, words))
+                told = cut, probe.question, list(probe.literals), evidence, probe.used_at, kept
+                asked.append(Asked(*told, texts[OURS].excerpt(value), probe.category, probe.weight))
         statistics = context.statistics()
         if summaries is not None:
             summaries.update({(node.start, node.stop): node.text for node in context.summaries()})
     model_tokens = statistics.model_input_tokens + statistics.model_output_tokens
     total = sum(read.tokens for read in reads)
-    return SessionOutcome(log.name or log.path.stem, len(messages), total, view_tokens, asked, model_tokens)
+    return SessionOutcome(log.name, len(messages), total, view_tokens, asked, model_tokens)
 
 
 async def _view_text(context: SummarizingContext, budget: int) -> str:
@@ -225,6 +225,8 @@ class Probe:
     literals: tuple[str, ...]
     evidence: tuple[int, ...]
     used_at: int | None = None  # the message whose tool call used it
+    category: str = ""
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,18 +262,23 @@ def read_session(messages: Sequence[Message]) -> list[Read]:
     return found
 
 
-def _values(arguments: str) -> Iterator[str]:
+def _values(arguments: str) -> list[str]:
     """The strings and numbers in the arguments of a call."""
     try:
-        left = [json.loads(arguments)]
+        return [str(value) for value in _leaves(json.loads(arguments))]
     except (ValueError, RecursionError):
-        left = [arguments]
+        return [arguments]
+
+
+def _leaves(value: Any, whole: str = "") -> Iterator[Any]:
+    """Yield the strings and numbers in nested JSON, and objects with the key `whole` as they are."""
+    left = [value]
     while left:
         value = left.pop(0)
-        if isinstance(value, dict | list):
+        if isinstance(value, list) or (isinstance(value, dict) and whole not in value):
             left[:0] = value.values() if isinstance(value, dict) else value
         elif value is not None and not isinstance(value, bool):
-            yield str(value)
+            yield value
 
 
 class Text:
@@ -334,17 +341,32 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Probe]:
     return list(found.values())[:_MAX_PROBES]
 
 
-def dataset_numbers(dataset: str, path: Path) -> list[tuple[Path, int]]:
-    """Return (file, number in it) of every session of a data set under a file or folder."""
-    if dataset != "locomo":
-        raise SettingsError(f"there is no data set {dataset!r}; known is locomo")
-    files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
+# Data sets
+
+
+def dataset_logs(dataset: str, path: Path) -> list[Log]:
+    """Return every session of a data set under a file or folder. Raise `TranscriptError`, which says what is wrong in
+    it, before anything is run."""
+    if dataset not in ("locomo", "beam"):
+        raise SettingsError(f"there is no data set {dataset!r}; known are locomo and beam")
+    patterns = ["*.json"] if dataset == "locomo" else ["chat.json", "chat.json.gz"]
+    files = sorted(file for pattern in patterns for file in path.rglob(pattern)) if path.is_dir() else [path]
     if not files:
-        raise TranscriptError(f"{path}: the folder holds no .json file; name the folder or file of LoCoMo")
-    return [(file, number) for file in files for number in range(len(_conversations(file)))]
+        raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
+    logs = []
+    for file in files:
+        if dataset == "locomo":
+            found = load(file).value
+            talks = enumerate(found if isinstance(found, list) else [found])
+            logs += [Log(f"{file.stem}-{number}", partial(_locomo_session, file, talk)) for number, talk in talks]
+        else:
+            _read_beam(file)
+            folders = file.parent.relative_to(path).parts if path.is_dir() else ()
+            logs.append(Log("/".join(folders) or file.absolute().parent.name, partial(_beam_session, file)))
+    return logs
 
 
-def dataset_session(path: Path, number: int) -> tuple[list[Message], list[Probe]]:
+def _locomo_session(path: Path, document: Any) -> tuple[list[Message], list[Probe]]:
     """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
     questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
     `TranscriptError`."""
@@ -352,7 +374,6 @@ def dataset_session(path: Path, number: int) -> tuple[list[Message], list[Probe]
     places: dict[str, int] = {}  # of the turns, by id
     probes = []
     try:
-        document = _conversations(path)[number]
         talk = document["conversation"]
         numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
         asking = talk[f"session_{numbers[0]}"][0]["speaker"]
@@ -363,28 +384,17 @@ def dataset_session(path: Path, number: int) -> tuple[list[Message], list[Probe]
                 seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
                 role = "user" if turn["speaker"] == asking else "assistant"
                 messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
-        reads = read_session(messages)
         for question in document["qa"]:
             if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
                 ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
                 evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
-                found = Text(word for at in evidence for word in reads[at].words)
+                found = Text(messages[at]["content"] for at in evidence)
                 answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
                 if answers:
                     probes.append(Probe(str(question["question"]), answers, evidence))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
     return messages, probes
-
-
-def _conversations(path: Path) -> list[Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf8"))
-    except OSError as error:
-        raise TranscriptError(f"{path}:1: cannot be read ({error.strerror}); check the path") from error
-    except ValueError as error:
-        raise TranscriptError(f"{path}:1: not JSON ({error}); name the folder or file of LoCoMo") from error
-    return found if isinstance(found, list) else [found]
 
 
 def _literals(answer: str) -> list[str]:
@@ -398,3 +408,70 @@ def _literals(answer: str) -> list[str]:
         if words:
             parts.append(" ".join(words))
     return parts
+
+
+class BeamMessage(msgspec.Struct, frozen=True):
+    """One message of a chat of BEAM."""
+
+    id: int
+    role: Literal["user", "assistant"]
+    content: str
+
+
+def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, Any]]]]:
+    """Return the messages of a chat, which lie in turns of batches, and its probing questions by category. Raise
+    `TranscriptError`."""
+    names = "probing_questions.json*", "probing_questions/probing_questions.json*"
+    file = next((file for name in names for file in sorted(chat.parent.glob(name))), None)
+    if file is None:
+        raise TranscriptError(f"{chat}:1: no probing_questions.json lies beside it; fetch that of this chat too")
+    try:
+        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
+        file = chat
+        said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
+        messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
+    except msgspec.ValidationError as error:
+        raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
+    if len({message.id for message in messages}) < len(messages):
+        raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
+    return messages, questions
+
+
+def _beam_session(chat: Path) -> tuple[list[Message], list[Probe]]:
+    """Return the messages of a chat of BEAM, and the facts of its probing questions: runs of words of answer and rubric
+    that stand in the source messages, in few others, and not in the question. The facts of a question weigh 1 together.
+    """
+    messages, categories = _read_beam(chat)
+    places = {str(message.id): at for at, message in enumerate(messages)}
+    texts = [Text([message.content]) for message in messages]
+    probes = []
+    for category, questions in categories.items():
+        for one in questions:
+            ids = dict.fromkeys(map(str, _leaves(one.get("source_chat_ids"))))
+            sources = [places[id] for id in ids if id in places]
+            said, asked = Text(texts[at].text for at in sources), Text([str(one.get("question"))])
+            gold = map(str, _leaves([one.get(name) for name in _GOLD]))
+            runs = {run.casefold(): run for text in gold for run in _shared_runs(text, said) if not asked.holds(run)}
+            facts = [run for run in runs.values() if sum(text.holds(run) for text in texts) <= _MAX_MENTIONS]
+            for fact in facts:
+                evidence = tuple(at for at in sources if texts[at].holds(fact))
+                probes.append(Probe(str(one.get("question")), (fact,), evidence, None, category, 1 / len(facts)))
+    return [{"role": message.role, "content": message.content} for message in messages], probes
+
+
+def _shared_runs(text: str, said: Text) -> Iterator[str]:
+    """Yield the longest runs of words of a text that are said elsewhere too, if they have a digit or three words of
+    four letters. Small words at their ends are left out."""
+    for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
+        words = clause.split()
+        while words:
+            length = 0
+            while length < len(words) and said.holds(" ".join(words[: length + 1])):
+                length += 1
+            run, words = words[:length], words[max(1, length) :]
+            while run and len(run[0]) < 4 and run[0].islower():
+                run.pop(0)
+            while run and len(run[-1]) < 4 and run[-1].islower():
+                run.pop()
+            if any(map(str.isdigit, "".join(run))) or sum(len(word) > 3 for word in run) > 2:
+                yield " ".join(run)

@@ -75,6 +75,83 @@ def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path:
     assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
 
 
+RULE = "Always give distances in kilometres when I ask about routes."
+SAID = {6: RULE, 2: "We moor at Port Elm on 14 May.", 4: "The crew has a dog.", 38: "We moor at Port Elm on 19 May."}
+ASKED = {
+    "instruction_following": {"instruction_being_tested": RULE, "source_chat_ids": [6]},
+    "knowledge_update": {"answer": "On 19 May", "source_chat_ids": {"original_info": [2], "updated_info": [38]}},
+    "temporal_reasoning": {"rubric": ["LLM response should state: 14 May"], "source_chat_ids": [[2], 38, 99]},
+    "information_extraction": {"answer": "The crew has a dog", "source_chat_ids": [4]},  # no fact: only small words
+    "abstention": {"ideal_response": "Nothing was said about it."},
+}
+
+
+def beam(folder: Path, chats: int = 2) -> Path:
+    """A folder of chats in the format of BEAM."""
+    for number in range(chats):
+        told = (f"Day {at}: " + "the wind turned and we went on. " * 12 for at in range(40))
+        said = [
+            {"role": ("user", "assistant")[at % 2], "id": at, "content": SAID.get(at, text)}
+            for at, text in enumerate(told)
+        ]
+        turns = [said[at : at + 2] for at in range(0, 40, 2)]
+        batches = [{"batch_number": 1, "turns": turns[:10]}, {"batch_number": 2, "turns": turns[10:]}]
+        (folder / str(number) / "probing_questions").mkdir(parents=True)
+        (folder / str(number) / "chat.json").write_text(json.dumps(batches), encoding="utf8")
+        asked = {category: [{"question": f"Of {category}?", **one}] for category, one in ASKED.items()}
+        place = folder / str(number) / "probing_questions" / "probing_questions.json"
+        place.write_text(json.dumps(asked), encoding="utf8")
+    return folder
+
+
+def test_the_evidence_of_beams_questions_is_measured_by_category(run: Runner, tmp_path: Path):
+    place = ("--budget", "2k", "--jobs", 1, "--out", tmp_path / "report")
+    ran = run("eval", "run", "--dataset", "beam", beam(tmp_path / "chats"), *place, "--json", "-")
+    assert ran.status == 0
+    held = {
+        category: {arm: score["retention"][0] for arm, score in scores.items()}
+        for category, scores in ran.document["categories"].items()
+    }
+    assert set(held) == {"instruction_following", "knowledge_update", "temporal_reasoning"}
+    assert held["instruction_following"] == {"ours": 1.0, "tail": 0.0, "masking": 0.0}  # a rule
+    assert held["knowledge_update"] == {"ours": 1.0, "tail": 1.0, "masking": 1.0}  # said last
+    assert held["temporal_reasoning"]["tail"] == 0.0
+    whole = json.loads((tmp_path / "report" / "report.json").read_text("utf8"))
+    assert [session["name"] for session in whole["sessions"]] == ["0", "1"]
+    for session in whole["sessions"]:
+        weights = [probe["weight"] for probe in session["probes"]]
+        assert sum(weights) == pytest.approx(3)  # each question as much as any other
+        assert ran.document["arms"]["tail"]["retention"][0] == pytest.approx(1 / 3)
+    page = (tmp_path / "report" / "report.html").read_text("utf8")
+    assert "knowledge_update" in page
+    assert "knowledge_update" in run("eval", "run", "--dataset", "beam", tmp_path / "chats", *place).out
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "told"),
+    [
+        ("chat.json", None, "the folder holds no chat.json"),
+        ("chat.json", "[{", "not JSON"),
+        ("chat.json", "[]", "length >= 1"),
+        ("chat.json", '[{"turns": [[{"role": "user", "id": 0}]]}]', "missing required field `content` - at `$[0]`"),
+        ("chat.json", json.dumps([{"role": "user", "id": 0, "content": "a"}] * 2), "two messages have one id"),
+        ("probing_questions/probing_questions.json", None, "no probing_questions.json lies beside it"),
+        ("probing_questions/probing_questions.json", "[]", "Expected `object`, got `array`"),
+    ],
+)
+def test_what_is_wrong_in_a_folder_of_beam_is_told(
+    run: Runner, tmp_path: Path, file: str, content: str | None, told: str
+):
+    place = beam(tmp_path / "chats", 1) / "0" / file
+    place.unlink()
+    if content is not None:
+        place.write_text(content, encoding="utf8")
+    ran = run("eval", "run", "--dataset", "beam", tmp_path / "chats", "--out", tmp_path / "report")
+    assert ran.status == 2
+    assert told in " ".join(ran.err.split())
+    assert not (tmp_path / "report").exists()
+
+
 SUITE = 'name = "real"\nclaim = "A claim."\nrecording = "data"\n[[bounds]]\nat_least = {least}\n'
 
 

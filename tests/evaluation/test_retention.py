@@ -11,10 +11,8 @@ from summarizing_context import Settings, TranscriptError
 from summarizing_context.evaluation.outcomes import difference, mean_of
 from summarizing_context.evaluation.retention import (
     ARMS,
-    Log,
     cuts_of,
-    dataset_numbers,
-    dataset_session,
+    dataset_logs,
     hindsight,
     logs_of,
     read_session,
@@ -99,9 +97,10 @@ PUBLISHED = [
 def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path):
     path = tmp_path / "locomo.json"
     path.write_text(json.dumps(PUBLISHED), encoding="utf8")
-    ((file, number),) = dataset_numbers("locomo", path)
-    messages, probes = dataset_session(file, number)
+    (log,) = dataset_logs("locomo", path)
+    messages, probes = log.load()
     assert [message["role"] for message in messages] == ["user", "assistant"]
+    assert probes is not None
     assert [(probe.literals, probe.evidence) for probe in probes] == [(("Rex",), (0,))]
-    (outcome,) = run_logs([Log(file, dataset="locomo", number=number, name="conv")], Settings(max_tokens=180))
+    (outcome,) = run_logs([log], Settings(max_tokens=180))
     assert [one.literals for one in outcome.probes] == [["Rex"]]
