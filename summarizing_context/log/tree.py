@@ -60,7 +60,12 @@ class Node(NamedTuple):
     @property
     def rank(self) -> int:
         """0 for a leaf, one more than its largest child's for a merge; -1 outside."""
-        return 1 + max(child.rank for child in self.children) if self.width > 1 else self.width - 1
+        if self.width <= 1:
+            return self.width - 1
+        rank, size, largest = 1, 1, max(child.width for child in self.children)
+        while size < largest:  # a block of the size that is the next larger is of the next rank
+            rank, size = rank + 1, _larger(size)
+        return rank
 
     @property
     def children(self) -> tuple[Node, ...]:
