@@ -171,11 +171,12 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
         words = "|".join(one for one in listed if max(one) < "\u2e80")
         parted = "".join(f"|{one}" for one in listed if max(one) >= "\u2e80")
         texts[name] = rf"(?:(?<![\w-])[وف]?(?:{words})(?![\w'-]){parted})".translate(signs)
-    leads = rf"\A[\s\d,.*>→•–—【「（(\[-]*(?:{texts.pop('leads')}[\s,:.!،、，：]*)*"
+    # words that may stand in either of two lists are tried both ways: few in a row, so that there are few ways
+    leads = rf"\A[\s\d,.*>→•–—【「（(\[-]*(?:{texts.pop('leads')}[\s,:.!،、，：]*){{0,5}}"
     label, colon = texts.pop("labels"), r" ?(?:#?\d+)?[\])】]? ?[:：–—】]\s*"
     behind = "for|of(?! thumb)|about|on|in|when|no\\.?|fur|zu|zum|zur|uber|de|du|des|pour|d'|para|sobre|da|do"
     about = rf"(?: (?:{behind})[\w' -]{{1,40}})?"
-    texts["labels"] = rf"(?:{texts.pop('kinds')} ?)*[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
+    texts["labels"] = rf"(?:{texts.pop('kinds')} ?){{0,3}}[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
     texts["loud"] = rf"[^:：]{{0,40}}{label}[^:：]{{0,30}}[:：]\s*"
     texts["marks"] += colon.replace(":", ":!！")
     texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة )){{0,2}}{texts['verbs']}"
