@@ -72,9 +72,7 @@ async def play_demo(
             "last_view_tokens": recorder.view_tokens,
             "activations_by_reason": dict(sorted(reasons.items())),
             "summaries": statistics.summaries_ready,
-            "waited_for_model": sum(
-                elapsed >= 250 for elapsed in tally.view_ms
-            ),  # ms, less than any model's answer takes
+            "waited_for_model": sum(ms >= 250 for ms in tally.view_ms),  # less than any model's answer takes
             "token_counter": statistics.token_counter,
             "sent_tokens": tally.view_tokens,
             "whole_history_sent_tokens": whole,

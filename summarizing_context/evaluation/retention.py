@@ -421,15 +421,15 @@ class BeamMessage(msgspec.Struct, frozen=True):
 def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, Any]]]]:
     """Return the messages of a chat, which lie in turns of batches, and its probing questions by category. Raise
     `TranscriptError`."""
-    names = "probing_questions.json*", "probing_questions/probing_questions.json*"
-    file = next((file for name in names for file in sorted(chat.parent.glob(name))), None)
-    if file is None:
-        raise TranscriptError(f"{chat}:1: no probing_questions.json lies beside it; fetch that of this chat too")
+    names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
     try:
-        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
-        file = chat
         said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
         messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
+        asked = [file for name in names for file in sorted(chat.parent.glob(name))]
+        if not asked:
+            raise TranscriptError(f"{chat}:1: no probing_questions.json lies beside it; fetch that of this chat too")
+        file = asked[0]
+        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
     except msgspec.ValidationError as error:
         raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
     if len({message.id for message in messages}) < len(messages):
