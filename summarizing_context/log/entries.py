@@ -25,6 +25,7 @@ from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
     Message,
     canonical_json,
+    check_message,
     decode_message,
     encode_message,
     parse_message,
@@ -290,7 +291,13 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
-        return await self._entry(*parse_message(message))
+        content = message.get("content") if isinstance(message, dict) else None
+        blocks = content if isinstance(content, list) else [message]
+        texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
+        if all(len(text) <= _LONG_TEXT for text in texts if isinstance(text, str)):
+            return await self._entry(*parse_message(message))
+        checked = check_message(message)  # shares the text; its bytes are made off the event loop
+        return await self._in_thread(partial(make_entry, checked, self._counter))
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
         """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""

@@ -4,6 +4,9 @@ import pytest
 
 from tests.clients import players
 
+for name in ("langchain.agents", "pydantic_ai", "agents"):
+    pytest.importorskip(name)
+
 
 @pytest.mark.parametrize("door", ["langchain", "pydantic-ai", "openai-agents"])
 async def test_every_shape_has_a_lawful_view(door: str) -> None:
