@@ -194,7 +194,10 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
-    labels = [found.start() for found in re.finditer(r"(?m)^### ", text)]
+    labels, at = [0] if text.startswith("### ") else [], text.find("\n### ")
+    while at >= 0:  # no expression: it would hold the interpreter for all of a long text
+        labels.append(at + 1)
+        at = text.find("\n### ", at + 1)
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
