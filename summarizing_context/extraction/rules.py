@@ -36,7 +36,8 @@ _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # acc
 _OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
 _LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
 _PAUSE = re.compile(r"[,;:،؛–—(]\s*")
-_BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
+# of a scope that more words belong to
+_BINDS = re.compile(r"(?i)(?:you|du|tu|vous|voce|que)$|\b(?:every|each)$|future$|\bof$")
 _REPORT = re.compile(r"(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
 
 
@@ -114,7 +115,7 @@ def rule_strength(sentence: str) -> Strength | None:
     strength: Strength = "prefer" if cues["prefers"].search(plain) else "must"
     label = cues["labels"].match(plain) or (cues["loud"].match(plain) if _LOUD.match(sentence) else None)
     if label and len(plain) - label.end() > 5:
-        return strength
+        return None if cues["not_labelled"].match(plain, label.end()) else strength
     mark = cues["marks"].match(plain)
     if mark:
         plain = plain[mark.end() :]
