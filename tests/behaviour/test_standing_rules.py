@@ -386,9 +386,9 @@ async def test_rules_are_found_in_each_language(language: str):
 NO_RULES = {
     "English": "Ask me first thing tomorrow. / Constraints: 1 <= n <= 10^5. / All messages should have arrived by now.",
     "German": "Der Nutzer darf nie fremde Daten sehen. / Frag mich vorher nicht so viel. / Immer müssen wir warten.",
-    "French": "Ne supprime que la ligne 12. / Explique pourquoi il ne faut jamais utiliser eval. / Je préfère les pommes.",
-    "Spanish": "La función debe siempre devolver una lista. / Prefiero que hoy vayamos en tren. / Nunca quiero ir, jaja.",
-    "Portuguese": "Só pode ser um bug. / A função deve sempre retornar uma lista. / Prefiro que hoje a gente vá de trem.",
+    "French": "Ne supprime que la ligne 12. / Explique pourquoi il ne faut jamais utiliser eval.",
+    "Spanish": "La función debe siempre devolver una lista. / Prefiero que hoy vayamos en tren.",
+    "Portuguese": "Só pode ser um bug. / A função deve sempre retornar uma lista.",
     "Japanese": "すべてのメールを削除してください。 / これからもよろしくお願いします。 / ここは駐車禁止です。",
     "Chinese": "请检查所有代码。 / 删除前请备份这个文件。 / 用户不得看到其他人的任何数据，这是需求。",
     "Arabic": "بعد ذلك، اكتب ملخصا. / اشرح لماذا لا يجوز استخدام eval أبدا. / ممنوع التدخين هنا، قرأت ذلك.",
