@@ -41,7 +41,7 @@ async def test_a_session_goes_on_in_a_given_store(tmp_path: Path):
         assert len(context) == 200
         assert await context.get_messages_for_request() == view
         assert [pin.text for pin in context.pins()] == ["The gate is green."]
-        assert {hit.start for hit in await context.search("tulip", limit=3) if hit.kind == "message"}
+        assert {hit.start for hit in await context.search("tulip", limit=10) if hit.kind == "message"}
         assert [memory.content for memory in await context.memory.retrieve("garden")] == ["Ana owns the garden."]
 
 
