@@ -427,7 +427,7 @@ def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, 
         messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
         asked = [file for name in names for file in sorted(chat.parent.glob(name))]
         if not asked:
-            raise TranscriptError(f"{chat}:1: no probing_questions.json lies beside it; fetch that of this chat too")
+            raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
         file = asked[0]
         questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
     except msgspec.ValidationError as error:

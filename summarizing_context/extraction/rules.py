@@ -120,7 +120,7 @@ def rule_strength(sentence: str) -> Strength | None:
     if mark:
         plain = plain[mark.end() :]
 
-    # an order, and beside it a word that it lasts; what a clause tells of a thing is no part of it
+    # an order, and a word that it lasts; what a clause tells of a thing is no part of it
     outright = cues["breaks"].sub("", plain)
     clauses = _PAUSE.split(outright)
     orders = [one for one in clauses if cues["verbs"].match(one) or cues["orders"].search(one)]

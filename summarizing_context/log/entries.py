@@ -128,7 +128,8 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @cache
 def _version() -> str:
-    """Name how messages are read and counted: facts of another version are derived again."""
+    """Name how messages are read and counted, and last how rules are found: where that alone is another, rules alone
+    are read again."""
     return f"facts/5 {ESTIMATE} {cues_version()}"
 
 
@@ -230,7 +231,10 @@ def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> Entry:
     """The entry that was stored, with tokens by the counter. Raises `StoreCorruptError`."""
     with suppress(msgspec.DecodeError):
         name, facts, version = _decoder.decode(unsealed(data, kept))
-        if (name, version) == (counter.name, _version()):
+        if name == counter.name and version.rpartition(" ")[0] == _version().rpartition(" ")[0]:
+            if facts.human and version != _version():
+                rules = cue_rules(read_message(decode_message(data)).typed)
+                facts = msgspec.structs.replace(facts, rules=rules)
             return Entry(data, facts, facts.content)
     return make_entry(decode_message(data), counter)
 

@@ -91,13 +91,16 @@ class KeptTexts:
         self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
         self._read, self._reading = 0, Lock()  # entries so far
 
-    def read(self, entries: Sequence[Entry], leading: int) -> None:
-        """Take in what a log holds behind its leading rows, as far as that is new. The event loop may ask while a
-        thread does."""
+    def read(self, entries: Sequence[Entry], leading: int, most: int | None = None) -> bool:
+        """Take in what a log holds behind its leading rows, as far as that is new, of `most` messages if given; tell
+        whether that was all. The event loop may ask while a thread does."""
         with self._reading:
-            for index in range(max(self._read, leading), len(entries)):
+            start, stop = max(self._read, leading), len(entries)
+            stop = stop if most is None else min(stop, start + most)
+            for index in range(start, stop):
                 self._add(index, entries[index])
-            self._read = len(entries)
+            self._read = max(start, stop)
+            return self._read >= len(entries)
 
     def _add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data

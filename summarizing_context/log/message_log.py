@@ -19,11 +19,13 @@ from math import inf
 from typing import Any, Literal, NamedTuple
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
 from summarizing_context.log.entries import (
+    BREATH,
     Bounds,
     Entry,
     PlacedMessage,
@@ -35,7 +37,7 @@ from summarizing_context.log.entries import (
     range_hash,
     stored_verdict,
 )
-from summarizing_context.log.kept_texts import KeptTexts
+from summarizing_context.log.kept_texts import KeptTexts, PlanItems
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
@@ -275,6 +277,12 @@ class MessageLog:
         """The instruction files and the plan of the log as it stands, which is read for them when they are wanted."""
         self._kept_texts.read(self.entries, self.leading_count)
         return self._kept_texts
+
+    async def plan(self) -> PlanItems | None:
+        """The newest plan, once what is new in the log has been read for it while the event loop turns."""
+        while not self._kept_texts.read(self.entries, self.leading_count, BREATH):
+            await anyio.lowlevel.checkpoint()
+        return self._kept_texts.plan
 
     @property
     def newest_human(self) -> int | None:

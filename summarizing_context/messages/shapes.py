@@ -73,15 +73,17 @@ def parse_message(message: object) -> tuple[Message, bytes]:
     return checked, encode_message(checked)
 
 
-def parse_messages(messages: object) -> Iterator[tuple[Message, bytes]]:
-    """Parse several messages, one by one as they are asked for; the `MessageError` says which one is wrong."""
+def parse_messages(messages: object) -> list[tuple[Message, bytes]]:
+    """Parse several messages, all as they stand now; the `MessageError` says which one is wrong."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
-    for at, message in enumerate(list(messages)):
+    parsed: list[tuple[Message, bytes]] = []
+    for at, message in enumerate(messages):
         try:
-            yield parse_message(message)
+            parsed.append(parse_message(message))
         except MessageError as error:
             raise MessageError(f"message {at}: {error}") from error
+    return parsed
 
 
 def encodable(value: Any) -> Any:

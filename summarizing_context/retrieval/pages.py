@@ -272,7 +272,7 @@ class Pages:
                 surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
                 blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
 
-        with self._log.foreground.call():  # it reads much; background work beside it would leave the event loop no turn
+        with self._log.foreground.call():  # it reads much; with background work the event loop would get no turn
             return await anyio.to_thread.run_sync(made)
 
     def _excerpts(

@@ -307,13 +307,18 @@ class Session:
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
         with self.foreground.call():
             if stored:
-                await self.store.append(self.id, stored, partial(self.log.add, entries))
+                await self.store.append(self.id, stored, partial(self._added, entries))
             else:
-                self.log.add(entries)
+                self._added(entries)
         await self.foreground.thawed()
-        self._wake_for_segments()
+        self._wake_for_segments()  # for what a thread that read the session has held back
         if self.checkpoint_is_due:
             await self.checkpoint_if_due()
+
+    def _added(self, entries: Sequence[Entry]) -> None:
+        """Take in what is committed, and have it summarized."""
+        self.log.add(entries)
+        self._wake_for_segments()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost

@@ -95,7 +95,7 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
 
 
 def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
-    """What of a group holds from there on, with the other halves of it, and nothing of what was said beside it."""
+    """What of a group holds from there on, with the other halves of it, and none of the words between."""
 
     def id_of(block: Any) -> str:
         return next((call_id(block[name]) for name in shape_of(block).id if name in block), "")

@@ -262,7 +262,7 @@ def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     try:
         state = decode_state(data)
     except (msgspec.MsgspecError, ValueError) as error:
-        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
+        logger.warning("an activation state is not readable; it is made again", extra={"cause": type(error).__name__})
         return None
     ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
     if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:

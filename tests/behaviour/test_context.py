@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +225,34 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         await context.wait_idle(120)
         redone = len(summarizer.segments) - before
         assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
+
+
+async def test_a_log_is_set_as_it_stood_when_it_was_given():
+    given = [user(f"message {number}") for number in range(1_000)]
+    expected = [dict(message) for message in given]
+    async with opened(small()) as context:
+        setting = asyncio.create_task(context.set_messages(given))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        for message in given:
+            message["content"] = "changed meanwhile"
+        await setting
+        assert await context.get_messages() == expected
+
+
+async def test_messages_of_cancelled_adds_are_summarized_too():
+    summarizer = Counting()
+    async with open_context(small(store=":memory:", start_at=0.0), summarizer=summarizer) as context:
+        for number in range(60):
+            adding = asyncio.create_task(context.add_message(user(f"{number}: {'word ' * 100}")))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            adding.cancel()
+            with suppress(asyncio.CancelledError):
+                await adding
+        with anyio.fail_after(20):
+            while not summarizer.jobs:  # noqa: ASYNC110 - nothing tells of a commit behind a cancelled call
+                await anyio.sleep(0.01)
 
 
 async def test_an_equal_log_set_again_changes_not_even_the_view():

@@ -135,7 +135,7 @@ def test_the_evidence_of_beams_questions_is_measured_by_category(run: Runner, tm
         ("chat.json", "[]", "length >= 1"),
         ("chat.json", '[{"turns": [[{"role": "user", "id": 0}]]}]', "missing required field `content` - at `$[0]`"),
         ("chat.json", json.dumps([{"role": "user", "id": 0, "content": "a"}] * 2), "two messages have one id"),
-        ("probing_questions/probing_questions.json", None, "no probing_questions.json lies beside it"),
+        ("probing_questions/probing_questions.json", None, "no probing_questions.json is in its folder"),
         ("probing_questions/probing_questions.json", "[]", "Expected `object`, got `array`"),
     ],
 )
