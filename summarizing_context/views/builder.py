@@ -331,12 +331,9 @@ class Viewer:
                     head_tokens=state.head_tokens + block.tokens,
                     pin_tokens=state.pin_tokens + block.tokens,
                 )
-            bounds = log.bounds() if planned.rebinds else before.bounds
-            if bounds != tail.bounds or tail.is_stale:  # shown again within them
-                tail = Tail(tail.start, tail.room, self._price, bounds, since=tail.since, whole=tail.whole)
-                extend_tail(log, tail)
+            tail = planned.tail
             state = msgspec.structs.replace(
-                state, serial=before.serial + 1, reason=because, system=system, bounds=bounds
+                state, serial=before.serial + 1, reason=because, system=system, bounds=tail.bounds
             )
             counts = (0, 0)
 
