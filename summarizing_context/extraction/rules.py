@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -22,7 +22,7 @@ from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
-_READING = 4  # another one whenever the same text would give other sentences
+_READING = 5  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
 _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
@@ -160,12 +160,34 @@ def _folded(text: str) -> str:
     return normalize("NFC", _MARKS.sub("", normalize("NFD", text.replace("’", "'").casefold())))
 
 
+_NOTATION = re.compile(r"\{(?:not after |not |before |begin\}|end\})|\.{2,3}|\)\*|[^\w\s]")
+_MEANING = {  # of the signs in the phrases of `rule_cues.toml`, which explains them
+    **{"(": "(?:", ")": ")", ")*": ")*", "[": "(?:", "]": ")?", "|": "|", "#": r"\d", "~": r"\w", "*": r"\w*"},
+    **{"...": "[^,;:،؛。，；–—(]*?", "..": "[^,;:،؛。，；–—(]{0,8}?", "{begin}": r"\A", "{end}": r"[\W_]*\Z"},
+    **{"{not after ": "(?<!(?:", "{not ": "(?! ?(?:", "{before ": "(?= ?(?:", "}": "))"},
+}
+
+
+def _pattern(phrase: str, words: Mapping[str, Sequence[str]]) -> str:
+    """Return the pattern of a phrase of the word list, with the groups of words that its language names."""
+    while named := re.search(r"<(\w+)>", phrase):
+        phrase = phrase.replace(named[0], f"({'|'.join(words[named[1]])})")
+    phrase = re.sub(r"(?<![\w)])\*(?!\w)", "~*", phrase)  # a word of its own has a letter
+    return _NOTATION.sub(lambda sign: _MEANING.get(sign[0]) or re.escape(sign[0]), phrase)
+
+
 @cache
 def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     """Return the name of the word list as it is, a pattern for each list, and signs with those that stand for them."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
-    lists = tomllib.loads(_folded(data.decode()))
-    signs = str.maketrans(*lists.pop("same_signs"))
+    languages = tomllib.loads(_folded(data.decode()))
+    signs = str.maketrans(*languages.pop("same_signs"))
+    lists: dict[str, list[str]] = {}
+    for language in languages.values():
+        language.pop("examples")
+        words = language.pop("words", {})
+        for name, phrases in language.items():
+            lists.setdefault(name, []).extend(_pattern(phrase, words) for phrase in phrases)
     lists["when"] = lists["scopes"] + lists["opens"]
     texts: dict[str, str] = {}
     for name, listed in lists.items():  # whole words, but for scripts that part none; an Arabic one with its prefix
@@ -175,8 +197,7 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     # words that may stand in either of two lists are tried both ways: few in a row, so that there are few ways
     leads = rf"\A[\s\d,.*>→•–—【「（(\[-]*(?:{texts.pop('leads')}[\s,:.!،、，：]*){{0,5}}"
     label, colon = texts.pop("labels"), r" ?(?:#?\d+)?[\])】]? ?[:：–—】]\s*"
-    behind = "for|of(?! thumb)|about|on|in|when|no\\.?|fur|zu|zum|zur|uber|de|du|des|pour|d'|para|sobre|da|do"
-    about = rf"(?: (?:{behind})[\w' -]{{1,40}})?"
+    about = rf"(?: {texts.pop('about')}[\w' -]{{1,40}})?"
     texts["labels"] = rf"(?:{texts.pop('kinds')} ?){{0,3}}[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
     texts["loud"] = rf"[^:：]{{0,40}}{label}[^:：]{{0,30}}[:：]\s*"
     texts["marks"] += colon.replace(":", ":!！")
