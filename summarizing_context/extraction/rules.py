@@ -28,17 +28,10 @@ _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|z\.\s?b|d\.\s?h|bzw|usw|ca|nr|p\.\s?ex|sra?|dra?|mrs?|ej|ex)\.|\.\.)\s*\Z",
-    re.IGNORECASE,
-)
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
 _OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
 _LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
 _PAUSE = re.compile(r"[,;:،؛–—(]\s*")
-# of a scope that more words belong to
-_BINDS = re.compile(r"(?i)(?:you|du|tu|vous|voce|que)$|\b(?:every|each)$|future$|\bof$")
-_REPORT = re.compile(r"(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +87,11 @@ def _spoken(text: str) -> list[str]:
             above = speech
 
     sentences: list[str] = []
+    abbreviated = _cues()[1]["abbreviations"]
     for said in paragraphs:
         start = 0
         for end in _END.finditer(said):
-            if not _ABBREVIATION.search(said, max(start, end.start() - 8), end.start()):
+            if not abbreviated.search(_folded(said[max(start, end.start() - 8) : end.start()])):
                 sentences.append(shown(said[start : end.end()].strip()))
                 start = end.end()
         if last := said[start:].strip():
@@ -132,7 +126,7 @@ def rule_strength(sentence: str) -> Strength | None:
         is_rule = bool(cues["begins"].match(plain) or cues["holds"].search(plain) or is_scoped)
         if is_rule and (scope := cues["when"].search(plain)):
             is_rule = _stands_beside(plain, scope)
-    if not is_rule or cues["not_begins"].match(plain) or cues["not_holds"].search(plain) or _REPORT.match(plain):
+    if not is_rule or cues["not_begins"].match(plain) or cues["not_holds"].search(plain):
         return None
     return strength
 
@@ -148,7 +142,7 @@ def _stands_beside(plain: str, scope: re.Match[str]) -> bool:
     aside, comma, order = behind.partition(",")
     if before.strip(" ,.:-"):
         order = before
-    elif not _BINDS.search(scope[0]):  # `From now on, ...`
+    elif not cues["goes_on"].search(scope[0]):  # `From now on, ...`
         order = behind
     elif not comma:
         return not cues["states"].search(aside)
@@ -162,9 +156,9 @@ def _folded(text: str) -> str:
 
 _NOTATION = re.compile(r"\{(?:not after |not |before |begin\}|end\})|\.{2,3}|\)\*|[^\w\s]")
 _MEANING = {  # of the signs in the phrases of `rule_cues.toml`, which explains them
-    **{"(": "(?:", ")": ")", ")*": ")*", "[": "(?:", "]": ")?", "|": "|", "#": r"\d", "~": r"\w", "*": r"\w*"},
-    **{"...": "[^,;:،؛。，；–—(]*?", "..": "[^,;:،؛。，；–—(]{0,8}?", "{begin}": r"\A", "{end}": r"[\W_]*\Z"},
-    **{"{not after ": "(?<!(?:", "{not ": "(?! ?(?:", "{before ": "(?= ?(?:", "}": "))"},
+    "(": "(?:", ")": ")", ")*": ")*", "[": "(?:", "]": ")?", "|": "|", "#": r"\d", "~": r"\w", "*": r"\w*",
+    "...": "[^,;:،؛。，；–—(]*?", "..": "[^,;:،؛。，；–—(]{0,8}?", "{begin}": r"\A", "{end}": r"[\W_]*\Z",
+    "{not after ": "(?<!(?:", "{not ": "(?! ?(?:", "{before ": "(?= ?(?:", "}": "))",
 }
 
 
@@ -203,6 +197,7 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     texts["marks"] += colon.replace(":", ":!！")
     texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة )){{0,2}}{texts['verbs']}"
     texts["breaks"] += "[^,;:،؛]*"
+    texts["abbreviations"] += r"\.\s*\Z|\.\.\s*\Z"
     at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
     cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
     cues["leads"] = re.compile(leads)
@@ -223,22 +218,18 @@ def rule_topic(rule: str) -> Topic:
     "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
     answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
     """
-    before, behind, denials, choices = _topic_words()
+    framed, choices = _topic_words()
     order = " ".join(re.findall(r"(?<![\w'./:-])[\w'./:-]*\w", rule.replace("’", "'"))).casefold()
-    forbids = False
-    while (found := before.match(order)) is not None:
-        forbids = forbids or denials.fullmatch(found[1]) is not None
-        order = order[found.end() :]
-    while (found := behind.search(order)) is not None:
-        order = order[: found.start()]
+    found = framed.fullmatch(order)
+    forbids, order = (found[1], found[2]) if found else (None, order)
     chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in choices)), None)
     return Topic(order, chosen[1] if chosen else "")
 
 
 @cache
-def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], list[re.Pattern[str]]]:
-    """Return what may stand before an order, and behind it; which of it forbids; and the choices, each with all but
-    what was chosen as its group."""
+def _topic_words() -> tuple[re.Pattern[str], list[re.Pattern[str]]]:
+    """Return a pattern for what may stand around an order, with what of it forbids and the order as its groups; and
+    those of the choices, each with all but what was chosen as its group."""
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
 
     def any_of(phrases: list[str]) -> str:
@@ -250,5 +241,5 @@ def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], l
         rf"(?=(?:{any_of(one['verbs'])})\b)(.*\b(?:{any_of(one['links'])})) (?:{any_of(one['words']) or number})"
         for one in data["choices"]
     )
-    before = re.compile(rf"({frames}|{openings}|{denials})(?: |$)")
-    return before, re.compile(rf"(?: |^)(?:{frames})$"), re.compile(denials), [*map(re.compile, choices)]
+    framed = rf"(?:(?:{frames}|{openings}|({denials}))(?: |\Z))*(.*?)(?: (?:{frames}))*"
+    return re.compile(framed), [*map(re.compile, choices)]
