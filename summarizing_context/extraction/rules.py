@@ -159,7 +159,7 @@ _MEANING = {  # of the signs in the phrases of `rule_cues.toml`, which explains 
     "(": "(?:", ")": ")", ")*": ")*", "[": "(?:", "]": ")?", "|": "|", "#": r"\d", "~": r"\w", "*": r"\w*",
     "...": "[^,;:،؛。，；–—(]*?", "..": "[^,;:،؛。，；–—(]{0,8}?", "{begin}": r"\A", "{end}": r"[\W_]*\Z",
     "{not after ": "(?<!(?:", "{not ": "(?! ?(?:", "{before ": "(?= ?(?:", "}": "))",
-}
+}  # fmt: skip
 
 
 def _pattern(phrase: str, words: Mapping[str, Sequence[str]]) -> str:
