@@ -179,7 +179,6 @@ NONE = [
     "<rule>Always push.</rule>",
     "\n".join(f"- always do {at}" for at in range(12)),
     "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
-    *(said for examples in LANGUAGES.values() for said in examples["no_rules"]),
 ]
 
 
@@ -198,15 +197,14 @@ async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
 
 
 @pytest.mark.parametrize("said", NONE)
-async def test_requests_questions_reports_and_quotes_are_none(said: str):
+async def test_code_quotes_lists_and_documents_give_none(said: str):
     assert await rules_of(said) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_rules_are_found_in_each_language_as_its_word_list_says(language: str):
+async def test_in_each_language_rules_are_told_from_requests_questions_and_reports(language: str):
     rules, others = LANGUAGES[language]["rules"], LANGUAGES[language]["no_rules"]
-    for said in rules:
-        assert [rule.quote for rule in await rules_of(said)] == [said]
+    assert [rule.quote for rule in await rules_of(*rules, *others)] == rules
     mixed = ("" if language in ("japanese", "chinese") else " ").join((others[0], rules[1], others[1]))
     assert [rule.quote for rule in await rules_of(mixed)] == [rules[1]]
 
