@@ -191,6 +191,22 @@ async def rules_of(*said: str) -> list[StandingRule]:
         return context.standing_rules()
 
 
+SIGNS = re.compile(r"\([^][(){}]*\)\*?|\[[^][(){}]*\]|\{(?:not after|not|before) [^][(){}]*\}|\{begin\}|\{end\}")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_phrases_of_cues_are_written_in_the_signs_that_their_file_explains(language: str):
+    section = dict(CUES[language])
+    words = section.pop("words", {})
+    for name, phrases in [*section.items(), *words.items()]:
+        for phrase in phrases if name != "examples" else ():
+            assert set(re.findall(r"<(\w+)>", phrase)) <= words.keys(), (name, phrase)
+            rest = re.sub(r"<\w+>", "word", phrase)
+            while (shorter := SIGNS.sub("word", rest)) != rest:
+                rest = shorter
+            assert not set("()[]{}<>|\\^$+?") & set(rest), (name, phrase)
+
+
 async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
     found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
     assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
