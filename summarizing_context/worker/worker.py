@@ -26,7 +26,8 @@ from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
+from summarizing_context.summarizers.limits import RetrySchedule
+from summarizing_context.summarizers.resilience import LONGEST_DELAY
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache

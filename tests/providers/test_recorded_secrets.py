@@ -47,11 +47,7 @@ def secret_rows() -> list[dict[str, Any]]:
         },
         {"role": "user", "content": blocks},
         call("a", {"command": "cat src/vault.py", "path": "src/vault.py"}),
-        {
-            "role": "tool",
-            "tool_call_id": "a",
-            "content": json.dumps({"out": BLOCK, "token": TOKEN}),
-        },
+        {"role": "tool", "tool_call_id": "a", "content": json.dumps({"out": BLOCK, "token": TOKEN})},
     ]
 
 
@@ -85,16 +81,7 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
     (tmp_path / "hiding_secrets.py").write_text(FUNCTION, encoding="utf8")
     (tmp_path / "logs").mkdir()
     cases, written = transcript(tmp_path / "logs"), tmp_path / "written"
-    asked = [
-        "--cases",
-        cases,
-        "--budget",
-        "3k",
-        "--model",
-        MODEL,
-        "--arms",
-        "everything,evidence",
-    ]
+    asked = ["--cases", cases, "--budget", "3k", "--model", MODEL, "--arms", "everything,evidence"]
     place = ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
     redact = ["--redact", "hiding_secrets:redact"] if redacted else []
     with serving_apart(answering) as server:
@@ -119,14 +106,7 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
 def test_a_function_that_cannot_redact_is_explained(
     named: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    asked = [
-        "--cases",
-        transcript(tmp_path),
-        "--model",
-        MODEL,
-        "--cassette",
-        tmp_path / "c.jsonl",
-    ]
+    asked = ["--cases", transcript(tmp_path), "--model", MODEL, "--cassette", tmp_path / "c.jsonl"]
     assert main([str(word) for word in ["eval", "record", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
     assert re.search(words, capsys.readouterr().err)
     assert main(["eval", "run", "--cases", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2
