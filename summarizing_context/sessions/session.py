@@ -559,7 +559,7 @@ class Session:
         """
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
-        takes_long = partial(self.views.takes_long, key, budget)
+        takes_long = partial(self.views.takes_long, key, budget, reason)
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it

@@ -468,17 +468,21 @@ class Viewer:
             "stand_ins": made.stand_ins,
         }
 
-    def takes_long(self, key: str, budget: int) -> bool:
+    def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
-        yet."""
-        log, provider_view = self._log, self._view_for(key, self._left(budget))
-        if provider_view is None:
-            return log.tokens[-1] > 20_000
-        unread, state = log.tokens[-1] - log.tokens[provider_view.tail.next], provider_view.state
-        if unread <= 20_000 < log.tokens[-1] - log.tokens[state.leaves_stop]:
+        yet; or it may activate with many rules, or without a model, and then the past is read again."""
+        log, left, much = self._log, self._left(budget), 20_000
+        if (provider_view := self._view_for(key, left)) is None:
+            return log.tokens[-1] > much
+        state, tail = provider_view.state, provider_view.tail
+        unread = log.tokens[-1] - log.tokens[tail.next]
+        if unread <= much < log.tokens[-1] - log.tokens[state.leaves_stop]:
             missing = (log.segments[at] for at in self._summaries.without_summary(state.leaves))
             unread += sum(segment.size // segment.parts for segment in missing)
-        return unread > 20_000
+        if reason is not None or state.head_tokens + tail.tokens + unread > self._shares.high_water * left:
+            again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
+            unread += max(again, 20 * log.rules.size)  # tokens that are read as quickly as a rule
+        return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
