@@ -323,7 +323,8 @@ class RepairCounts:
 
     def note(self, items: Sequence[TailItem]) -> None:
         """Count what has not been counted."""
-        repaired = [item for item in items if item.repairs]
+        if not (repaired := [item for item in items if item.repairs]):
+            return
         found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
         if new := found - self.noted:
             self.kinds.update(kind for _, kind in new.elements())
