@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from deepagents.backends import FilesystemBackend
-from deepagents.middleware.summarization import SummarizationMiddleware, create_summarization_middleware
+from deepagents.middleware import summarization
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.runnables.config import var_child_runnable_config
 
 from evals.performance.managers import Manager, Setup
 from evals.performance.managers.langchain import ChatModel, count_tokens, from_langchain, to_langchain
@@ -18,10 +17,12 @@ from evals.performance.tokens import Message
 class DeepAgents(Manager):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
-    def __init__(self, middleware: SummarizationMiddleware, model: ChatModel) -> None:
+    session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
+
+    def __init__(self, middleware: Any, model: ChatModel) -> None:
         self.middleware, self.model = middleware, model
         self.system: list[BaseMessage] = []
-        self.state: dict[str, Any] = {"messages": []}
+        self.state: dict[str, Any] = {"messages": [], self.session: "one"}
 
     def taken(self, message: Message) -> BaseMessage:
         return to_langchain(message)
@@ -33,7 +34,6 @@ class DeepAgents(Manager):
             self.state["messages"].append(message)
 
     async def view(self) -> list[BaseMessage]:
-        var_child_runnable_config.set({"configurable": {"thread_id": "one"}})  # else its file has a random name
         sent: list[BaseMessage] = []
 
         async def send(request: ModelRequest) -> ModelResponse:
@@ -65,4 +65,4 @@ class DeepAgents(Manager):
 async def open_manager(setup: Setup) -> Manager:
     model = ChatModel(fake=setup.model, profile={"max_input_tokens": setup.budget})
     backend = FilesystemBackend(root_dir=str(setup.folder), virtual_mode=True)
-    return DeepAgents(create_summarization_middleware(model, backend, token_counter=count_tokens), model)
+    return DeepAgents(summarization.create_summarization_middleware(model, backend, token_counter=count_tokens), model)
