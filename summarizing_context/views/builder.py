@@ -21,6 +21,7 @@ from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.messages.reading import read_content
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
@@ -225,16 +226,23 @@ class Viewer:
         return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
 
     def _prefix_kept(self, change: Change) -> int:
-        """Tokens with which the view handed out last and the changed one begin alike, tools included."""
+        """Tokens with which the view handed out last and the changed one begin alike, tools included; of the first
+        message that differs, the lines that are alike."""
         rows, last = self.system_rows, change.provider_view.last
         leading = [row for row, _ in rows.rows]
-        head = [*leading, *change.state.head]
+        head, tail = [*leading, *change.state.head], change.tail.items
         kept = common_prefix(last, head)
         tokens = rows.tokens if kept >= len(leading) else 0
         tokens += sum(map(self._price.message, head[len(leading) : kept]))
         if kept == len(head):
-            same = common_prefix(last[kept:], [item.message for item in change.tail.items])
-            tokens += sum(item.tokens for item in change.tail.items[:same])
+            same = common_prefix(last[kept:], [item.message for item in tail])
+            tokens += sum(item.tokens for item in tail[:same])
+            kept += same
+        if kept < min(len(last), len(head) + len(tail)):
+            differs = head[kept] if kept < len(head) else tail[kept - len(head)].message
+            said, says = ("".join(read_content(one).texts).splitlines(keepends=True) for one in (last[kept], differs))
+            if last[kept]["role"] == differs["role"]:
+                tokens += self._price.count("".join(says[: common_prefix(said, says)]))
         return tokens
 
     def covered_histories(self) -> list[CoveredHistory]:

@@ -280,8 +280,8 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     return found
 
 
-def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many leading messages are equal."""
+def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
+    """How many leading ones are equal."""
     same = 0
     for old, new in zip(before, after, strict=False):
         if old is not new and old != new:
