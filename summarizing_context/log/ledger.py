@@ -117,7 +117,8 @@ class Ledger:
 
     def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
         """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
-        entry `stop`, and of errors those that are not fixed."""
+        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is not among them,
+        so their number is no count of what happened before it."""
         found: dict[Kind, list[Touch]] = {}
         for kind, holding in self._holding.items():
             latest = nlargest(most, holding.values(), key=lambda touch: touch.place)
@@ -196,7 +197,7 @@ class SessionLedger:
 
     @property
     def lag(self) -> int:
-        """Tokens that have not been read yet."""
+        """Tokens that have not been read yet. Until it is 0, a ledger tells only part of the closed groups."""
         return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
 
     def unread(self, most: float = inf) -> Unread:

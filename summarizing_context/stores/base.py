@@ -130,7 +130,7 @@ class Store(Protocol):
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         """Become the session's only writer until `close` or the death of the process; create the session if needed.
-        Raises `SessionInUseError` where it has a writer."""
+        Raises `SessionInUseError` where it has a writer, also this store. Without `project` it keeps its own."""
 
     async def load(self, session_id: str) -> StoredSession | None:
         """Return the session as committed, or None if there is none."""
@@ -140,8 +140,9 @@ class Store(Protocol):
         calls, also when the caller was cancelled; it is not called when the write failed."""
 
     async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
-        """Make the log its own first `keep` entries followed by `entries`, and forget the activation states. The old
-        log stays readable to the store (undo, fork) until `purge`."""
+        """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
+        activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
+        (undo, fork) until `purge`, which also ends uses of summaries that nobody has noted since."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
@@ -171,7 +172,8 @@ class Store(Protocol):
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:
-        """Return those of `keys` that are there, from any session, noted as used by this one at these places."""
+        """Return those of `keys` that are there, from any session, noted as used by this one at these places. It takes
+        no claim; nothing is noted for an unknown session, or where nothing may be written."""
 
     async def save_summary(
         self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
@@ -186,7 +188,7 @@ class Store(Protocol):
         """Return all sessions, the newest change first."""
 
     async def delete_session(self, session_id: str) -> bool:
-        """Remove a session, and what only it used; False if unknown. The last bytes of its text go with `purge`.
+        """Remove a session with its claim, and what only it used; False if unknown. The last bytes go with `purge`.
         Raises `SessionInUseError` while another writer has it."""
 
     async def purge(self) -> int:
@@ -253,16 +255,19 @@ class CheckpointStore(Protocol):
     async def restore(
         self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present and return it; then make the log, the pins and the activation states those
-        of `id`."""
+        """Make a checkpoint of the present, `before restoring c1`, and return it; then make the log, the pins and the
+        activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
     async def replace(
         self, session_id: str, place: Place, views: ProviderViews, keep: int, entries: Entries, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present as `restore` does, then replace the log as `Store` does."""
+        """Make a checkpoint of the present, `before the log was replaced`, or `cleared` where nothing is left; then
+        replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        """Begin a session that goes on from a checkpoint; no entry is copied. Raises `SessionExistsError`."""
+        """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project, budget
+        and used summaries of the session, and the rules of the messages it shares with the present log. No entry is
+        copied: both hold the same rows. Nobody has claimed it. Raises `SessionExistsError`."""
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         """Return the checkpoints of a session, oldest first."""
@@ -288,7 +293,7 @@ class Match(NamedTuple):
     stop: int
     score: float  # the higher the better; between matches of one search only
     text: str
-    row: int  # its number in the index, or among the memories
+    row: int  # its number in the index, where no message and summary share one, or among the memories
     elsewhere: tuple[tuple[str, int, int], ...] = ()  # other sessions of the scope that hold it too: id, start, stop
 
     @property
@@ -316,7 +321,7 @@ class SearchIndex(Protocol):
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """Return what holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of
-        several words is a phrase. Case, accents and English endings make no difference."""
+        several words is a phrase. Case, accents and English endings make no difference. Of equals, the newest first."""
 
 
 class MemoryScope(NamedTuple):
@@ -339,7 +344,11 @@ class StoredMemory:
 
 class NewMemory(NamedTuple):
     """A memory to be kept. It replaces older ones about the same: their metadata have the same `choice`, or the same
-    `subject` and, where both name one, the same `relation`."""
+    `subject` and, where both name one, the same `relation`; its metadata then have their texts as `replaces`.
+
+    One that was said later stays: by `message` within one session, else by `said_at`. First of all, a memory of the
+    same message of the same session, one `quote` within the other, is the same memory: it takes the newer words.
+    """
 
     content: str
     metadata: Mapping[str, Any]
@@ -356,7 +365,7 @@ class KeptMemory(NamedTuple):
 class MemoryStore(Protocol):
     """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope.
 
-    Where the scope is None, memories of the whole store are meant.
+    Where the scope is None, memories of the whole store are meant. Memories of a session need its claim to be written.
     """
 
     async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
@@ -373,7 +382,8 @@ class MemoryStore(Protocol):
         again: bool = False,
     ) -> list[KeptMemory]:
         """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is learnt only with `again`, as where it is said once more."""
+        marked as read already is learnt only with `again`, as where it is said once more. `gone` are contents; of these
+        only memories whose metadata have the `source` "session" are removed."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that were noted in this scope."""
@@ -389,7 +399,7 @@ class MemoryStore(Protocol):
 
 
 class VectorStore(Protocol):
-    """Vectors of length 1, as 32-bit floats, by the recipe of their embedding."""
+    """Vectors of length 1, as 32-bit floats, by the recipe of their embedding. Those of a memory go with its text."""
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where vectors cannot be compared."""
