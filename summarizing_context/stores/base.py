@@ -423,7 +423,7 @@ class VectorStore(Protocol):
         """Return the cosine of each vector there is with the query; those of another length are left out."""
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        """Return messages with their texts, in the order of the scores."""
+        """Return messages with their texts, in the order in which `scores` names them."""
 
 
 class SessionStore(Store, Protocol):

@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
-from summarizing_context.stores.base import Place, Store, StoredEntry
+from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError, WrongEventLoopError
+from summarizing_context.stores.base import (
+    NewActivation,
+    Place,
+    Store,
+    StoredEntry,
+    StoredFailure,
+    StoredProviderView,
+    StoredRules,
+)
 from tests.contract.store_builders import (
     entries,
     entry,
@@ -178,6 +186,82 @@ async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_f
         }
 
 
+async def test_the_state_before_an_activation_comes_back_where_it_was_kept(where):
+    async with opened(where, "s") as store:
+        await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
+        await store.save_activation("s", "q", b"two", NewActivation(2, "{}"))
+        await store.save_activation("s", "p", b"none", NewActivation(3, "{}", before=b"one", undoes=1))
+        assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
+        listed = await store.list_activations("s")
+    assert [(one.number, one.provider_key, one.has_before, one.is_undone) for one in listed] == [
+        (1, "p", True, True),
+        (2, "q", False, False),
+        (3, "p", True, False),
+    ]
+
+
+async def test_a_replaced_log_forgets_its_activation_states_and_keeps_what_they_were(where):
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(4), nothing)
+        await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
+        await store.replace("s", 2, entries("x"), nothing)
+        assert (await store.load("s")).activations == []
+        assert [(one.number, one.log_version) for one in await store.list_activations("s")] == [(1, 0)]
+
+
+async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(where):
+    said = StoredEntry(b"Never push.", b"", (StoredRules(b"digest", "v1", b"never push"),))
+    async with opened(where, "s") as store:
+        await store.append("s", [said, entry("m1")], nothing)
+        await store.save_pins("s", "a pin", nothing)
+        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 2)})
+        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"state", "{}")])
+        await store.save_pins("s", "another pin", nothing)
+        await store.checkpoints.fork("s", made.id, "fork")
+        forked = await store.load("fork")
+        assert (forked.pins, forked.activations) == ("a pin", [("p", b"state")])
+        assert forked.rules == said.rules
+        assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 2))}
+
+
+async def test_summaries_of_a_session_come_in_the_order_of_its_log_with_their_places(where):
+    async with opened(where, "s", "t") as store:
+        await store.append("s", numbered(9), nothing)
+        await store.save_summary("s", key(2), summary("second"), {key(2): (4, 9)})
+        await store.save_summary("s", key(1), summary("first"), {key(1): (0, 4)})
+        await store.save_summary("t", key(3), summary("of another"))
+        assert list((await store.summaries_of("s")).items()) == [
+            (key(1), (summary("first"), (0, 4))),
+            (key(2), (summary("second"), (4, 9))),
+        ]
+        assert await store.summaries_of("t") == {key(3): (summary("of another"), None)}
+
+
+async def test_failures_of_summaries_add_up_and_the_last_error_is_listed(where):
+    async with opened(where, "s", "t") as store:
+        await store.save_failure("s", StoredFailure(2, "TimeoutError", "2026-11-01T00:00:00+00:00"))
+        await store.save_failure("s", StoredFailure(1, "OSError", "2026-11-02T00:00:00+00:00"))
+        listed = {one.session_id: (one.failed, one.last_error, one.last_error_at) for one in await store.sessions()}
+    assert listed == {"s": (3, "OSError", "2026-11-02T00:00:00+00:00"), "t": (0, None, None)}
+
+
+async def test_what_is_opened_to_be_read_is_not_written(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s") as store:
+        await store.append("s", entries("a"), nothing)
+        await store.save_summary("s", key(1), summary("text"))
+    async with opened(path, read_only=True) as store:
+        assert await log_of(store) == ["a"]
+        assert await store.find_summaries("s", [key(1)]) == {key(1): summary("text")}
+        with pytest.raises(StoreReadOnlyError):
+            await store.claim("s")
+        with pytest.raises(StoreReadOnlyError):
+            await store.append("s", entries("b"), nothing)
+        with pytest.raises(StoreReadOnlyError):
+            await store.delete_session("s")
+        assert await log_of(store) == ["a"]
+
+
 async def test_the_first_summary_of_a_key_wins_and_is_returned(where):
     async with opened(where, "s", "t") as store:
         assert await store.save_summary("s", key(1), summary("first")) == summary("first")
@@ -198,6 +282,18 @@ async def test_what_a_session_finds_counts_as_its_own(where):
         paid = summary("text").input_tokens, summary("text").output_tokens
         assert (listed["s"].input_tokens, listed["s"].output_tokens) == paid
         assert (listed["t"].input_tokens, listed["t"].output_tokens) == (2 * paid[0], 2 * paid[1])
+
+
+async def test_purge_ends_the_use_of_summaries_of_a_log_that_was_replaced(where):
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(4), nothing)
+        for name, place in ((1, (0, 2)), (2, (2, 4))):
+            await store.save_summary("s", key(name), summary("text"), {key(name): place})
+        await store.replace("s", 2, entries("x"), nothing)
+        await store.find_summaries("s", [key(1)], {key(1): (0, 2)})
+        await store.purge()
+        assert await store.summaries_of("s") == {key(1): (summary("text"), (0, 2))}
+        assert await store.find_summaries("s", [key(2)]) == {}
 
 
 # The end

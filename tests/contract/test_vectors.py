@@ -12,8 +12,8 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, NewMemory
-from tests.contract.store_builders import make_store
+from summarizing_context.stores.base import MemoryScope, NewMemory, Scope
+from tests.contract.store_builders import entries, make_store, nothing, opened
 from tests.laws.builders import user
 
 of_every_backend = pytest.mark.usefixtures("backend")
@@ -84,18 +84,31 @@ async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_
 
 @of_every_backend
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
-    opened = Opened(settings)
-    async with opened as vectors:
-        await opened.store.claim(SCOPE.session_id)
-        id = (await opened.store.memories.add(SCOPE, NewMemory("kitten", {}))).id
+    place = Opened(settings)
+    async with place as vectors:
+        await place.store.claim(SCOPE.session_id)
+        id = (await place.store.memories.add(SCOPE, NewMemory("kitten", {}))).id
         number = int(id[1:])
         await vectors.save("memory", "r", {number: ONE})
-        await opened.store.memories.forget(SCOPE, id)
+        await place.store.memories.forget(SCOPE, id)
         assert await vectors.missing("memory", "r", [number], SIZE) == [number]
         assert await vectors.near("memory", "r", [number], ONE) == {}
     async with Opened(settings) as vectors:
         await vectors.save("memory", "r", {number + 1: OTHER})
         assert await vectors.near("memory", "r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
+
+
+@of_every_backend
+async def test_messages_to_embed_and_those_that_score_are_read_by_their_rows(tmp_path: Path):
+    async with opened(tmp_path / "run.db", "s", "t") as store:
+        await store.append("s", entries("m0", "m1", "m2"), nothing)
+        await store.append("t", entries("of another"), nothing)
+        scope, vectors = Scope("s", only_session="s"), store.vectors
+        rows = await vectors.rows(scope)
+        assert len(rows) == 3
+        assert await vectors.messages(rows[:2]) == {rows[0]: b"m2", rows[1]: b"m1"}
+        found = await vectors.matches(scope, {rows[2]: 0.9, rows[0]: 0.2})
+        assert [(one.places, one.score) for one in found] == [((("s", 0, 1),), 0.9), ((("s", 2, 3),), 0.2)]
 
 
 async def test_messages_and_memories_are_found_by_meaning(settings: Settings):
