@@ -127,9 +127,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
-# opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, so 10 to
-# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. After a
-# change of the list of cues alone, only what humans wrote is parsed, for its rules.
+# opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, 10 to
+# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. If
+# the list of cues alone has changed, only what humans wrote is parsed, for its rules.
 FACTS = f"facts/5 {ESTIMATE}"
 
 
