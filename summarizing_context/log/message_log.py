@@ -43,7 +43,7 @@ from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
 from summarizing_context.messages.shapes import Message, result_message
 from summarizing_context.settings.ledger_rules import ToolRules
-from summarizing_context.stores.base import StoredRules
+from summarizing_context.stores.base import StoredVerdict
 
 
 class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -190,9 +190,9 @@ class Candidates(NamedTuple):
     state: Sequence[int] = ()  # first entries of the groups that hold from there on, newest first; before all others
 
 
-_FRESH = 64  # entries that are kept parsed behind the open group: more than come between two views
+_FRESH = 64  # newest entries that are kept parsed: more than come between two views
 
-_LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
+_LEADING = (Role.SYSTEM, Role.DEVELOPER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,8 +361,8 @@ class MessageLog:
             self.group_starts.append(start)
             self.closed_groups_stop = stop
             self._cut(start, stop)
-            for old in self.entries[max(0, start - _FRESH) : max(0, stop - _FRESH)]:
-                old.fresh = None  # a long session is kept as bytes
+        if index >= _FRESH:
+            self.entries[index - _FRESH].fresh = None  # a long session is kept as bytes
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""
@@ -417,9 +417,9 @@ class MessageLog:
         self.take_pins(self.pinned)
         return kept
 
-    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredRules]]:
+    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
-        kept: list[tuple[int, StoredRules]] = []
+        kept: list[tuple[int, StoredVerdict]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
             verdict = verdicts[data := self.entries[index].data]
             self.verdicts[message_name(data)] = verdict

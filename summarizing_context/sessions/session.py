@@ -221,8 +221,12 @@ class Session:
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
-        self.log.verdicts.update(load_verdicts(stored.rules))
-        async for entry in in_turns(await self._decoded(stored.entries)):
+        self.log.verdicts.update(load_verdicts(stored.verdicts))
+        entries, derived = await self._decoded(stored.entries)
+        if derived:
+            warning = "what was derived from messages could not be kept; it is derived again at the next opening"
+            await self.keep(partial(self.store.save_facts, self.id, derived), warning)
+        async for entry in in_turns(entries):
             self.log.extend(entry)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
@@ -248,15 +252,19 @@ class Session:
         self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
-    async def _decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
-        """Return entries as the log holds them; the event loop turns meanwhile."""
-        entries: list[Entry] = []
-        async for entry in in_turns(stored):
+    async def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
+        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by place.
+        The event loop turns meanwhile."""
+        entries, derived = list[Entry](), list[tuple[int, bytes]]()
+        async for message, facts, _ in in_turns(stored):
             try:
-                entries.append(decode_entry(entry.message, entry.facts, self.counter))
+                entry, is_new = decode_entry(message, facts, self.counter)
             except StoreCorruptError as error:
                 raise DamagedMessageError(self.id, len(entries), self.store.name) from error
-        return entries
+            if is_new and (kept := self.intake.stored_facts(entry)) != facts:
+                derived.append((len(entries), kept))
+            entries.append(entry)
+        return entries, derived
 
     async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
         warning = "an activation could not be kept; after a restart it is made again"
@@ -439,7 +447,7 @@ class Session:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
-            entries = await self._decoded(there.entries)
+            entries, _ = await self._decoded(there.entries)
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
             back, made = self._when_thawed(partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
@@ -452,7 +460,7 @@ class Session:
                     rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
             if rows:
                 warning = "standing rules could not be kept; they are asked for again when it is opened"
-                await self.keep(partial(self.store.save_rules, self.id, rows), warning)
+                await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
         return made
 
     async def pin(self, what: int | str) -> str:

@@ -25,21 +25,20 @@ Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop
 NOWHERE: Places = MappingProxyType({})
 
 
-class StoredRules(NamedTuple):
+class StoredVerdict(NamedTuple):
     """What a model said of the rules in one message, as the store keeps it beside the log; it does not look into it."""
 
     digest: bytes  # names the message by its bytes
-    version: str  # of how they were read
-    rules: bytes
+    version: str  # of how it was asked for
+    verdict: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEntry:
+class StoredEntry(NamedTuple):
     """One log entry as the store keeps it; the store looks into neither part."""
 
     message: bytes  # JSON, as received
     facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
-    rules: Sequence[StoredRules] = ()  # to be written with it; `load` tells them apart from the entries
+    verdicts: Sequence[StoredVerdict] = ()  # to be written with it; `load` returns them apart from the entries
 
 
 Entries = Sequence[StoredEntry]
@@ -73,7 +72,7 @@ class StoredSession:
     activations: Sequence[tuple[str, bytes]]
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
-    rules: Sequence[StoredRules] = ()  # of every version
+    verdicts: Sequence[StoredVerdict] = ()  # of every version
     updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
     failure: StoredFailure = field(default=StoredFailure(), compare=False)
 
@@ -159,9 +158,13 @@ class Store(Protocol):
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         """Keep what a session has pinned, in the place of what it had. Checkpoints and forks keep it too."""
 
-    async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep the standing rules of messages that are in the log, each with its place, unless they are kept already,
-        by this or with an entry."""
+    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
+        """Keep verdicts on messages that are in the log, each with its place, unless they are kept already, by this or
+        with an entry."""
+
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Put facts, each with the place of its message in the log, in the place of those that were stored with it, for
+        every log that shares the message."""
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         """Keep the budget of the session's last request, in tokens. A fork begins with it."""

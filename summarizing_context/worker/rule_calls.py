@@ -204,7 +204,7 @@ class RuleCalls:
             if batch.job is not None:
                 verdicts |= await self._verdicts(batch, batch.job)
             await self.log.foreground.thawed()
-            await self.store.save_rules(session_id, log.judge(verdicts))  # of messages that are still in the log
+            await self.store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
             self._retries.recover(_KEY, began)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept; they are asked for again", exc_info=error)

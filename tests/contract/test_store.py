@@ -49,6 +49,17 @@ async def test_entries_come_back_in_order_and_byte_for_byte(where):
     assert loaded.entries == odd
 
 
+async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(where):
+    async with opened(where, "s") as store:
+        await store.append("s", entries("a", "b", "c"), nothing)
+        await store.replace("s", 2, entries("d"), nothing)  # "d" lies on another branch than "a" and "b"
+        await store.save_facts("s", [(1, b"facts of B"), (2, b"facts of D")])
+        await store.save_facts("s", [])
+        loaded = await store.load("s")
+    kept = [(entry.message, entry.facts) for entry in loaded.entries]
+    assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
+
+
 async def test_logs_of_sessions_are_apart(where):
     async with opened(where, "a", "b") as store:
         await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "ab"))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.stores.base import StoredEntry, StoredRules
+from summarizing_context.stores.base import StoredEntry, StoredVerdict
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
 
 pytestmark = pytest.mark.usefixtures("backend")
 
 
-def row(name: str, version: str = "v1") -> StoredRules:
-    return StoredRules(name.encode(), version, f"rules of {name}".encode())
+def row(name: str, version: str = "v1") -> StoredVerdict:
+    return StoredVerdict(name.encode(), version, f"rules of {name}".encode())
 
 
 def said(*names: str) -> list[StoredEntry]:
@@ -20,23 +20,23 @@ def said(*names: str) -> list[StoredEntry]:
 
 
 async def kept(store, session_id: str = "s") -> list[str]:
-    return [one.digest.decode() for one in (await store.load(session_id)).rules]
+    return [one.digest.decode() for one in (await store.load(session_id)).verdicts]
 
 
 async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_of_the_log(where):
     async with opened(where, "s", "t") as store:
         await store.append("s", said("b", ".tool", "a"), nothing)
         await store.append("s", said("c", "b"), nothing)
-        assert (await store.load("s")).rules == (row("b"), row("a"), row("c"))
-        assert (await store.load("t")).rules == ()
+        assert (await store.load("s")).verdicts == (row("b"), row("a"), row("c"))
+        assert (await store.load("t")).verdicts == ()
 
 
 async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(where):
     async with opened(where, "s") as store:
         await store.append("s", said("a", "b"), nothing)
-        await store.save_rules("s", [(0, row("a", "v2")), (1, row("b")._replace(rules=b"other"))])
-        await store.save_rules("s", [])
-        assert (await store.load("s")).rules == (row("a"), row("a", "v2"), row("b"))
+        await store.save_verdicts("s", [(0, row("a", "v2")), (1, row("b")._replace(verdict=b"other"))])
+        await store.save_verdicts("s", [])
+        assert (await store.load("s")).verdicts == (row("a"), row("a", "v2"), row("b"))
 
 
 async def test_what_a_replaced_log_said_is_forgotten(where):

@@ -480,7 +480,7 @@ class PostgresStore(RelationalStore):
             for name in ("disown_branches", "remove_session", "remove_checkpoints"):
                 connection.run(name, **known)
             remove_of_session(connection, session_id)
-            connection.run("forget_rules", **known, keep=0)
+            connection.run("forget_verdicts", **known, keep=0)
             _trim(connection, everything=False)
             connection.run("forget_activations", **known, keep=0)
             for name in ("remove_history", "leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):

@@ -26,8 +26,8 @@ from summarizing_context.stores.base import (
     StoredCheckpoint,
     StoredEntry,
     StoredProviderView,
-    StoredRules,
     StoredSummary,
+    StoredVerdict,
     SummaryKey,
 )
 from summarizing_context.stores.relational.engine import Connection, Work
@@ -81,7 +81,7 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Entries
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: Entries = ()) -> None:
     """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
     stood behind these stays until `purge`."""
-    connection.run("forget_rules", session_id=session_id, keep=shared)
+    connection.run("forget_verdicts", session_id=session_id, keep=shared)
     _write(connection, session_id, head, entries)
     connection.run("note_replacement", session_id=session_id)
     connection.run("forget_activations", session_id=session_id, keep=0)
@@ -95,7 +95,7 @@ def _write(connection: Connection, session_id: str, head: Head, entries: Entries
     places = list(enumerate(entries, head.stop))
     connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
     connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
-    add_rules(connection, session_id, [(place, row) for place, entry in places for row in entry.rules])
+    add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
     stop = head.stop + len(places)
     connection.run("move_head", session_id=session_id, branch=head.branch, stop=stop, now=now())
 
@@ -149,11 +149,19 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEn
     return entries
 
 
-def add_rules(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredRules]]) -> None:
-    """Keep the rules of messages, each with its place in the log."""
-    values = [(session_id, row.digest, row.version, position, row.rules) for position, row in rows]
+def update_facts(connection: Connection, session_id: str, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Put facts in the place of those that stand beside messages of a session's log."""
+    facts = dict(rows)
+    for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
+        found = [(facts[place], branch, place) for place in facts if start <= place < stop]
+        connection.run_many("update_facts", found)
+
+
+def add_verdicts(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredVerdict]]) -> None:
+    """Keep verdicts on the rules of messages, each with its place in the log."""
+    values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
     if values:
-        connection.run_many("add_rules", values)
+        connection.run_many("add_verdicts", values)
 
 
 def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
@@ -256,7 +264,7 @@ class RelationalCheckpoints:
             connection.run("save_budget", session_id=new_id, budget=budget)
             connection.run("copy_uses", session_id=session_id, fork=new_id)
             shared = shared_entries(connection, session_id, head)
-            connection.run("copy_rules", session_id=session_id, fork=new_id, stop=shared)
+            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
             _show_again(connection, new_id, views, pins)
 
         await self._store.submit(work)

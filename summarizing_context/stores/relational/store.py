@@ -20,9 +20,9 @@ from summarizing_context.stores.base import (
     SessionInfo,
     StoredActivation,
     StoredFailure,
-    StoredRules,
     StoredSession,
     StoredSummary,
+    StoredVerdict,
     SummaryKey,
 )
 from summarizing_context.stores.relational import log
@@ -106,7 +106,7 @@ class RelationalStore:
                 connection.run("activations", session_id=session_id).fetchall(),
                 log_version,
                 pins,
-                tuple(starmap(StoredRules, connection.run("rules", session_id=session_id))),
+                tuple(starmap(StoredVerdict, connection.run("verdicts", session_id=session_id))),
                 updated_at,
                 StoredFailure(*failure),
             )
@@ -148,9 +148,13 @@ class RelationalStore:
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
 
-    async def save_rules(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
         kept = tuple(rows)
-        await self.write(session_id, lambda connection: log.add_rules(connection, session_id, kept))
+        await self.write(session_id, lambda connection: log.add_verdicts(connection, session_id, kept))
+
+    async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
+        kept = tuple(rows)
+        await self.write(session_id, lambda connection: log.update_facts(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self._run_for("save_budget", session_id, budget=budget)

@@ -270,7 +270,7 @@ class SqliteStore(RelationalStore):
             for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_uses"):
                 connection.run(name, **known)
             remove_of_session(connection, session_id)
-            connection.run("forget_rules", **known, keep=0)
+            connection.run("forget_verdicts", **known, keep=0)
             connection.run("forget_activations", **known, keep=0)
         self._release(session_id)
         return True

@@ -43,6 +43,9 @@ with recursive chain (branch, parent, start, stop) as (
 )
 select branch, start, stop from chain where start < stop order by start;
 
+-- update_facts: of one entry
+update store.entries set facts = ? where branch = ? and position = ?;
+
 -- entries: those of one range, in order
 select message, facts from store.entries where branch = :branch and position >= :start and position < :stop order by position;
 
@@ -87,18 +90,18 @@ select pins from store.sessions where session_id = :session_id;
 -- save_pins: in the place of those a session had
 update store.sessions set pins = :pins where session_id = :session_id;
 
--- add_rules: of a message; the first message of the same bytes counts
+-- add_verdicts: of a message; the first message of the same bytes counts
 insert into store.rules (session_id, digest, version, position, rules) values (?, ?, ?, ?, ?) on conflict do nothing;
 
--- rules: of a session, in the order of its log
+-- verdicts: of a session, in the order of its log
 select digest, version, rules from store.rules where session_id = :session_id order by position, version;
 
--- copy_rules: into a fork, of the messages that it has from the present log
+-- copy_verdicts: into a fork, of the messages that it has from the present log
 insert into store.rules (session_id, digest, version, position, rules)
 select :fork, digest, version, position, rules from store.rules
 where session_id = :session_id and position < :stop;
 
--- forget_rules: of the messages from a place on
+-- forget_verdicts: of the messages from a place on
 delete from store.rules where session_id = :session_id and position >= :keep;
 
 -- log_version: how often a session's log was replaced
