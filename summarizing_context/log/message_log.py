@@ -190,7 +190,7 @@ class Candidates(NamedTuple):
     state: Sequence[int] = ()  # first entries of the groups that hold from there on, newest first; before all others
 
 
-_FRESH = 64  # newest entries that are kept parsed: more than come between two views
+_FRESH = 64  # entries that are kept parsed behind the open group: more than come between two views
 
 _LEADING = (Role.SYSTEM, Role.DEVELOPER)
 
@@ -361,8 +361,8 @@ class MessageLog:
             self.group_starts.append(start)
             self.closed_groups_stop = stop
             self._cut(start, stop)
-        if index >= _FRESH:
-            self.entries[index - _FRESH].fresh = None  # a long session is kept as bytes
+            for old in self.entries[max(0, start - _FRESH) : max(0, stop - _FRESH)]:
+                old.fresh = None  # a long session is kept as bytes
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""

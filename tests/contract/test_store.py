@@ -19,7 +19,7 @@ from summarizing_context.stores.base import (
     StoredEntry,
     StoredFailure,
     StoredProviderView,
-    StoredRules,
+    StoredVerdict,
 )
 from tests.contract.store_builders import (
     entries,
@@ -221,7 +221,7 @@ async def test_a_replaced_log_forgets_its_activation_states_and_keeps_what_they_
 
 
 async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(where):
-    said = StoredEntry(b"Never push.", b"", (StoredRules(b"digest", "v1", b"never push"),))
+    said = StoredEntry(b"Never push.", b"", (StoredVerdict(b"digest", "v1", b"never push"),))
     async with opened(where, "s") as store:
         await store.append("s", [said, entry("m1")], nothing)
         await store.save_pins("s", "a pin", nothing)
@@ -231,7 +231,7 @@ async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(whe
         await store.checkpoints.fork("s", made.id, "fork")
         forked = await store.load("fork")
         assert (forked.pins, forked.activations) == ("a pin", [("p", b"state")])
-        assert forked.rules == said.rules
+        assert forked.verdicts == said.verdicts
         assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 2))}
 
 
