@@ -21,7 +21,6 @@ from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
-from summarizing_context.messages.reading import read_content
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
@@ -143,6 +142,15 @@ def _checked_list(name: str, value: object) -> list[Any]:
     return checked
 
 
+def _lines(message: Message) -> list[str]:
+    """The lines of what a message says."""
+    content = message.get("content")
+    texts = (
+        [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else [content]
+    )
+    return "".join(text for text in texts if isinstance(text, str)).splitlines(keepends=True)
+
+
 class Viewer:
     """Makes the views of one session. Plain functions: nothing here waits."""
 
@@ -240,7 +248,7 @@ class Viewer:
             kept += same
         if kept < min(len(last), len(head) + len(tail)):
             differs = head[kept] if kept < len(head) else tail[kept - len(head)].message
-            said, says = ("".join(read_content(one).texts).splitlines(keepends=True) for one in (last[kept], differs))
+            said, says = map(_lines, (last[kept], differs))
             if last[kept]["role"] == differs["role"]:
                 tokens += self._price.count("".join(says[: common_prefix(said, says)]))
         return tokens
