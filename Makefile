@@ -17,7 +17,7 @@ BEAM ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test net test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench peers house clean
+.PHONY: help demo test net test-hosts test-hosts-oldest oldest package coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench peers house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +60,20 @@ $(OLDEST)/.ready: pyproject.toml tests/hosts/oldest.txt
 
 test-hosts-oldest: $(OLDEST)/.ready ## the adapters with the oldest versions of their hosts, in .venv-hosts-oldest
 	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/adapters
+
+oldest: ## the demo with the oldest libraries that are allowed, in an environment of its own
+	$(PYTHON) -m venv --clear build/oldest
+	build/oldest/bin/python -m pip install --quiet --disable-pip-version-check . -c tests/oldest.txt
+	cd build && oldest/bin/summarizing-context demo
+
+package: ## wheel and sdist, each installed in an empty environment and tried (needs the package `build`)
+	rm -rf dist
+	$(PYTHON) -m build --outdir dist .
+	set -e; for file in dist/*.whl dist/*.tar.gz; do \
+		$(PYTHON) -m venv --clear build/installed; \
+		build/installed/bin/python -m pip install --quiet --disable-pip-version-check "$$file" -c constraints.txt; \
+		(cd build && installed/bin/summarizing-context demo); \
+	done
 
 coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs ar
 
 AT_MOST = 500  # seconds for all points of all programs, on a busy machine
 TURN = ["user", "assistant", "tool", "tool", "assistant"]
-README, QUICKSTART, RESUME = "README.md", "docs/quickstart.md", "docs/operate/resume.md"
+README, QUICKSTART = "README.md", "docs/quickstart.md"
 
 
 class Provider:
@@ -117,7 +117,7 @@ def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
     provider: tuple[Provider, str], tmp_path: Path
 ):
     fake, url = provider
-    pages = {README: 12, QUICKSTART: 14, RESUME: 14}  # and at how many points each is killed
+    pages = {README: 12, QUICKSTART: 14}  # and at how many points each is killed
     runs = killed_at_every_point(pages, url, tmp_path)
     points = [(number, point) for number, most in enumerate(pages.values()) for point in range(1, most + 1)]
     assert [(int(run["script"]), run["point"]) for run in runs] == points
@@ -126,6 +126,6 @@ def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
     for run in runs:
         assert run["after"][: len(run["before"])] == run["before"], "what was acknowledged stays"
         assert refusals(run["after"]) == [], "every call has its own result, in the log itself"
-        if list(pages)[int(run["script"])] == RESUME:
+        if list(pages)[int(run["script"])] == QUICKSTART:
             # each turn ends as if nothing had happened; where it was over, the second run begins one
             assert roles(run["after"]) == TURN * (1 + (roles(run["before"]) == TURN)), run["name"]
