@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 import summarizing_context
 from docs.tools import generate_docs
@@ -169,6 +170,22 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
         assert Settings(prices=file)
         return
     assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say in LOADERS how this is checked"
+
+
+def test_every_target_of_the_workflow_is_in_the_makefile():
+    workflow = (ROOT / ".github/workflows/check.yml").read_text(encoding="utf-8")
+    jobs = yaml.safe_load(workflow)["jobs"].values()
+    steps = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
+    wanted = set(re.findall(r"make ([a-z-]+)", steps))
+    wanted |= {target for job in jobs for target in job.get("strategy", {}).get("matrix", {}).get("target", [])}
+    assert {"lint", "test", "docs", "package", "oldest"} <= wanted
+    assert wanted <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_the_oldest_libraries_are_those_that_the_package_allows():
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    lines = (ROOT / "tests/oldest.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not line.startswith("#")] == [each.replace(">=", "==") for each in needed]
 
 
 def test_every_public_name_is_on_a_reference_page():
