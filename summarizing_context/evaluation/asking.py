@@ -196,11 +196,11 @@ class AnswerRecorder:
 
         for _ in range(_TRIES):
             reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
-            if model.mode == "forecast":
-                return None
             try:
                 return read(reply.text)
             except ValueError as error:
+                if model.mode == "forecast":
+                    return None
                 complaint = reply.fault or str(error)
                 told = (case.name, asked.kind, model.where, complaint)
                 logger.warning("%s: the %s reply of %s cannot be used: %s", *told)

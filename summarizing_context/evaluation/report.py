@@ -368,7 +368,7 @@ def in_words(change: Interval | None) -> str:
     if change is None:
         return "nothing was measured"
     if change.mean == change.low == change.high == 0:
-        return f"equal on every question of {change.sessions} sessions"
+        return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
     size = f"{abs(100 * change.mean):.1f} points"
     ends = f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
     if change.sessions < MIN_SESSIONS:

@@ -176,7 +176,7 @@ def tune(
     pairs = _most_changed(trial, report, start.name, new.name)
     winner = new.name if wins else start.name
     tuning = Tuning(start.name, new.name, diff, pairs, chosen_on, judged_on, tried, dollars, winner)
-    return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts")
+    return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts", claim="")
 
 
 def diff_of(old: Prompt, new: Prompt) -> list[str]:

@@ -36,7 +36,7 @@ def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, f
     assert compared.status == 0
     assert not compared.document["worse"]
     assert {one["words"] for one in compared.document["changes"] if one["what"] == "held"} == {
-        "equal on every question of 2 sessions"
+        "equal on every question, 2 sessions"
     }
 
 

@@ -106,7 +106,7 @@ def test_differences_are_paired_by_question_and_intervals_are_of_sessions():
 @pytest.mark.parametrize(
     ("ours", "said"),
     [
-        ([0.5] * 6, "equal on every question of 6 sessions"),
+        ([0.5] * 6, "equal on every question, 6 sessions"),
         ([1.0] * 6, "better by 50.0 points, interval +50.0 to +50.0"),
         ([0.0, 0.1, 0.2, 0.0, 0.1, 0.0], "worse by"),
         ([1.0, 0.0, 1.0, 0.0, 0.5, 0.5], "no sure difference: +0.0 points"),

@@ -84,7 +84,7 @@ def test_a_prompt_made_worse_on_purpose_is_told_as_worse(report: Report, name: s
 
 
 def test_the_same_prompt_twice_is_told_as_equal(report: Report):
-    assert in_words(report.ahead("the same")) == "equal on every question of 12 sessions"
+    assert in_words(report.ahead("the same")) == "equal on every question, 12 sessions"
 
 
 def test_tuning_keeps_the_start_and_shows_what_a_worse_prompt_loses(tmp_path: Path):

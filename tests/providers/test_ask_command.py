@@ -171,3 +171,27 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
     capsys.readouterr()
     assert ask(log, None) == 2
     assert "other settings or prompts" in capsys.readouterr().err
+
+
+def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(
+    log: Path, capsys: pytest.CaptureFixture[str]
+):
+    Path("mine.md").write_text(f"{latest('segment').text}\nKeep every port.", encoding="utf8")
+    with serving_apart(answering) as server:
+        assert ask(log, server, "--arms", "ours,tail") == 0
+        asked = len(server.requests)
+        url = ("--base-url", OPENAI.base_url(server.root))
+        words = ["tune", "eval-ask", "--prompt", "mine.md", "--model", WRITER, "--judge-model", JUDGE, *url]
+        assert main([*words, "--dry-run", "--json", "-"]) == 0
+        capsys.readouterr()
+        assert len(server.requests) == asked
+        assert main([*words, "--yes", "--json", "told.json"]) == 0
+        made = server.requests[asked:]
+        assert {kind_of(one.body) for one in made} == {"summary", "reader", "judge"}
+        assert any("Keep every port." in system_text(one.body) for one in made)
+        assert main([*words, "--out", "tune-report", "--json", "again.json"]) == 0
+        assert len(server.requests) == asked + len(made)
+    told = json.loads(Path("told.json").read_text("utf8"))
+    assert (told["metric"], told["arms"]["mine"]["right"]["sessions"]) == ("right", 1)
+    assert "too few sessions to tell" in told["verdict"] or "equal" in told["verdict"]
+    assert Path("told.json").read_bytes() == Path("again.json").read_bytes()
