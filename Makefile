@@ -11,12 +11,13 @@ CORPUS ?=
 BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 PEERS ?=
+BEAM ?=
 
 # Without compiled files each process that a test starts would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test net test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench house clean
+.PHONY: help demo test net test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench peers house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -104,6 +105,9 @@ evals: $(READY) ## how good views are, from recorded answers about real sessions
 
 bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langchain,... for other frameworks in the same run
 	$(BIN)/python -m evals.performance.bench --peers "$(PEERS)"
+
+peers: $(READY) ## ten other frameworks through the same session; with BEAM=<folder>, what their views still hold
+	$(BIN)/python -m evals.performance.peers $(if $(BEAM),--beam "$(BEAM)",--parts "counts,times")
 
 house: $(READY) ## lines of each room beside its budget, and how far a call travels
 	$(BIN)/python -m evals.house

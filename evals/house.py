@@ -1,6 +1,6 @@
 """Report the size of the package beside its budget, and how far a call travels through it.
 
-    python -m evals.house [--json FILE]
+    python -m evals.house
 
 The budgets are those of the design (lines of Python a room, give or take a fifth). Numeric constants are names of
 modules and classes that hold a number; regular expressions are calls of `re.compile`; caches are decorators and
@@ -10,18 +10,15 @@ the names of `summarizing_context`, its errors, its test fakes, and the modules 
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
-import json
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from evals.performance.travel import measure, show
+from evals.performance.travel import measure
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
@@ -124,10 +121,7 @@ def tests() -> dict[str, int]:
 
 
 def main() -> None:
-    """Read the command line, count, show and write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="write the figures here")
-    given = parser.parse_args()
+    """Count and show."""
     console, by_room = Console(), rooms()
     shown = Table("room", "lines", "budget", "over", title="The house", title_justify="left")
     for column in shown.columns[1:]:
@@ -143,17 +137,7 @@ def main() -> None:
     counted, tested = costs(), tests()
     console.print(", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in counted.items()))
     console.print(f"{tested['public'] / tested['lines']:.0%} of the lines of tests use public names alone")
-    ways = asyncio.run(measure(300, 16_000))
-    show(ways)
-    if given.json is not None:
-        document = {
-            "rooms": by_room,
-            "totals": totals,
-            "costs": counted,
-            "tests": tested,
-            "travel": [asdict(one) for one in ways],
-        }
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    console.print(asyncio.run(measure(300, 16_000)))
 
 
 if __name__ == "__main__":

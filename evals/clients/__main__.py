@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -66,7 +65,6 @@ def main() -> int:
                 name,
                 program,
                 Path(folder),
-                middle=options.middle,
                 steps=options.steps,
                 budget=options.budget,
                 tell=lambda words, name=name: shown.update(f"{name}: {words[:90]}"),  # type: ignore[misc]
@@ -77,7 +75,8 @@ def main() -> int:
         for words in verdict.problems:
             print(f"{verdict.client}: {words}", file=sys.stderr)
     if options.json is not None:
-        _write(options.json, [verdict.asdict() for verdict in verdicts])
+        told = json.dumps([verdict.asdict() for verdict in verdicts], indent=2)
+        options.json.write_text(told + "\n")
     return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
@@ -95,30 +94,13 @@ def table(verdicts: list[Verdict]) -> Table:
     return made
 
 
-def _write(path: Path | bool, told: Any) -> None:
-    text = json.dumps(told, indent=2) + "\n"
-    if isinstance(path, Path):
-        path.write_text(text)
-    else:
-        sys.stdout.write(text)
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
-    parser.add_argument(
-        "--middle", choices=("ours", "run", "none"), default="ours", help="run: by `proxy run`; none: the clients alone"
-    )
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
-    parser.add_argument(
-        "--json",
-        type=Path,
-        nargs="?",
-        const=True,
-        help="write the verdicts there, or print them where no file is named",
-    )
+    parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
     if options.steps < 10:
         parser.error("--steps: at least 10")

@@ -18,7 +18,6 @@ class Verdict:
 
     client: str
     version: str
-    middle: str
     above_budget: int = 0  # requests with more tokens than the budget, by the judge's count
     refused: int = 0  # requests that the provider found wrong
     unexplained: int = 0  # requests that do not begin with the one before, and no activation was told

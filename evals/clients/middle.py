@@ -1,4 +1,4 @@
-"""What stands between a client and its provider: this package's proxy, or nothing."""
+"""What stands between a client and its provider: this package's proxy."""
 
 from __future__ import annotations
 
@@ -22,23 +22,15 @@ _EVERY = 0.5  # seconds between two looks at its status
 
 
 class Middle:
-    """Passes requests on at `address`. `records` is what it told of each request, where it tells."""
+    """Passes requests on at `address`. `records` is what it told of each request."""
 
-    def __init__(self, name: str, address: str, kept: Path | None = None) -> None:
-        self.name, self.address = name, address
+    def __init__(self, address: str) -> None:
+        self.address = address
         self.records: list[dict[str, Any]] = []
         self.told: dict[str, Any] = {}
-        self._kept = kept  # what the proxies of single commands told at their ends
 
     async def look(self) -> None:
         """Read what the proxy has told since the last look."""
-        if self._kept is not None and self._kept.exists():
-            ended = [json.loads(line) for line in self._kept.read_text().splitlines()]
-            self.records = [record for told in ended for record in told["records"]]
-            self.told = {**ended[-1], "failures": sum(told["failures"] for told in ended)}
-            self.told["last_failure"] = next((each["last_failure"] for each in ended if each["last_failure"]), None)
-        if self.name != "ours":
-            return
         after = self.records[-1]["number"] if self.records else 0
         self.told = await asyncio.to_thread(_read, f"{self.address}/_status?after={after}")
         self.records += self.told["records"]
@@ -51,12 +43,8 @@ class Middle:
 
 
 @asynccontextmanager
-async def between(name: str, provider: str, budget: int, folder: Path) -> AsyncIterator[Middle]:
-    """Start `ours` in front of a provider. With `none` and `run` the address is the provider's: with `run` each command
-    of the client has a proxy of its own. Raises `RuntimeError`."""
-    if name in ("none", "run"):
-        yield Middle(name, provider, folder / _KEPT if name == "run" else None)
-        return
+async def between(provider: str, budget: int, folder: Path) -> AsyncIterator[Middle]:
+    """Start the proxy in front of a provider. Raise `RuntimeError` if it does not answer."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget), "--no-token"]
@@ -65,11 +53,11 @@ async def between(name: str, provider: str, budget: int, folder: Path) -> AsyncI
         *(sys.executable, "-m", "summarizing_context", "proxy", *given, *ways),
         env={**os.environ, "HOME": str(folder), "NO_COLOR": "1"},
         stdout=asyncio.subprocess.DEVNULL,
-        stderr=(folder / f"{name}.log").open("wb"),
+        stderr=(folder / "proxy.log").open("wb"),
     )
     try:
         await answering(f"{address}/_status", process)
-        yield Middle(name, address)
+        yield Middle(address)
     finally:
         if process.returncode is None:
             process.terminate()
@@ -78,40 +66,6 @@ async def between(name: str, provider: str, budget: int, folder: Path) -> AsyncI
             except TimeoutError:
                 process.kill()
                 await process.wait()
-
-
-def by_run(provider: str, budget: int, folder: Path) -> list[str]:
-    """The command that runs a client behind a proxy of its own, as the documents name it."""
-    given = ["--store", str(folder / "proxy.db"), "--budget", str(budget)]
-    ways = ["--anthropic", provider, "--openai", f"{provider}/v1"]
-    return [sys.executable, "-m", "summarizing_context", "proxy", "run", *given, *ways, "--"]
-
-
-_KEPT = "told.jsonl"
-
-_TELLING = """#!{python}
-import os, signal, subprocess, sys, urllib.request
-
-client = subprocess.Popen([{program!r}, *sys.argv[1:]])
-for each in (signal.SIGINT, signal.SIGTERM):
-    signal.signal(each, lambda number, frame: client.send_signal(number))
-status = client.wait()
-asking = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
-told = asking.open(os.environ["ANTHROPIC_BASE_URL"] + "/_status", timeout=10).read()
-with open({kept!r}, "ab") as file:
-    file.write(told + b"\\n")
-sys.exit(status if status >= 0 else 128 - status)
-"""
-
-
-def telling(program: Path, folder: Path) -> Path:
-    """Make a program of the same name that runs a client and at its end keeps what its proxy told: `proxy run` gives
-    each command the address, with the token."""
-    made = folder / "bin" / program.name
-    made.parent.mkdir(exist_ok=True)
-    made.write_text(_TELLING.format(python=sys.executable, program=str(program), kept=str(folder / _KEPT)))
-    made.chmod(0o700)
-    return made
 
 
 def free_port() -> int:

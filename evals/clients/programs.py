@@ -49,20 +49,17 @@ def install(name: str, folder: Path = FOLDER) -> Path:
 
 @dataclass
 class Program:
-    """One client in its folder; `address` is what its requests go to. Where it is started `by` another command, that
-    one says where they go."""
+    """One client in its folder; `address` is what its requests go to."""
 
     program: Path
     folder: Path
     address: str
     session: str = ""
-    by: Sequence[str] = ()
 
     def environment(self) -> dict[str, str]:
         home = self.folder / "home"
         home.mkdir(parents=True, exist_ok=True)
-        own = {"PYTHONPATH": str(Path(__file__).parents[2])} if self.by else {}  # this checkout's proxy
-        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8", **own}
+        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8"}
 
     def say(self, text: str) -> Ready:
         """Say something in the session, or begin it with that."""
@@ -81,7 +78,7 @@ class Claude(Program):
     def say(self, text: str) -> Ready:
         resumed = ["--resume", self.session] if self.session else ["--session-id", self._begin()]
         given = ["-p", text, "--output-format", "json", "--dangerously-skip-permissions"]
-        return Ready([*self.by, str(self.program), *given, *resumed], self._environment())
+        return Ready([str(self.program), *given, *resumed], self._environment())
 
     def compact(self) -> Ready:
         """Its own compaction."""
@@ -93,8 +90,7 @@ class Claude(Program):
 
     def _environment(self) -> dict[str, str]:
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1"}
-        place = {} if self.by else {"ANTHROPIC_BASE_URL": self.address}
-        return {**self.environment(), **quiet, **place, "ANTHROPIC_API_KEY": _KEY}
+        return {**self.environment(), **quiet, "ANTHROPIC_BASE_URL": self.address, "ANTHROPIC_API_KEY": _KEY}
 
     def heard(self, output: str) -> str:
         return next((str(each.get("result", "")) for each in _objects(output) if each.get("type") == "result"), "")
@@ -108,11 +104,11 @@ class Codex(Program):
     def say(self, text: str) -> Ready:
         given = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
         resumed = ["resume", *given, self.session, text] if self.session else [*given, text]
-        return Ready([*self.by, str(self.program), "exec", *resumed], self._environment())
+        return Ready([str(self.program), "exec", *resumed], self._environment())
 
     def serve(self) -> Ready:
         """Its server, which compacts a session as `/compact` does on the screen."""
-        return Ready([*self.by, str(self.program), "app-server"], self._environment())
+        return Ready([str(self.program), "app-server"], self._environment())
 
     def _environment(self) -> dict[str, str]:
         home = self.folder / "home" / ".codex"
@@ -121,10 +117,6 @@ class Codex(Program):
 
     def _configure(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)
-        if self.by:
-            (home / "config.toml").write_text('model = "gpt-5.1-codex"\n[features]\nmulti_agent = true\n')
-            (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": _KEY}))
-            return
         provider = {
             "name": "loop",
             "base_url": f"{self.address}/v1",

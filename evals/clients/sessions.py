@@ -8,12 +8,12 @@ import json
 import signal
 import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from evals.clients.judge import Verdict, judge
-from evals.clients.middle import answering, between, by_run, free_port, post, telling
+from evals.clients.middle import answering, between, free_port, post
 from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
 from evals.clients.script import Plan, source_files
 from evals.clients.upstream import Provider, provided
@@ -38,7 +38,6 @@ async def run_session(
     program: Path,
     folder: Path,
     *,
-    middle: str = "ours",
     steps: int,
     budget: int,
     tell: Tell = lambda words: None,
@@ -50,15 +49,12 @@ async def run_session(
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_text(text)
     provider = Provider(plan)
-    verdict = Verdict(name, PINS[name][1], middle, budget=budget)
+    verdict = Verdict(name, PINS[name][1], budget=budget)
     began = time.monotonic()
-    async with provided(provider) as upstream, between(middle, upstream, budget, folder) as stands:
+    async with provided(provider) as upstream, between(upstream, budget, folder) as stands:
         watching = asyncio.ensure_future(stands.watch())
         try:
-            by: Sequence[str] = ()
-            if middle == "run":
-                by, program = by_run(upstream, budget, folder), telling(program, folder)
-            client = PROGRAMS[name](program, folder, stands.address, by=by)
+            client = PROGRAMS[name](program, folder, stands.address)
             await _Legs(client, provider, verdict, work, tell).run(plan)
         finally:
             watching.cancel()

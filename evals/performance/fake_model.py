@@ -1,67 +1,109 @@
-"""A summarizer of known latency, the same for every manager. It fails when told to."""
+"""A summarizer that is the same for every manager, of known latency or by steps of the agent. It fails on demand."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from dataclasses import dataclass
+import hashlib
+import re
+import threading
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from evals.performance.tokens import CHARACTERS, text_tokens
+from evals.performance.tokens import CHARACTERS, Message, shared_characters, text_tokens
 
 Mode = Literal["works", "burst", "always", "never"]
 MODES: tuple[str, ...] = get_args(Mode)
 BURST = range(3, 8)  # the calls that fail in a burst
+SUMMARY_TOKENS = 300
+CACHEABLE = 1_024  # tokens: providers cache no shorter beginning
+
+view_number: ContextVar[int] = ContextVar("view_number", default=0)  # of the view that is being made
 
 
 class ModelDown(RuntimeError):
     """The failure that was asked for."""
 
 
+def filler(request: str, max_tokens: int) -> str:
+    """A summary without a fact, as long as is allowed; another request has another one."""
+    says = (
+        f"Summary s{hashlib.sha256(request.encode()).hexdigest()[:8]}: the goal, what was decided, and what is next. "
+    )
+    rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
+    length = max_tokens * CHARACTERS
+    return (says + rest * (length // len(rest) + 1))[:length]
+
+
+class Reader:
+    """Summarizes by the sentences of a chat that stand in the request: those with most numbers and names, in order."""
+
+    def __init__(self, messages: Iterable[Message]) -> None:
+        lines = (line for message in messages for line in message["content"].splitlines())
+        found = (sentence for line in lines for sentence in re.split(r"(?<=[.!?])\s+", line.strip()))
+        sentences = dict.fromkeys(sentence for sentence in found if len(sentence) <= 400 and sentence.count(" ") > 4)
+        self.ranked = sorted(enumerate(sentences), key=lambda pair: -self._facts(pair[1]))
+
+    def __call__(self, request: str, max_tokens: int) -> str:
+        left, chosen = max_tokens * CHARACTERS - len("## Facts\n"), []
+        for at, sentence in self.ranked:
+            if len(sentence) + 3 <= left and sentence in request:
+                left -= len(sentence) + 3
+                chosen.append((at, sentence))
+        return "## Facts\n" + "\n".join(f"- {sentence}" for _, sentence in sorted(chosen))
+
+    @staticmethod
+    def _facts(sentence: str) -> float:
+        return len(re.findall(r"\S*\d\S*|(?<=\s)[A-Z]\w+", sentence)) / len(sentence)
+
+
 @dataclass
 class FakeModel:
-    """`works`, fails in a `burst`, fails `always`, or `never` answers."""
+    """`works`, fails in a `burst`, fails `always`, or `never` answers. Without a latency it answers when released."""
 
-    latency: float  # seconds
+    latency: float | None  # seconds
     mode: Mode = "works"
-    output_tokens: int = 300
+    write: Callable[[str, int], str] = filler
+    max_tokens: int = SUMMARY_TOKENS  # of a summary, where its request names no other number
+    is_open: bool = False  # answer at once
+    agent_request: str = ""  # the last one, which a provider has in its cache
+    waits: int = 0  # answers for which the agent stood still; without a latency
     calls: int = 0
-    failed: int = 0
     input_tokens: int = 0  # of the calls that were answered
+    cached_tokens: int = 0  # of these
+    output_tokens: int = 0
     largest_input: int = 0
+    pending: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)  # by the view in which it was asked
 
-    async def summarize(self, text: str) -> str:
-        call = self._called()
+    async def summarize(self, text: str, max_tokens: int | None = None) -> str:
+        self.calls += 1
+        call = self.calls
         if self.mode == "never":
             await asyncio.Event().wait()
-        await asyncio.sleep(self.latency)
-        return self._answer(call, text)
-
-    def summarize_now(self, text: str) -> str:
-        """For managers that can only call a model synchronously."""
-        call = self._called()
-        while self.mode == "never":
-            time.sleep(1)
-        time.sleep(self.latency)
-        return self._answer(call, text)
-
-    def _called(self) -> int:
-        self.calls += 1
-        return self.calls
-
-    def _answer(self, call: int, text: str) -> str:
+        if self.latency is not None:
+            await asyncio.sleep(self.latency)
+        elif threading.current_thread() is not threading.main_thread():
+            self.waits += 1  # the event loop stands still until this thread has its answer
+        elif not self.is_open:
+            answer = asyncio.get_running_loop().create_future()
+            self.pending.append((view_number.get(), answer))
+            await answer
         if self.mode == "always" or (self.mode == "burst" and call in BURST):
-            self.failed += 1
             raise ModelDown("503: the summarizer is unavailable (as asked for)")
-        tokens = text_tokens(text)
+        shared, tokens = shared_characters(self.agent_request, text) // CHARACTERS, text_tokens(text)
+        self.cached_tokens += shared if shared >= CACHEABLE else 0
         self.input_tokens += tokens
         self.largest_input = max(self.largest_input, tokens)
-        return summary_text(call, self.output_tokens)
+        summary = self.write(text, max_tokens or self.max_tokens)
+        self.output_tokens += text_tokens(summary)
+        return summary
 
-
-def summary_text(number: int, tokens: int) -> str:
-    """A summary by which later readings know it again."""
-    says = f"Summary s{number:06d}: the goal, what was decided, files touched, and the next steps. "
-    rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
-    length = tokens * CHARACTERS
-    return (says + rest * (length // len(rest) + 1))[:length]
+    def release(self, view: int | None = None) -> int:
+        """Answer what waits, of one view if it is named; return how many these were."""
+        ready = [one for one in self.pending if view in (None, one[0])]
+        self.pending = [one for one in self.pending if one not in ready]
+        for _, answer in ready:
+            if not answer.done():
+                answer.set_result(None)
+        return len(ready)

@@ -1,15 +1,19 @@
 """Drive one context manager through the scripted session in a process of its own; print its figures as a line of JSON.
 
     python -m evals.performance.run ours --turns 200 --latency 0.05 --agent-latency 0.01
+    python -m evals.performance.run langchain --kind steps
 
-`live` asks for a view before every call of the agent, `cold` loads the whole history and asks for one view, `reopen`
-opens the session of a live run again, and loads its messages into another session of the same store.
+`live` asks for a view before every call of the agent and takes the time, `steps` counts without a clock: the summarizer
+answers at every fifth request or when the agent waits for it, so that all machines count the same. `cold` loads the
+whole history and asks for one view, `reopen` opens the session of a live run again. `chats` plays the chats of a JSON
+file and prints their last views.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import logging
 import os
@@ -17,23 +21,34 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from evals.performance.clockwork import Clockwork, percentile, resident
-from evals.performance.fake_model import MODES, FakeModel
-from evals.performance.manager import Manager, Setup
-from evals.performance.managers import MANAGERS, open_manager
+from evals.clients.rules import Seal, problem
+from evals.performance.fake_model import MODES, FakeModel, Reader, view_number
+from evals.performance.managers import MANAGERS, Manager, Setup, open_manager
 from evals.performance.scenario import steps
-from evals.performance.tokens import Message, message_tokens, shared_prefix_tokens, wire
+from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, wire
 
 ANSWER = "result: "  # begins the line that holds the figures; frameworks may print others
 WAITED = 0.8  # of the summarizer's latency: a view in which the process did nothing for longer has waited for it
 VIEW_LIMIT = 20.0  # seconds after which a view counts as hung, and the run ends
+PACE = 5  # requests of the agent that a summary takes, as in the runs that take the time
+BLOCKED = 0.02  # seconds after which a view has begun to wait for an answer that it has asked for itself
+LOST = 1.0  # likewise, for an answer that an earlier view has asked for
+CHAT_SUMMARY = 1_500  # tokens
+PRICES = {"written": 1.25, "read": 0.1, "input": 1.0, "output": 5.0}  # of a token, over that of a plain one of input
+
+BEAT = 0.002  # seconds
 
 Opener = Callable[[str], Awaitable[Manager]]  # opens the session of that name
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the value below which that share of the values lies; 0 if there are none."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
 @dataclass
@@ -41,36 +56,46 @@ class Run:
     """One run and what is counted in it. Times are seconds."""
 
     budget: int
-    latency: float
     agent_latency: float
     model: FakeModel
-    clock: Clockwork = field(default_factory=Clockwork)
-    adds: list[float] = field(default_factory=list)
+    own: float = 0.0  # went into measuring: it is no stall, and the agent's pause is shortened by it
+    stall: float = 0.0  # the longest time between two beats of the event loop, less the beat itself
     views: list[float] = field(default_factory=list)
     idle: list[float] = field(default_factory=list)  # of a view, the time in which the process did nothing
     activations: list[float] = field(default_factory=list)  # views that do not begin with the view before
     view_tokens: list[int] = field(default_factory=list)
+    digest: Any = field(default_factory=hashlib.sha256)  # of all views
     history_tokens: int = 0
     cached_tokens: int = 0
     over_budget: int = 0
-    unsafe: int = 0
+    refused: dict[str, int] = field(default_factory=lambda: {"chat": 0, "anthropic": 0})
     errors: int = 0
     first_fault: str = ""
     before: list[str] | None = None  # the request before
+    last: str = ""  # view, as text
 
-    async def live(self, manager: Manager, turns: int) -> None:
+    async def play(self, manager: Manager, messages: Iterable[Message | None]) -> None:
         """Add every message, and ask for a view where the agent would."""
-        for message in steps(turns):
-            if message is None:
-                own = self.clock.own
-                await self.view(manager)
-                await asyncio.sleep(max(0.0, self.agent_latency - (self.clock.own - own)))
+        for message in messages:
+            if message is not None:
+                self.history_tokens += message_tokens(message)
+                await manager.add(manager.taken(message))
                 continue
-            self.history_tokens += message_tokens(message)
-            native = manager.taken(message)
-            began = time.perf_counter()
-            await manager.add(native)
-            self.adds.append(time.perf_counter() - began)
+            own = self.own
+            await self.view(manager)
+            if self.model.latency is not None:
+                await asyncio.sleep(max(0.0, self.agent_latency - (self.own - own)))
+            elif len(self.views) % PACE == 0:
+                await self.answered(manager)
+
+    async def answered(self, manager: Manager) -> None:
+        """Let the model answer, and wait for what is made of it."""
+        self.model.is_open = True
+        self.model.release()
+        await manager.settle()
+        for _ in range(100):  # turns of the event loop: what a framework does without a clock is done then
+            await asyncio.sleep(0)
+        self.model.is_open = False
 
     async def cold(self, manager: Manager, turns: int) -> None:
         """Load the whole history, then ask for one view."""
@@ -86,7 +111,7 @@ class Run:
         began, busy = time.perf_counter(), time.process_time()
         try:
             async with asyncio.timeout(VIEW_LIMIT):
-                native = await manager.view()
+                native = await (manager.view() if self.model.latency is not None else self.stepped(manager))
         except Exception as error:  # whatever a framework raises into the agent's turn
             self.errors += 1
             self.first_fault = self.first_fault or f"{type(error).__name__}: {error}"[:160]
@@ -95,99 +120,141 @@ class Run:
         self.idle.append(seconds - (time.process_time() - busy))
         if native is None:
             return
-        with self.clock.measuring():
-            view = manager.shown(native)
-            wires, tokens = [wire(message) for message in view], sum(map(message_tokens, view))
-            self.view_tokens.append(tokens)
-            self.over_budget += tokens > self.budget
-            if fault := first_fault(view):
-                self.unsafe += 1
-                self.first_fault = self.first_fault or fault
-            if self.before is not None:
-                self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
-                if wires[: len(self.before)] != self.before:
-                    self.activations.append(seconds)
-            self.before = wires
+        began = time.perf_counter()
+        self.judge(manager.shown(native), seconds)
+        self.own += time.perf_counter() - began
 
-    def figures(self) -> dict[str, Any]:
-        """Return what was counted; times in milliseconds."""
-        sent = sum(self.view_tokens)
+    async def beat(self) -> None:
+        """Measure how long the event loop stands still, until cancelled."""
+        last, own = time.perf_counter(), self.own
+        while True:
+            await asyncio.sleep(BEAT)
+            now = time.perf_counter()
+            self.stall = max(self.stall, now - last - BEAT - (self.own - own))
+            last, own = now, self.own
+
+    async def stepped(self, manager: Manager) -> Any:
+        """Return the view. What it waits for is answered, and counted as a wait."""
+        number = len(self.views) + 1
+        view_number.set(number)
+        made = asyncio.create_task(manager.view())
+        began = time.monotonic()
+        while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
+            is_lost = time.monotonic() - began > LOST
+            self.model.waits += self.model.release(None if is_lost else number)
+        return made.result()
+
+    def judge(self, view: Sequence[Message], seconds: float) -> None:
+        """Count what a provider would say of the view, refuse or bill."""
+        wires, tokens = [wire(message) for message in view], sum(map(message_tokens, view))
+        self.view_tokens.append(tokens)
+        self.over_budget += tokens > self.budget
+        self.last = self.model.agent_request = "\n".join(wires)
+        self.digest.update(self.last.encode("utf-8", "surrogatepass") + b"\0")
+        for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
+            if fault := problem(dialect, body, Seal(b"")):
+                self.refused[dialect] += 1
+                self.first_fault = self.first_fault or f"{dialect}: {fault}"
+        if self.before is not None:
+            self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
+            if wires[: len(self.before)] != self.before:
+                self.activations.append(seconds)
+        self.before = wires
+
+    def counts(self) -> dict[str, Any]:
+        """Return what was counted without a clock."""
+        sent, model, history = sum(self.view_tokens), self.model, self.history_tokens
+        uncached = sent - self.cached_tokens
+        price = uncached * PRICES["written"] + self.cached_tokens * PRICES["read"]
+        price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.cached_tokens * PRICES["read"]
         return {
             "views": len(self.views),
+            "waits": model.waits,
+            "uncached_over_history": uncached / history,
+            "price_over_history": (price + model.output_tokens * PRICES["output"]) / history,
+            "model_input_over_history": model.input_tokens / history,
+            "model_output_over_history": model.output_tokens / history,
+            "model_calls": model.calls,
+            "mean_view_tokens": statistics.fmean(self.view_tokens) if self.view_tokens else 0,
+            "largest_view_tokens": max(self.view_tokens, default=0),
+            "over_budget": self.over_budget,
+            "refused_by_chat": self.refused["chat"],
+            "refused_by_anthropic": self.refused["anthropic"],
+            "errors": self.errors,
+            "first_fault": self.first_fault,
+            "digest": self.digest.hexdigest()[:16],
+        }
+
+    def figures(self) -> dict[str, Any]:
+        """Return all that was counted; times in milliseconds."""
+        latency = self.model.latency
+        return self.counts() | {
             "view_p50_ms": percentile(self.views, 0.50) * 1e3,
             "view_p99_ms": percentile(self.views, 0.99) * 1e3,
             "view_max_ms": max(self.views) * 1e3,
             "activation_max_ms": max(self.activations, default=0.0) * 1e3,
-            "activations": len(self.activations),
-            "waiting_views": sum(idle >= WAITED * self.latency for idle in self.idle) if self.latency else 0,
-            "faults": self.over_budget + self.unsafe + self.errors,
-            "first_fault": self.first_fault,
-            "add_p50_ms": percentile(self.adds, 0.50) * 1e3,
-            "mean_view_tokens": statistics.fmean(self.view_tokens) if self.view_tokens else 0,
-            "history_tokens": self.history_tokens,
-            "uncached_over_history": (sent - self.cached_tokens) / self.history_tokens,
-            "model_calls": self.model.calls,
-            "model_input_over_history": self.model.input_tokens / self.history_tokens,
+            "waiting_views": sum(idle >= WAITED * latency for idle in self.idle) if latency else 0,
+            "faults": self.over_budget + sum(self.refused.values()) + self.errors,
             "largest_model_input": self.model.largest_input,
-            "stall_ms": self.clock.stall * 1e3,
+            "stall_ms": self.stall * 1e3,
         }
 
 
-def first_fault(view: Sequence[Message]) -> str:
-    """Return the first call or result that a provider would refuse; empty if there is none."""
-    at = 0
-    while at < len(view):
-        if view[at]["role"] == "tool":
-            return f"row {at} answers a call that is not there"
-        calls = sorted(call["id"] for call in view[at].get("tool_calls") or ())
-        stop = at + 1
-        while calls and stop < len(view) and view[stop]["role"] == "tool":
-            stop += 1
-        if calls != sorted(row["tool_call_id"] for row in view[at + 1 : stop]):
-            return f"row {at} makes {len(calls)} calls; {stop - at - 1} results follow"
-        at = stop
-    return ""
-
-
-async def reopened(opener: Opener, model: FakeModel, turns: int) -> dict[str, Any]:
-    """Return calls and time to the first view of a session opened again, and calls for its messages in a new one."""
+async def reopened(opener: Opener, model: FakeModel) -> dict[str, Any]:
+    """Return calls and time to the first view of a session opened again."""
     calls, began = model.calls, time.perf_counter()
     manager = await opener("first")
     await manager.view()
     seconds = time.perf_counter() - began
     await manager.settle()
     await manager.close()
-    again = model.calls - calls
-    fork = await opener("fork")
-    await fork.load([fork.taken(message) for message in steps(turns) if message is not None])
-    await fork.view()
-    await fork.settle()
-    await fork.close()
-    return {"reopen_ms": seconds * 1e3, "reopen_calls": again, "fork_calls": model.calls - calls - again}
+    return {"reopen_ms": seconds * 1e3, "reopen_calls": model.calls - calls}
 
 
-async def drive(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+async def last_views(asked: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    """Return the last view of each chat. A view is asked for behind every message of the user."""
+    found = []
+    for number, messages in enumerate(json.loads(asked.chats.read_text("utf-8"))):
+        model = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY)
+        (folder / str(number)).mkdir()
+        manager = await open_manager(Setup(asked.manager, asked.budget, model, folder / str(number)))
+        run = Run(asked.budget, 0.0, model)
+        rows = ([message, None] if message["role"] == "user" else [message] for message in messages)
+        await run.play(manager, (row for pair in rows for row in pair))
+        await run.answered(manager)
+        await manager.close()
+        found.append({"text": run.last, "tokens": run.view_tokens[-1], "faults": run.errors + run.over_budget})
+    return found
+
+
+async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     """Return the figures of the run that was asked for."""
-    model = FakeModel(asked.latency, asked.mode)
+    if asked.kind == "chats":
+        return await last_views(asked, folder)
+    model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
 
     async def opener(session: str) -> Manager:
         own = folder / session
         own.mkdir(exist_ok=True)
         return await open_manager(Setup(asked.manager, asked.budget, model, own))
 
-    run = Run(asked.budget, asked.latency, asked.agent_latency, model)
+    run = Run(asked.budget, asked.agent_latency, model)
     manager = await opener("first")
-    base = resident()
-    beating = asyncio.create_task(run.clock.beat())
+    beating = asyncio.create_task(run.beat())
     try:
-        await (run.cold if asked.kind == "cold" else run.live)(manager, asked.turns)
+        await (run.cold(manager, asked.turns) if asked.kind == "cold" else run.play(manager, steps(asked.turns)))
     finally:
         beating.cancel()
-    figures = run.figures() | {"grown_mb": (resident() - base) / 1e6, "notes": manager.notes()}
+    if asked.kind == "steps":
+        await run.answered(manager)
+        model.is_open = True
+        await manager.close()
+        return run.counts()
+    figures = run.figures()
     if asked.kind == "reopen":
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
-        return figures | await reopened(opener, model, asked.turns)
+        return figures | await reopened(opener, model)
     await manager.close()
     return figures
 
@@ -196,12 +263,13 @@ def main() -> None:
     """Read the command line, run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("manager", choices=MANAGERS)
-    parser.add_argument("--kind", choices=("live", "cold", "reopen"), default="live")
+    parser.add_argument("--kind", choices=("live", "steps", "cold", "reopen", "chats"), default="live")
     parser.add_argument("--mode", choices=MODES, default="works", help="how the summarizer behaves")
     parser.add_argument("--turns", type=int, default=200)
     parser.add_argument("--budget", type=int, default=16_000, help="tokens")
     parser.add_argument("--latency", type=float, default=0.05, help="seconds of a summary")
     parser.add_argument("--agent-latency", type=float, default=0.01, help="seconds of a call of the agent")
+    parser.add_argument("--chats", type=Path, help="a JSON file with a list of messages for each chat")
     asked = parser.parse_args()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")

@@ -7,12 +7,11 @@ Each 40 characters of text carry a marker of their own: `m000123.004` is the fif
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import count
 from typing import NamedTuple
 
-from evals.performance.tokens import CHARACTERS, Message
+from evals.performance.tokens import CHARACTERS, Message, tool_call
 
 PIECE = 40  # characters
 SYSTEM_TOKENS = 400
@@ -61,12 +60,7 @@ def marked(text: int, tokens: int) -> str:
 def _round(number: Iterator[int], shape: Shape, *, path: str) -> Iterator[Message]:
     said = next(number)
     ids = [f"call_{said:06d}_{n}" for n in range(shape.parallel)]
-    calls = [_call(id, path, marked(next(number), 20)) for id in ids]
+    calls = [tool_call(id, "read_file", {"path": path, "q": marked(next(number), 20)}) for id in ids]
     yield {"role": "assistant", "content": marked(said, 20), "tool_calls": calls}
     for id in ids:
         yield {"role": "tool", "tool_call_id": id, "content": marked(next(number), shape.result_tokens)}
-
-
-def _call(id: str, path: str, query: str) -> Message:
-    arguments = json.dumps({"path": path, "q": query})
-    return {"id": id, "type": "function", "function": {"name": "read_file", "arguments": arguments}}

@@ -1,11 +1,9 @@
-"""One session of 100,000 messages: does anything grow with the log?
+"""Does anything grow with the log, and what does work in the background cost? Ratios of one run are what counts.
 
-Two thousand messages one by one with a view after every tenth, then many tasks at once up to the whole number, then the
-file opened again, then two thousand more. Medians of the end over those of the beginning are what counts; single times
-depend on the machine.
-
-After opening, a long log is read once more in the background. The end is measured when that is done, as the beginning
-has nothing to read either; what an append takes meanwhile is a figure of its own.
+One session of 100,000 messages: two thousand one by one with a view after every tenth, then many tasks at once up to
+the whole number, then the file opened again, then two thousand more, when what is read after opening is read. And by
+turns, so that whatever else the machine does falls on both sides: adders alone, beside extractive summaries and beside
+summaries by a model; views of one session with and without another one being summarized in the same process.
 
     python -m evals.performance.session [--messages 100000]
 """
@@ -16,164 +14,191 @@ import argparse
 import asyncio
 import gc
 import json
+import os
 import random
+import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
-from evals.performance.clockwork import percentile, resident
-from evals.performance.tokens import Message
-from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.log.entries import make_entry
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Limits
-from summarizing_context.messages.shapes import check_message
-from summarizing_context.messages.tokens import ESTIMATE_COUNTER, estimate_text
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from evals.performance.tokens import Message, tool_call
+from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 
 PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
     "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
 )
-WORDS = PHRASE.split()
 VIEW_EVERY = 10  # messages
 BUDGET = 16_000  # tokens
 STRETCH = 2_000  # messages that are timed at either end
 ADDERS = 64
-SAMPLE = 100  # messages that are timed while the log is read
-SPEED_SAMPLE = 8_000  # messages
+ADDED = 10_000  # messages, beside summaries
+ROUNDS = 3
+PAUSE = 0.002  # seconds between two views
+VIEWS = 250  # of a round, at most
+BUSY_LOG = 3_000  # messages that are summarized beside the views
 
 
-def messages(count: int, seed: int = 1) -> Iterator[Message]:
+def resident() -> int:
+    """Return the bytes of memory in use, garbage collected first; the peak where the system does not tell."""
+    gc.collect()
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def text(chance: random.Random, words: int) -> str:
+    """Return so many words."""
+    return " ".join(chance.choices(PHRASE.split(), k=words))
+
+
+def messages(count: int, seed: int) -> Iterator[Message]:
     """A plain agent session: a question, calls with results, an answer."""
     chance = random.Random(seed)
-
-    def text(words: int) -> str:
-        return " ".join(chance.choices(WORDS, k=words))
-
-    made = 0
-    while made < count:
-        yield {"role": "user", "content": f"{made}: {text(30)}"}
+    for made in range(0, count, 10):
+        yield {"role": "user", "content": f"{made}: {text(chance, 30)}"}
         for step in range(4):
-            id = f"call_{seed}_{made}_{step}"
-            function = {"name": "run", "arguments": json.dumps({"cmd": text(8)})}
-            call = {"id": id, "type": "function", "function": function}
-            yield {"role": "assistant", "content": text(15), "tool_calls": [call]}
-            yield {"role": "tool", "tool_call_id": id, "content": text(120)}
-        yield {"role": "assistant", "content": text(40)}
-        made += 10
+            call = tool_call(f"call_{seed}_{made}_{step}", "run", {"cmd": text(chance, 8)})
+            yield {"role": "assistant", "content": text(chance, 15), "tool_calls": [call]}
+            yield {"role": "tool", "tool_call_id": call["id"], "content": text(chance, 120)}
+        yield {"role": "assistant", "content": text(chance, 40)}
 
 
-class Times:
-    """Seconds of one stretch of a session."""
-
-    def __init__(self) -> None:
-        self.adds: list[float] = []
-        self.views: list[float] = []
-        self.activations: list[float] = []
-
-    async def one_by_one(self, context: SummarizingContext, source: Iterator[Message]) -> None:
-        for at, message in enumerate(source):
-            began = time.perf_counter()
-            await context.add_message(message)
-            self.adds.append(time.perf_counter() - began)
-            if at % VIEW_EVERY == VIEW_EVERY - 1:
-                await self._view(context)
-
-    async def _view(self, context: SummarizingContext) -> None:
-        began = time.perf_counter()
-        await context.get_messages_for_request()
-        seconds = time.perf_counter() - began
-        view = context.last_view
-        (self.activations if view is not None and view.activation else self.views).append(seconds)
-
-
-async def measure(count: int, path: Path) -> dict[str, float]:
-    """The figures of the whole life of one session."""
-    settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
-    stretch = min(STRETCH, count // 4)
-    middle = count - 2 * stretch
-    early, beside, late = Times(), Times(), Times()
-    rows = list(plain(middle))
-    async with open_context() as context:  # what is imported when it is first used is no memory of a session
-        await early.one_by_one(context, messages(VIEW_EVERY))
-    early = Times()
-    gc.freeze()  # what is made to be added must not cost a collection that is timed
-    base = resident()
-    async with open_context(settings) as context:
-        await early.one_by_one(context, messages(stretch, seed=1))
-        began = time.perf_counter()
-        await add_by_many(context, iter(rows))
-        filled = time.perf_counter() - began
-        await context.wait_idle()
-        memory = resident() - base
-    began = time.perf_counter()
-    async with open_context(settings) as context:
-        await context.get_messages_for_request()
-        reopened = time.perf_counter() - began
-        await beside.one_by_one(context, messages(SAMPLE, seed=4))
-        await context.wait_idle()
-        await late.one_by_one(context, messages(stretch, seed=3))
-    characters = sum(len(json.dumps(row)) for row in (*messages(stretch), *rows))
-    return {
-        "messages": count,
-        "append_p50_us": statistics.median(late.adds) * 1e6,
-        "append_while_read_p50_us": statistics.median(beside.adds) * 1e6,
-        "append_late_over_early": statistics.median(late.adds) / statistics.median(early.adds),
-        "view_p50_ms": statistics.median(late.views) * 1e3,
-        "view_p99_ms": percentile(late.views, 0.99) * 1e3,
-        "view_late_over_early": statistics.median(late.views) / statistics.median(early.views[len(early.views) // 4 :]),
-        "activation_max_ms": max(late.activations, default=0.0) * 1e3,
-        "adders_s": filled,
-        "adders_s_per_100k": filled / middle * 1e5,
-        "memory_over_text": memory / characters,
-        "memory_bytes_per_message": memory / (count - stretch),
-        "reopen_s": reopened,
-        "reopen_s_per_100k": reopened / (count - stretch) * 1e5,
-    }
-
-
-def extractive_speed(count: int) -> float:
-    """Estimated tokens a second that the extractive summarizer reads on one core."""
-    timeline = MessageLog(Limits(), image_tokens=0)
-    for message in messages(count, seed=4):
-        timeline.extend(make_entry(check_message(message), ESTIMATE_COUNTER))
-    contents = [timeline.content(leaf) for leaf in range(len(timeline.segments))]
-    tokens = sum(map(estimate_text, contents))
-    began = time.process_time()
-    for content in contents:
-        summarize_extractively(content, max_tokens=400)
-    return tokens / (time.process_time() - began)
-
-
-def plain(count: int) -> Iterator[Message]:
+def plain(count: int) -> list[Message]:
     """Rows that may arrive in any order: no calls, as large as the others on average."""
     chance = random.Random(5)
-    for at in range(count):
-        words = " ".join(chance.choices(WORDS, k=60))
-        yield {"role": "assistant" if at % 2 else "user", "content": f"{at}: {words}"}
+    return [{"role": ("user", "assistant")[at % 2], "content": f"{at}: {text(chance, 60)}"} for at in range(count)]
 
 
-async def add_by_many(context: SummarizingContext, source: Iterator[Message]) -> None:
-    """Add all messages by many tasks at once."""
+class QuickModel:
+    """Answers after ten milliseconds with words of its source, so that each reply is checked against it."""
+
+    recipe = "quick-model/1"
+
+    async def summarize(self, job: SummaryJob) -> str:
+        await asyncio.sleep(0.01)
+        if job.kind == "rules":
+            return "none"
+        return "## Done\n- " + " ".join(word for word in job.content.split()[:500] if word.isalnum())[:1_500]
+
+
+async def add_by_many(context: SummarizingContext, rows: Iterable[Message]) -> float:
+    """Add all messages by many tasks at once; return the seconds."""
+    source, began = iter(rows), time.perf_counter()
 
     async def add() -> None:
         for message in source:
             await context.add_message(message)
 
     await asyncio.gather(*(add() for _ in range(ADDERS)))
+    return time.perf_counter() - began
+
+
+async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> tuple[float, float]:
+    """Add messages with a view after every tenth; return the medians of both in seconds, activations left out."""
+    adds, views = [], []
+    for at, message in enumerate(source):
+        began = time.perf_counter()
+        await context.add_message(message)
+        adds.append(time.perf_counter() - began)
+        if at % VIEW_EVERY == VIEW_EVERY - 1:
+            began = time.perf_counter()
+            await context.get_messages_for_request()
+            seconds = time.perf_counter() - began
+            if context.last_view is not None and not context.last_view.activation:
+                views.append(seconds)
+    return statistics.median(adds), statistics.median(views[len(views) // 4 :])  # the first ones show a short log
+
+
+async def growth(count: int, path: Path) -> dict[str, float]:
+    """Return the figures of the whole life of one session."""
+    settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
+    stretch = min(STRETCH, count // 4)
+    middle = count - 2 * stretch
+    rows = plain(middle)
+    async with open_context() as context:  # what is imported when it is first used is no memory of a session
+        await one_by_one(context, messages(VIEW_EVERY, seed=1))
+    gc.freeze()  # what is made to be added must not cost a collection that is timed
+    base = resident()
+    async with open_context(settings) as context:
+        early_add, early_view = await one_by_one(context, messages(stretch, seed=1))
+        filled = await add_by_many(context, rows)
+        await context.wait_idle()
+        memory = resident() - base
+    began = time.perf_counter()
+    async with open_context(settings) as context:
+        await context.get_messages_for_request()
+        reopened = time.perf_counter() - began
+        await context.wait_idle()
+        late_add, late_view = await one_by_one(context, messages(stretch, seed=3))
+    characters = sum(len(json.dumps(row)) for row in (*messages(stretch, seed=1), *rows))
+    return {
+        "append_late_over_early": late_add / early_add,
+        "view_late_over_early": late_view / early_view,
+        "adders_s_per_100k": filled / middle * 1e5,
+        "memory_over_text": memory / characters,
+        "reopen_s_per_100k": reopened / (count - stretch) * 1e5,
+    }
+
+
+def adder_figures() -> dict[str, float]:
+    """Return the best of some rounds by turns, over that of the store alone."""
+    rows, best = plain(ADDED), dict[str, float]()
+
+    async def filled(folder: Path, name: str) -> float:
+        strategy = "truncate" if name == "alone" else "hierarchical"
+        settings = Settings(store=folder / "a.db", token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
+        async with open_context(settings, summarizer=QuickModel() if name == "model" else None) as context:
+            return await add_by_many(context, rows)
+
+    for _ in range(ROUNDS):
+        for name in ("alone", "extractive", "model"):
+            with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+                seconds = asyncio.run(filled(Path(folder), name))
+            best[name] = min(seconds, best.get(name, seconds))
+    return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
+
+
+async def view_figures() -> dict[str, float]:
+    """Return views of one session, by turns with and without another one being summarized in the same process."""
+    settings = Settings(token_counter="estimate", max_tokens=BUDGET)
+    idle: list[float] = []
+    busy: list[float] = []
+    async with open_context(settings) as context:
+        await one_by_one(context, messages(1_000, seed=1))
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        for seed in range(ROUNDS):
+            idle += [seconds async for seconds in _views(context, lambda: True)]
+            async with open_context(settings, summarizer=QuickModel()) as other:
+                await other.set_messages(messages(BUSY_LOG, seed=10 + seed))
+                await other.get_messages_for_request()
+                busy += [seconds async for seconds in _views(context, lambda: other.statistics().summaries_pending > 0)]
+    return {"view_busy_over_idle": statistics.median(busy) / statistics.median(idle)}
+
+
+async def _views(context: SummarizingContext, goes_on: Callable[[], bool]) -> AsyncIterator[float]:
+    """Seconds of each of some views, as long as it goes on."""
+    for at in range(VIEWS):
+        if at % 25 == 0 and not goes_on():
+            return
+        began = time.perf_counter()
+        await context.get_messages_for_request()
+        yield time.perf_counter() - began
+        await asyncio.sleep(PAUSE)
 
 
 def main() -> None:
+    """Read the command line, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=100_000)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        figures: dict[str, Any] = asyncio.run(measure(asked.messages, Path(folder) / "session.db"))
-    figures["extractive_mtokens_per_s"] = extractive_speed(min(SPEED_SAMPLE, asked.messages)) / 1e6
+        figures = asyncio.run(growth(asked.messages, Path(folder) / "session.db"))
+    figures |= adder_figures() | asyncio.run(view_figures())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
 
 

@@ -1,10 +1,11 @@
-"""How tokens are counted here, for every manager alike: four characters are one token.
+"""How tokens are counted here, for every manager alike: four characters are one token. And what a view is on the wire.
 
 Standard library only: this file also runs in the environments of the peers.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,6 +13,12 @@ Message = dict[str, Any]  # OpenAI chat format
 
 CHARACTERS = 4  # of one token
 FRAME = 12  # characters for role and framing of a message
+
+
+def tool_call(id: str, name: str, arguments: Any) -> Message:
+    """A call as it stands in a message; arguments that are no text are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
 def text_tokens(text: str) -> int:
@@ -22,16 +29,10 @@ def message_tokens(message: Message) -> int:
     return -(-(FRAME + sum(map(len, _paid(message)))) // CHARACTERS)
 
 
-def total_tokens(messages: Iterable[Message]) -> int:
-    return sum(map(message_tokens, messages))
-
-
-def message_text(message: Message) -> str:
+def text_of(message: Message) -> str:
     """What the message says, the arguments of its calls left out."""
-    content = message.get("content")
-    if content is None or isinstance(content, str):
-        return content or ""
-    return "".join(part.get("text", "") for part in content)
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
 
 
 def wire(message: Message) -> str:
@@ -49,18 +50,42 @@ def shared_prefix_tokens(before: Sequence[str], now: Sequence[str], messages: Se
     shared = 0
     for old, new, message in zip(before, now, messages, strict=False):
         if old != new:
-            return shared + min(message_tokens(message), _same(old, new) // CHARACTERS)
+            return shared + min(message_tokens(message), shared_characters(old, new) // CHARACTERS)
         shared += message_tokens(message)
     return shared
 
 
-def _same(one: str, other: str) -> int:
+def shared_characters(one: str, other: str) -> int:
     """Characters with which both begin."""
-    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one[:middle] == other[:middle] else (low, middle - 1)
+    return low
+
+
+def anthropic_body(messages: Sequence[Message]) -> dict[str, Any]:
+    """A view as a request of Anthropic Messages: the first system rows apart, results of calls in one user row."""
+    first = next((at for at, message in enumerate(messages) if message["role"] != "system"), len(messages))
+    rows: list[dict[str, Any]] = []
+    for at, message in enumerate(messages[first:], first):
+        blocks: list[Message] = [{"type": "text", "text": text_of(message)}] if message.get("content") else []
+        if message["role"] == "tool":
+            blocks = [{"type": "tool_result", "tool_use_id": message["tool_call_id"], "content": text_of(message)}]
+            if messages[at - 1]["role"] == "tool":
+                rows[-1]["content"] += blocks
+                continue
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            asked = {"id": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
+            blocks.append({"type": "tool_use", **asked})
+        rows.append({"role": "user" if message["role"] == "tool" else message["role"], "content": blocks})
+    system = "\n".join(map(text_of, messages[:first]))
+    return {"system": system, "messages": rows, "max_tokens": 1_000, "tools": [{"name": "read_file"}]}
 
 
 def _paid(message: Message) -> Iterator[str]:
-    yield message_text(message)
+    yield text_of(message)
     for call in message.get("tool_calls") or ():
         yield call["id"]
         yield call["function"]["name"]

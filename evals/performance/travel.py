@@ -1,7 +1,5 @@
 """How far one call travels through the package: the files that it passes, and how often it changes from one to another.
 
-    python -m evals.performance.travel [--turns N] [--budget N] [--json travel.json]
-
 Three ways are measured in a session that has activated before: adding one message, a view that adds two messages, and a
 view with an activation. Each is taken many times; the figures are medians, with the largest behind.
 
@@ -15,25 +13,24 @@ remembers what it has counted.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_high
 from types import FrameType
 from typing import Any
 from unittest.mock import patch
 
-from rich.console import Console
+from rich.table import Table
 
 import summarizing_context
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers.ours import ByFakeModel
 from evals.performance.scenario import steps
-from evals.performance.scripted import ScriptedModel
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.output import table
 from summarizing_context.concurrency import WorkerThread
@@ -64,20 +61,6 @@ class Trip:
         while caller is not None and not caller.f_code.co_filename.startswith(_PACKAGE):
             caller = caller.f_back
         self.changes += caller is not None and caller.f_code.co_filename != file
-
-
-@dataclass(frozen=True)
-class Way:
-    """The trips of one kind."""
-
-    name: str
-    times: int
-    files: int
-    most_files: int
-    changes: int
-    most_changes: int
-    calls: int  # of functions of the package
-    passed: list[str]  # files, in the trip with the median number of changes
 
 
 def _counts() -> bool:
@@ -111,12 +94,12 @@ def travelling() -> Iterator[Trip]:
         _is_foreground.reset(token)
 
 
-async def measure(turns: int, budget: int) -> list[Way]:
-    """Return the three ways, in a session of so many turns."""
+async def measure(turns: int, budget: int) -> Table:
+    """Return a table of the three ways, in a session of so many turns: medians, and the largest behind."""
     trips: dict[str, list[Trip]] = {name: [] for name in WAYS}
     added = 0
     settings = Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
-    async with open_context(settings, summarizer=ScriptedModel()) as context:
+    async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
         for message in steps(turns):
             is_warm = context.statistics().activations >= WARM
             with travelling() as trip:
@@ -131,37 +114,10 @@ async def measure(turns: int, budget: int) -> list[Way]:
             added = 0 if message is None else added + 1
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
-    ways = []
-    for name, taken in trips.items():
-        by_changes, files = sorted(taken, key=lambda trip: trip.changes), [len(trip.files) for trip in taken]
-        typical = by_changes[len(taken) // 2]
-        calls = median_high(trip.calls for trip in taken)
-        sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
-        ways.append(Way(name, len(taken), *sizes, sorted(typical.files)))
-    return ways
-
-
-def show(ways: list[Way]) -> None:
-    """Print the figures."""
     shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
-    for one in ways:
-        files, changes = f"{one.files} ({one.most_files})", f"{one.changes:,} ({one.most_changes:,})"
-        shown.add_row(one.name, f"{one.times:,}", files, changes, f"{one.calls:,}")
-    Console().print(shown)
-
-
-def main() -> None:
-    """Read the command line, measure, show and write."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
-    parser.add_argument("--turns", type=int, default=300)
-    parser.add_argument("--budget", type=int, default=16_000)
-    parser.add_argument("--json", type=Path)
-    given = parser.parse_args()
-    ways = asyncio.run(measure(given.turns, given.budget))
-    show(ways)
-    if given.json is not None:
-        given.json.write_text(json.dumps([asdict(one) for one in ways], indent=1) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+    for name, taken in trips.items():
+        files, changes = ([len(trip.files) for trip in taken], [trip.changes for trip in taken])
+        calls = median_high(trip.calls for trip in taken)
+        typical = [f"{median_high(of):,} ({max(of):,})" for of in (files, changes)]
+        shown.add_row(name, f"{len(taken):,}", *typical, f"{calls:,}")
+    return shown

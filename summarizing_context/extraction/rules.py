@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from hashlib import sha256
@@ -22,23 +22,16 @@ from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
-_READING = 4  # another one whenever the same text would give other sentences
+_READING = 5  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
 _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
 _ITEM = re.compile(r"\A\s*(?:[-*•・]|\d{1,2}[.)])\s+")
 _END = re.compile(r"(?<=[.!?…؟])[\"'”’)*_`]{0,3}\s+(?=[\"'“‘(¿¡«*]{0,2}[^\W\d_])|(?<=[?؟])\s+|(?<=[。！？])[」』）)]?")
-_ABBREVIATION = re.compile(
-    r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no|z\.\s?b|d\.\s?h|bzw|usw|ca|nr|p\.\s?ex|sra?|dra?|mrs?|ej|ex)\.|\.\.)\s*\Z",
-    re.IGNORECASE,
-)
 _MARKS = re.compile("[\u0300-\u036f\u0640\u064b-\u0655\u0670]|\\*\\*|__")  # accents, and those of Markdown
 _OPEN = re.compile(r"[?？؟]|¿|\A(?!.*(?:\w\W+\w|[\u2e80-\uffff]{4}))")  # a question, or one word
 _LOUD = re.compile(r"\W*[A-ZÀ-Ý][A-ZÀ-Ý\d '’/_-]+[:：]")
 _PAUSE = re.compile(r"[,;:،؛–—(]\s*")
-# of a scope that more words belong to
-_BINDS = re.compile(r"(?i)(?:you|du|tu|vous|voce|que)$|\b(?:every|each)$|future$|\bof$")
-_REPORT = re.compile(r"(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +87,11 @@ def _spoken(text: str) -> list[str]:
             above = speech
 
     sentences: list[str] = []
+    abbreviated = _cues()[1]["abbreviations"]
     for said in paragraphs:
         start = 0
         for end in _END.finditer(said):
-            if not _ABBREVIATION.search(said, max(start, end.start() - 8), end.start()):
+            if not abbreviated.search(_folded(said[max(start, end.start() - 8) : end.start()])):
                 sentences.append(shown(said[start : end.end()].strip()))
                 start = end.end()
         if last := said[start:].strip():
@@ -132,7 +126,7 @@ def rule_strength(sentence: str) -> Strength | None:
         is_rule = bool(cues["begins"].match(plain) or cues["holds"].search(plain) or is_scoped)
         if is_rule and (scope := cues["when"].search(plain)):
             is_rule = _stands_beside(plain, scope)
-    if not is_rule or cues["not_begins"].match(plain) or cues["not_holds"].search(plain) or _REPORT.match(plain):
+    if not is_rule or cues["not_begins"].match(plain) or cues["not_holds"].search(plain):
         return None
     return strength
 
@@ -148,7 +142,7 @@ def _stands_beside(plain: str, scope: re.Match[str]) -> bool:
     aside, comma, order = behind.partition(",")
     if before.strip(" ,.:-"):
         order = before
-    elif not _BINDS.search(scope[0]):  # `From now on, ...`
+    elif not cues["goes_on"].search(scope[0]):  # `From now on, ...`
         order = behind
     elif not comma:
         return not cues["states"].search(aside)
@@ -160,12 +154,34 @@ def _folded(text: str) -> str:
     return normalize("NFC", _MARKS.sub("", normalize("NFD", text.replace("’", "'").casefold())))
 
 
+_NOTATION = re.compile(r"\{(?:not after |not |before |begin\}|end\})|\.{2,3}|\)\*|[^\w\s]")
+_MEANING = {  # of the signs in the phrases of `rule_cues.toml`, which explains them
+    "(": "(?:", ")": ")", ")*": ")*", "[": "(?:", "]": ")?", "|": "|", "#": r"\d", "~": r"\w", "*": r"\w*",
+    "...": "[^,;:،؛。，；–—(]*?", "..": "[^,;:،؛。，；–—(]{0,8}?", "{begin}": r"\A", "{end}": r"[\W_]*\Z",
+    "{not after ": "(?<!(?:", "{not ": "(?! ?(?:", "{before ": "(?= ?(?:", "}": "))",
+}  # fmt: skip
+
+
+def _pattern(phrase: str, words: Mapping[str, Sequence[str]]) -> str:
+    """Return the pattern of a phrase of the word list, with the groups of words that its language names."""
+    while named := re.search(r"<(\w+)>", phrase):
+        phrase = phrase.replace(named[0], f"({'|'.join(words[named[1]])})")
+    phrase = re.sub(r"(?<![\w)])\*(?!\w)", "~*", phrase)  # a word of its own has a letter
+    return _NOTATION.sub(lambda sign: _MEANING.get(sign[0]) or re.escape(sign[0]), phrase)
+
+
 @cache
 def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     """Return the name of the word list as it is, a pattern for each list, and signs with those that stand for them."""
     data = (files(__package__) / "rule_cues.toml").read_bytes()
-    lists = tomllib.loads(_folded(data.decode()))
-    signs = str.maketrans(*lists.pop("same_signs"))
+    languages = tomllib.loads(_folded(data.decode()))
+    signs = str.maketrans(*languages.pop("same_signs"))
+    lists: dict[str, list[str]] = {}
+    for language in languages.values():
+        language.pop("examples")
+        words = language.pop("words", {})
+        for name, phrases in language.items():
+            lists.setdefault(name, []).extend(_pattern(phrase, words) for phrase in phrases)
     lists["when"] = lists["scopes"] + lists["opens"]
     texts: dict[str, str] = {}
     for name, listed in lists.items():  # whole words, but for scripts that part none; an Arabic one with its prefix
@@ -175,13 +191,13 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     # words that may stand in either of two lists are tried both ways: few in a row, so that there are few ways
     leads = rf"\A[\s\d,.*>→•–—【「（(\[-]*(?:{texts.pop('leads')}[\s,:.!،、，：]*){{0,5}}"
     label, colon = texts.pop("labels"), r" ?(?:#?\d+)?[\])】]? ?[:：–—】]\s*"
-    behind = "for|of(?! thumb)|about|on|in|when|no\\.?|fur|zu|zum|zur|uber|de|du|des|pour|d'|para|sobre|da|do"
-    about = rf"(?: (?:{behind})[\w' -]{{1,40}})?"
+    about = rf"(?: {texts.pop('about')}[\w' -]{{1,40}})?"
     texts["labels"] = rf"(?:{texts.pop('kinds')} ?){{0,3}}[\u2e80-\uffff]{{0,6}}{label}{about}{colon}"
     texts["loud"] = rf"[^:：]{{0,40}}{label}[^:：]{{0,30}}[:：]\s*"
     texts["marks"] += colon.replace(":", ":!！")
     texts["verbs"] = rf"(?:(?:{texts['always']}|{texts['lasts']})[\s,،]+(?<!you )(?<!كل مرة )){{0,2}}{texts['verbs']}"
     texts["breaks"] += "[^,;:،؛]*"
+    texts["abbreviations"] += r"\.\s*\Z|\.\.\s*\Z"
     at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
     cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
     cues["leads"] = re.compile(leads)
@@ -202,22 +218,18 @@ def rule_topic(rule: str) -> Topic:
     "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
     answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
     """
-    before, behind, denials, choices = _topic_words()
+    framed, choices = _topic_words()
     order = " ".join(re.findall(r"(?<![\w'./:-])[\w'./:-]*\w", rule.replace("’", "'"))).casefold()
-    forbids = False
-    while (found := before.match(order)) is not None:
-        forbids = forbids or denials.fullmatch(found[1]) is not None
-        order = order[found.end() :]
-    while (found := behind.search(order)) is not None:
-        order = order[: found.start()]
+    found = framed.fullmatch(order)
+    forbids, order = (found[1], found[2]) if found else (None, order)
     chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in choices)), None)
     return Topic(order, chosen[1] if chosen else "")
 
 
 @cache
-def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], list[re.Pattern[str]]]:
-    """Return what may stand before an order, and behind it; which of it forbids; and the choices, each with all but
-    what was chosen as its group."""
+def _topic_words() -> tuple[re.Pattern[str], list[re.Pattern[str]]]:
+    """Return a pattern for what may stand around an order, with what of it forbids and the order as its groups; and
+    those of the choices, each with all but what was chosen as its group."""
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
 
     def any_of(phrases: list[str]) -> str:
@@ -229,5 +241,5 @@ def _topic_words() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str], l
         rf"(?=(?:{any_of(one['verbs'])})\b)(.*\b(?:{any_of(one['links'])})) (?:{any_of(one['words']) or number})"
         for one in data["choices"]
     )
-    before = re.compile(rf"({frames}|{openings}|{denials})(?: |$)")
-    return before, re.compile(rf"(?: |^)(?:{frames})$"), re.compile(denials), [*map(re.compile, choices)]
+    framed = rf"(?:(?:{frames}|{openings}|({denials}))(?: |\Z))*(.*?)(?: (?:{frames}))*"
+    return re.compile(framed), [*map(re.compile, choices)]

@@ -96,11 +96,9 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 LOOKS, COMMITS, CHANGES = _PATTERNS["looks"], _PATTERNS["commits"], _PATTERNS["changes"]
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
-
 _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
 )
-
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
@@ -275,14 +273,10 @@ def first_error_line(result: str, failed: bool) -> str:
 
 def error_lines(result: str, most: int) -> list[str]:
     """Return the first lines of a result that name an error, each once."""
-    lines: dict[str, None] = {}
-    for _, line in _hinted_lines(result):
-        names_one = _PATTERNS["error_line"].match(line) or _PATTERNS["exit_line"].match(line)
-        if names_one and (told := clip(shown(_TAG.sub("", line)), 200)):
-            lines[told] = None
-            if len(lines) == most:
-                break
-    return list(lines)
+    kinds = _PATTERNS["error_line"], _PATTERNS["exit_line"]
+    named = (line for _, line in _hinted_lines(result) if any(kind.match(line) for kind in kinds))
+    told = dict.fromkeys(clip(shown(_TAG.sub("", line)), 200) for line in named)
+    return [*filter(None, told)][:most]
 
 
 def signature(line: str) -> str:
@@ -323,7 +317,6 @@ def line_at(text: str, at: int) -> str:
 
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
 _ID = re.compile(r"(?!.{65})#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
-
 _ID_IN_RESULT = re.compile(
     r"\"(?:\w{0,40}_)?(?:id|number|key|ref|sha)\"\s?:\s?\"?([A-Za-z0-9][\w#.:@-]{2,63})\"?(?=[,}\s])"
 )
@@ -331,11 +324,8 @@ _ID_IN_RESULT = re.compile(
 
 def is_id(value: str) -> bool:
     """Return whether an argument is one word with a digit in it, and more than a number."""
-    return (
-        _ID.match(value) is not None
-        and any(map(str.isdigit, value))
-        and not value.replace(".", "").replace("-", "").replace(":", "").isdigit()
-    )
+    is_one = _ID.match(value) is not None and any(map(str.isdigit, value))
+    return is_one and not re.sub("[.:-]", "", value).isdigit()
 
 
 def ids_in_result(text: str) -> list[str]:

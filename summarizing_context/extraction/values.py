@@ -25,9 +25,7 @@ _VALUE = re.compile(
     )""",
     re.VERBOSE,
 )
-
 _WITH_UNIT = re.compile(r"\d+(?:ns|us|ms|s|m|h|d|k|kb|mb|gb|px|x|am|pm|min|km|kg|cm|mm|st|nd|rd|th)", re.IGNORECASE)
-
 _NO_VALUE = re.compile(  # the numbers of a listing's lines, line ends in JSON or code, and the line numbers of grep
     rf"^ *\d+(?=[\t→:|])|\\[nrt]|(?<=\.)((?:{_EXTENSIONS}))-\d+-", re.MULTILINE
 )

@@ -307,11 +307,11 @@ class MessageLog:
         at = bisect_right(self.group_starts, index)
         return self.group_starts[at - 1] if at else index
 
-    @property
-    def thinking_from(self) -> float:
-        """The message that an answer goes on from, whose thinking a provider may want back: the newest assistant row,
-        or the first of several in a row; none where it is free."""
-        return inf if self.bound_thinking == "free" else self._steps[-1] if self._steps else -1
+    def thinking_from(self, length: int) -> float:
+        """The message that an answer to the first `length` messages goes on from, whose thinking a provider may want
+        back: the newest assistant row, or the first of several in a row; none where it is free."""
+        steps = bisect_left(self._steps, length)
+        return inf if self.bound_thinking == "free" else self._steps[steps - 1] if steps else -1
 
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;

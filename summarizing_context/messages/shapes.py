@@ -73,17 +73,24 @@ def parse_message(message: object) -> tuple[Message, bytes]:
     return checked, encode_message(checked)
 
 
-def parse_messages(messages: object) -> list[tuple[Message, bytes]]:
-    """Parse several messages, all as they stand now; the `MessageError` says which one is wrong."""
+def parse_messages(messages: object) -> Iterator[tuple[Message, bytes]]:
+    """Parse several messages one by one, all as they stand now; the `MessageError` says which one is wrong."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
-    parsed: list[tuple[Message, bytes]] = []
+    given = list(messages)
+    with suppress(Exception):  # a copy without their texts, where all of it is plain: it is parsed as it is asked for
+        copies = msgspec.to_builtins(given)
+        if copies == given and {dict}.issuperset(map(type, given)):
+            return _parsed(copies)
+    return iter(list(_parsed(given)))
+
+
+def _parsed(messages: Iterable[object]) -> Iterator[tuple[Message, bytes]]:
     for at, message in enumerate(messages):
         try:
-            parsed.append(parse_message(message))
+            yield parse_message(message)
         except MessageError as error:
             raise MessageError(f"message {at}: {error}") from error
-    return parsed
 
 
 def encodable(value: Any) -> Any:

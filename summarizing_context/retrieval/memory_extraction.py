@@ -30,7 +30,7 @@ from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob
-from summarizing_context.summarizers.resilience import RetrySchedule
+from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache

@@ -559,8 +559,8 @@ class Session:
         """
         change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
         decide = partial(change_of, key, budget, reason)
-        takes_long = partial(self.views.takes_long, key, budget)
-        until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
+        takes_long = partial(self.views.takes_long, key, budget, reason)
+        until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
         is_next = False  # it is the turn of this request to announce
@@ -575,7 +575,7 @@ class Session:
                     change = await self._decided(decide, takes_long())
                     if change is None:
                         return None
-                    waits = anyio.current_time() < until and stand_ins(change.state.nodes) > 0
+                    waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
                     if waits:  # for summaries in the place of the stand-ins, where any is being made
                         self.views.request(change.state.stop, change.state.nodes, change.state.focus)
                         self.wake()
@@ -585,7 +585,7 @@ class Session:
                 finally:
                     self.changing.release()
                 if waits:
-                    await self.worker.wait_idle(until - anyio.current_time())
+                    await self.worker.wait_idle(until - self.loop.time())
                     continue
                 if not is_next:
                     is_behind, is_next = self._announcing.locked(), True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
@@ -31,13 +32,11 @@ def make_caller(
     """
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(thread=background)
-    clock = clock or choose_clock(None)
+    call = partial(ResilientSummarizer, settings=settings, clock=clock or choose_clock(None))
     if given is None:
         model = make_model(settings, read_only=read_only)
-        return ResilientSummarizer(model, settings=settings, clock=clock, close=model.close)
-    if isinstance(given, HostSummarizer):
-        return ResilientSummarizer(given, settings=settings, clock=clock, held=given.held)
-    return ResilientSummarizer(given, settings=settings, clock=clock)
+        return call(model, close=model.close)
+    return call(given, held=given.held) if isinstance(given, HostSummarizer) else call(given)
 
 
 def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:

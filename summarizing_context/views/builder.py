@@ -21,6 +21,7 @@ from summarizing_context.log.entries import Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.messages.reading import read_content
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
@@ -213,7 +214,7 @@ class Viewer:
     def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
         if (provider_view := self._provider_views.get(key)) is None:
-            provider_view = self._kept(self._first_view(key, Room(there.room, self._shares)))
+            provider_view = self._kept(self._first_view(key, there.room))
         state = gone_back(self._priced(there), provider_view.state, self._log.bounds()).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
@@ -225,16 +226,23 @@ class Viewer:
         return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
 
     def _prefix_kept(self, change: Change) -> int:
-        """Tokens with which the view handed out last and the changed one begin alike, tools included."""
+        """Tokens with which the view handed out last and the changed one begin alike, tools included; of the first
+        message that differs, the lines that are alike."""
         rows, last = self.system_rows, change.provider_view.last
         leading = [row for row, _ in rows.rows]
-        head = [*leading, *change.state.head]
+        head, tail = [*leading, *change.state.head], change.tail.items
         kept = common_prefix(last, head)
         tokens = rows.tokens if kept >= len(leading) else 0
         tokens += sum(map(self._price.message, head[len(leading) : kept]))
         if kept == len(head):
-            same = common_prefix(last[kept:], [item.message for item in change.tail.items])
-            tokens += sum(item.tokens for item in change.tail.items[:same])
+            same = common_prefix(last[kept:], [item.message for item in tail])
+            tokens += sum(item.tokens for item in tail[:same])
+            kept += same
+        if kept < min(len(last), len(head) + len(tail)):
+            differs = head[kept] if kept < len(head) else tail[kept - len(head)].message
+            said, says = ("".join(read_content(one).texts).splitlines(keepends=True) for one in (last[kept], differs))
+            if last[kept]["role"] == differs["role"]:
+                tokens += self._price.count("".join(says[: common_prefix(said, says)]))
         return tokens
 
     def covered_histories(self) -> list[CoveredHistory]:
@@ -277,9 +285,9 @@ class Viewer:
         given up. Until a change is applied, the next decision is the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
-        log, system, system_tokens = self._log, self.system_rows.name, self.system_rows.tokens
-        room = self._room(budget)
-        view = self._view_for(key, room) or self._kept(self._new_view(key, room))
+        log, system, left = self._log, self.system_rows.name, self._left(budget)
+        system_tokens, room = budget - left, Room(left, self._shares)
+        view = self._view_for(key, left) or self._kept(self._new_view(key, left))
         if view.state.staying:
             room = room.setting_aside(view.state.staying)
 
@@ -331,12 +339,9 @@ class Viewer:
                     head_tokens=state.head_tokens + block.tokens,
                     pin_tokens=state.pin_tokens + block.tokens,
                 )
-            bounds = log.bounds() if planned.rebinds else before.bounds
-            if bounds != tail.bounds or tail.is_stale:  # shown again within them
-                tail = Tail(tail.start, tail.room, self._price, bounds, since=tail.since, whole=tail.whole)
-                extend_tail(log, tail)
+            tail = planned.tail
             state = msgspec.structs.replace(
-                state, serial=before.serial + 1, reason=because, system=system, bounds=bounds
+                state, serial=before.serial + 1, reason=because, system=system, bounds=tail.bounds
             )
             counts = (0, 0)
 
@@ -468,27 +473,33 @@ class Viewer:
             "stand_ins": made.stand_ins,
         }
 
-    def takes_long(self, key: str, budget: int) -> bool:
+    def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
-        yet."""
-        log, provider_view = self._log, self._view_for(key, self._room(budget))
-        next_entry, leaves = (0, 0) if provider_view is None else (provider_view.tail.next, provider_view.state.leaves)
-        unread = log.tokens[-1] - log.tokens[next_entry]
-        if unread <= 20_000:
-            missing = (log.segments[at] for at in self._summaries.without_summary(leaves))
+        yet; or it may activate with many rules, or without a model, and then the past is read again."""
+        log, left, much = self._log, self._left(budget), 20_000
+        if (provider_view := self._view_for(key, left)) is None:
+            return log.tokens[-1] > much
+        state, tail = provider_view.state, provider_view.tail
+        unread = log.tokens[-1] - log.tokens[tail.next]
+        if unread <= much < log.tokens[-1] - log.tokens[state.leaves_stop]:
+            missing = (log.segments[at] for at in self._summaries.without_summary(state.leaves))
             unread += sum(segment.size // segment.parts for segment in missing)
-        return unread > 20_000
+        if reason is not None or state.head_tokens + tail.tokens + unread > self._shares.high_water * left:
+            again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
+            unread += max(again, 20 * log.rules.size)  # tokens that are read as quickly as a rule
+        return unread > much
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        room = self._room(budget)
-        self.latest = provider_view = self._view_for(key, room) or self._kept(self._new_view(key, room))
-        provider_view.asked_room = room.tokens
+        left = self._left(budget)
+        self.latest = provider_view = self._view_for(key, left) or self._kept(self._new_view(key, left))
+        provider_view.asked_room = left
         self._provider_views.move_to_end(provider_view.key)
         rows = self.system_rows
         stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
         messages = provider_view.last
-        tokens = rows.tokens - rows.fixed_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
+        fixed = rows.fixed_tokens
+        tokens = budget - left - fixed + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
             stable = common_prefix(provider_view.merged, messages)
@@ -497,21 +508,21 @@ class Viewer:
             tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
         is_rewritten = bool(self.records) or bool(self.repairs.kinds)
-        return View(messages, tokens, stable, activation, rows.fixed_tokens, is_rewritten)
+        return View(messages, tokens, stable, activation, fixed, is_rewritten)
 
     def tokens(self, key: str, budget: int, *, as_shown: bool = False) -> tuple[int, float]:
         """What the whole view costs, and its high water; without what is new where it is told `as_shown`."""
-        room = self._room(budget)
-        provider_view = self._view_for(key, room) or self._new_view(key, room)
+        left = self._left(budget)
+        provider_view = self._view_for(key, left) or self._new_view(key, left)
         if not as_shown:
             self._feed(provider_view)
-        shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, self.system_rows.tokens
-        return system + shown, system + room.setting_aside(provider_view.state.staying).high
+        shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, budget - left
+        return system + shown, system + Room(left, self._shares).setting_aside(provider_view.state.staying).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
         for a request, at a price."""
-        provider_view = self._view_for(key, self._room(budget))
+        provider_view = self._view_for(key, self._left(budget))
         if provider_view is None or (request is not None and request.keep_messages is None):
             return 0
         tail, present = provider_view.tail, provider_view.state.stop
@@ -542,8 +553,8 @@ class Viewer:
         self._log.close_segment(stop)
         self._summaries.request(nodes, focus)
 
-    def _room(self, budget: int) -> Room:
-        """The room that the system rows leave."""
+    def _left(self, budget: int) -> int:
+        """The tokens that the system rows leave. Raises `BudgetError` where they leave no room."""
         rows = self.system_rows
         room = budget - rows.tokens
         if room < LEAST_ROOM:
@@ -551,20 +562,22 @@ class Viewer:
             what = "leading system rows" if costs else "no leading system rows"
             what += f", {rows.tool_tokens} tokens of tools" if rows.tool_tokens else ""
             raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
-        return Room(room, self._shares)
+        return room
 
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._shares).setting_aside(state.staying)
 
-    def _view_for(self, key: str, room: Room) -> ProviderView | None:
+    def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
         follows a budget that moves by small steps, as one does that is learnt from what a provider counts."""
 
         def ratio(other: int) -> float:
-            return max(other, room.tokens) / max(1, min(other, room.tokens))
+            return max(other, room) / max(1, min(other, room))
 
         nearest, least = None, inf
         for one in reversed(self._provider_views.values()):
+            if one.provider == key and one.state.room == room and least > 1.0:
+                return one
             if one.provider == key:
                 distance = min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
                 if nearest is None or distance < least:
@@ -580,18 +593,18 @@ class Viewer:
         self._keep_shown()
         return provider_view
 
-    def _new_view(self, key: str, room: Room) -> ProviderView:
+    def _new_view(self, key: str, room: int) -> ProviderView:
         """A view for a room in which the provider was shown none. One in a smaller room goes on from what the latest
         shows; one in a larger room starts with the whole log."""
         latest = next((one for one in reversed(self._provider_views.values()) if one.provider == key), None)
         if latest is None:
             return self._first_view(key, room)
-        names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room.tokens))
+        names = (f"{key}{ROOM_MARK}{tokens}" for tokens in count(room))
         name = next(name for name in names if name not in self._provider_views)
         made, was = self._first_view(name, room), latest.state
-        if room.tokens < was.room:
-            staying = room.setting_aside(was.staying).staying
-            made.state = msgspec.structs.replace(was, room=room.tokens, staying=staying, whole=Whole())
+        if room < was.room:
+            staying = Room(room, self._shares).setting_aside(was.staying).staying
+            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
@@ -600,12 +613,12 @@ class Viewer:
         is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
         is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
         if latest.pending or not is_plain or key in self._dropped:
-            made.pending = "budget_lowered" if room.tokens < was.room else "budget_raised"
+            made.pending = "budget_lowered" if room < was.room else "budget_raised"
         return made
 
-    def _first_view(self, key: str, room: Room) -> ProviderView:
+    def _first_view(self, key: str, room: int) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        state = self._first_state(ActivationState(room=room.tokens), self.system_rows.name)
+        state = self._first_state(ActivationState(room=room), self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))

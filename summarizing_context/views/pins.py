@@ -60,7 +60,7 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
     for start in dict.fromkeys(candidates.state):
         reads, costs = log.between(start, log.group_stop(start))
         tail = Tail(start, room, price, bounds)
-        tail.take(reads, costs, closed=True, thinking_from=log.thinking_from)
+        tail.take(reads, costs, closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
             reads, tail = _states_alone(reads), Tail(start, room, price, bounds)
             tail.take(reads, [price.message(read.message) for read in reads], closed=True)

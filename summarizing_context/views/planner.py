@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from summarizing_context.log.entries import Bounds
 from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
 from summarizing_context.views.budget import BARE, TIGHT, Room
 from summarizing_context.views.header import NO_HEADER, Header
@@ -22,7 +23,7 @@ from summarizing_context.views.sections import (
     memory_block,
     write_head,
 )
-from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, tail_at
+from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, extend_tail, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
     ActivationRequest,
@@ -200,6 +201,21 @@ class NextView:
             stays = log.staying(cut.stop, len(log))  # all are cut to the same length
             room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
 
+    def tail_within(self, bounds: Bounds) -> Tail:
+        """Return the tail without what `bounds` make void; the present one, where that shows the same."""
+        shown = self.tail
+        if bounds == shown.bounds and not shown.is_stale:
+            return shown
+        tail = Tail(shown.start, shown.room, self.sources.price, bounds, since=shown.since, whole=shown.whole)
+        extend_tail(self.log, tail)
+        return tail
+
+    def tokens_of(self, shape: Reshape) -> int:
+        """Return the cost of the view in that shape."""
+        pins = 0 if shape.pins is None else shape.pins.tokens - self.state.pin_tokens
+        memories = 0 if shape.memories is None else shape.memories.tokens
+        return self.state.head_tokens + pins + memories + shape.tail.tokens
+
     def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
         log = self.log
@@ -213,8 +229,8 @@ class Reshape(NamedTuple):
     """The same past covered, and the view told to begin differently."""
 
     reason: Reason
+    tail: Tail
     pins: Pins | None = None  # chosen again; None to leave them
-    rebinds: bool = False  # show the tail without what the log has made void since
     memories: TailItem | None = None  # to be shown behind the pins
 
 
@@ -262,10 +278,12 @@ def plan_activation(now: NextView) -> Decision:
             plan = _high_water(now)
     if plan is None and now.reason == "idle" and (shown := stand_ins(now.state.nodes)):
         plan = _first(now, now.covered(), lambda plan: stand_ins(plan.header.nodes) < shown)
-    if plan is None and now.tokens <= now.room.tokens:
-        shape, pins_seen = _reshaped(now)
-        return Decision(shape, is_attempt, refused, pins_seen)
-    return Decision(plan, is_attempt, refused)
+    if plan is not None or now.tokens > now.room.tokens:
+        return Decision(plan, is_attempt, refused)
+    shape, pins_seen = _reshaped(now)
+    if shape is not None and now.tokens_of(shape) > now.room.tokens:  # what is shown again takes more
+        return Decision(_overflow(now), is_attempt, refused)
+    return Decision(shape, is_attempt, refused, pins_seen)
 
 
 def _is_due(now: NextView) -> bool:
@@ -373,7 +391,7 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
     if pins is not None or view.pending is not None:
         other = state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
         rebinds = pins is not None or other or (view.resumed is None and view.has_turn_ended(log))
-        shape = Reshape(view.pending or "explicit", pins, rebinds)
+        shape = Reshape(view.pending or "explicit", now.tail_within(log.bounds() if rebinds else state.bounds), pins)
 
     # memories, with the first view since the context was opened, where it shows none and has room
     if not view.last and view.resumed is None:
@@ -381,7 +399,8 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
         grown = 0 if pins is None else pins.tokens - state.pin_tokens
         block = None if any(map(is_memory_block, after)) else memory_block(now.memories, now.room, sources.price)
         if block is not None and now.tokens + grown + block.tokens <= now.room.high:
-            shape = Reshape(view.pending or "restored", pins, shape is not None and shape.rebinds, block)
+            shape = shape or Reshape(view.pending or "restored", now.tail_within(state.bounds))
+            shape = shape._replace(memories=block)
     return shape, looks
 
 

@@ -135,8 +135,8 @@ class Tail:
             staying: log entries that must stay whole.
             passing: ephemeral messages and interruptions that came between or behind them.
             most: stop once the tail costs more tokens.
-            thinking_from: the message that an answer goes on from. In the open turn, thinking that a provider wants
-                back stays whole; where everything is tighter than tight, from this entry on.
+            thinking_from: the message that an answer went on from at the activation. In the open turn, thinking that a
+                provider wants back stays whole; where everything is tighter than tight, from this entry on.
         """
         self._thinking_from = thinking_from
         pieces: Sequence[Piece | Passing]
@@ -231,8 +231,9 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         self.is_eased = self.is_eased or thinks
-        is_bound = piece.seq >= self._thinking_from or any(part.half for part in reading.parts)
-        if self.room.squeeze and whole > cap and not is_bound:
+        is_newest = piece.seq >= self._thinking_from
+        self.is_eased = self.is_eased or bool(self.room.squeeze and is_newest and whole > cap)
+        if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in reading.parts):
             if any(part.texts and not part.whole for part in reading.parts):
                 piece = told_of(piece.seq, reading)
             else:
@@ -313,7 +314,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             staying=log.staying(start, stop),
             passing=log.passing_within(tail.ephemeral_count, start, stop),
             most=most,
-            thinking_from=log.thinking_from,
+            thinking_from=log.thinking_from(tail.whole.stop),
         )
         if not closed:
             return

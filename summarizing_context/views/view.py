@@ -280,8 +280,8 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     return found
 
 
-def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
-    """How many leading messages are equal."""
+def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
+    """How many leading ones are equal."""
     same = 0
     for old, new in zip(before, after, strict=False):
         if old is not new and old != new:
@@ -323,7 +323,8 @@ class RepairCounts:
 
     def note(self, items: Sequence[TailItem]) -> None:
         """Count what has not been counted."""
-        repaired = [item for item in items if item.repairs]
+        if not (repaired := [item for item in items if item.repairs]):
+            return
         found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
         if new := found - self.noted:
             self.kinds.update(kind for _, kind in new.elements())

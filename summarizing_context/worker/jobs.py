@@ -87,6 +87,7 @@ class Jobs:
         self._log = log
         self._summaries = summaries
         self._recipe = recipe
+        self._yield_now = yield_now
         self._sources = Sources(recipe.redact, thinking=log.thinking, yield_now=yield_now)  # redacts before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
@@ -154,6 +155,14 @@ class Jobs:
         if node.width > 1:
             return lambda: summarize_extractively(source(), kind="rollup", max_tokens=sizes.merge)
         return lambda: summarize_extractively(source(), kind="segment", max_tokens=sizes.leaf)
+
+    def stand_in(self, leaf: int) -> Callable[[], str]:
+        """Return what reads the extract that stands for a segment in a view. It leaves the process as little as the
+        messages do, so nothing is redacted."""
+        sources = Sources(thinking=self._log.thinking, yield_now=self._yield_now)
+        source, read = self._log.source(leaf, sources), partial(summarize_extractively, yield_now=self._yield_now)
+        most = self._summaries.sizes.leaf
+        return lambda: read(source(), kind="segment", max_tokens=most)
 
     def _source(self, node: Node) -> Callable[[], str]:
         """What gives the content of a segment, or the children of a merge, in any thread."""

@@ -34,7 +34,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience import RetrySchedule
+from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.worker.jobs import RULES_TOKENS, Recipe, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted

@@ -289,6 +289,21 @@ class SummaryCache:
             if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
                 self._stand_ins.pop(self._merged.pop(merge), None)
 
+    @property
+    def next_stand_in(self) -> int | None:
+        """The oldest segment that the next activation may show before its summary is there, and that no extract stands
+        for yet; None while no activation is near."""
+        if not (self.is_near and self.by_model):
+            return None
+        missing = self.without_summary(min((place.start for place in self._places), default=0))
+        return next((at for at in missing if self._log.hashes[at] not in self._stand_ins), None)
+
+    def add_stand_in(self, hash: str, text: str) -> None:
+        """The extract of a segment has been read ahead of the activation that may show it."""
+        if hash not in self._ready:
+            self._stand_ins.setdefault(hash, NodeText(text, "stand-in", 1))
+            self.seen.add(hash)
+
     def give_up(self, hash: str, text: str) -> None:
         """No summary can be had for now: merges take this extract."""
         self._given_up[hash] = NodeText(text, "stand-in", 1)

@@ -26,7 +26,8 @@ from summarizing_context.messages.rendering import THOUGHT_ONLY
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
+from summarizing_context.summarizers.limits import RetrySchedule
+from summarizing_context.summarizers.resilience import LONGEST_DELAY
 from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -59,7 +60,7 @@ class Worker:
     origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
 
     def __post_init__(self) -> None:
-        settings, rules = self.settings, self.rules
+        settings, rules, summaries = self.settings, self.rules, self.summaries
         self._jobs = Jobs(self.log, self.summaries, self.recipe, self.background.yield_now)
         self._concurrency = settings.concurrency
         if settings.workers != "own":
@@ -82,6 +83,7 @@ class Worker:
             self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
         if settings.ledger_share:
             self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
+        self._side_tasks[self._extract_ahead] = lambda: self._past_start() and summaries.next_stand_in is not None
         self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
         self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
@@ -172,7 +174,7 @@ class Worker:
         try:
             await work()
         except Exception as error:  # it must not end the worker
-            if work == self._read_ahead:  # views read for the ledger what is left
+            if work in (self._read_ahead, self._extract_ahead):  # views read what is left
                 del self._side_tasks[work]
             self.last_error = type(error).__name__
             logger.error("work beside the summaries has failed", extra={"cause": self.last_error})
@@ -186,6 +188,14 @@ class Worker:
         touches = await self.background.run(partial(self.ledger.read, unread))
         await self.log.foreground.thawed()
         self.ledger.take(unread, touches)
+
+    async def _extract_ahead(self) -> None:
+        """Read the extract of a segment that a view may show before its summary is there."""
+        if (leaf := self.summaries.next_stand_in) is not None:
+            hash, read = self.log.hashes[leaf], self._jobs.stand_in(leaf)
+            text = await self.background.run(read)
+            await self.log.foreground.thawed()
+            self.summaries.add_stand_in(hash, text)
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""

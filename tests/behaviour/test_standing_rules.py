@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -160,51 +162,12 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
 
 # Without a model.
 
-RULES = [
-    "Never push to main.",
-    "Please always run the linter before you commit.",
-    "From now on, write commit messages in German.",
-    "just run the dashboard directly going forward",
-    "i no longer use prek",
-    "Ok, whenever you change the schema, add a migration",
-    "We don’t use tabs",
-    "Do not ever rebase a shared branch!",
-    "keep it short and under no circumstances mention the customer",
-    "Don't touch the vendor folder.",
-    "Bitte immer auf Deutsch antworten.",
-    "Before each commit run the linter.",
-    "Going forward the tests must pass before you commit.",
-    "In Zukunft bitte die Tests laufen lassen.",
-    "Immer auf Deutsch antworten.",
-    "Niemals auf main pushen.",
-    "Toujours répondre en français.",
-]
+CUES: dict[str, Any] = tomllib.loads((files("summarizing_context") / "extraction/rule_cues.toml").read_text("utf-8"))
+LANGUAGES = {name: section["examples"] for name, section in CUES.items() if name != "same_signs"}
 WISHES = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
 NONE = [
-    "Please fix the build.",
-    "can you ensure we have an example that runs.",
-    "Should we always run the linter?",
-    "It always fails on Mondays.",
-    "This is never called.",
-    "I think it must be the cache.",
-    "Never mind, go on.",
-    "Don't push yet.",
-    "Always use the mock for now.",
-    "the hook must be installed before the test runs",
-    "That dereference can panic, which was never seen before.",
-    "use port 9090 instead",
-    "Go ahead whenever you’re ready.",
-    "Every time you run it, it crashes.",
-    "Going forward the API returns 404.",
-    "Before each test the db is wiped.",
-    "Whenever you click save, the page reloads.",
-    "In Zukunft wird das Modul ersetzt.",
-    "The server answers in JSON from now on.",
-    "Always crashes on save.",
     "no",
     "always",
-    "Immer noch kaputt.",
-    "Toujours la même erreur.",
     "```\nAlways push.\n```",
     "~~~ text\nAlways push.\n~~~",
     "```\nAlways push.",
@@ -219,139 +182,6 @@ NONE = [
 ]
 
 
-# In each language rules, and below them what only looks like one.
-LANGUAGES = {
-    "German": (
-        [
-            "REGEL: keine Kundendaten in Logausgaben.",
-            "Antworte mir immer auf Deutsch.",
-            "Pushe niemals direkt auf main.",
-            "Lösche nichts, ohne mich vorher zu fragen.",
-            "Vor jedem Commit die Tests laufen lassen.",
-        ],
-        [
-            "Der Test schlägt immer noch fehl.",
-            "Seit Montag schlägt der Build immer fehl.",
-            "Bitte fix den Test, der immer fehlschlägt.",
-            "Kannst du herausfinden, warum der Job nie fertig wird?",
-            "Die Nutzer klicken immer auf Abbrechen.",
-        ],
-    ),
-    "French": (
-        [
-            "RÈGLE DE SÉCURITÉ : les clés restent dans le coffre.",
-            "Réponds-moi toujours en français.",
-            "Ne pousse jamais directement sur main.",
-            "Ne supprime rien sans mon accord.",
-            "Demande-moi toujours avant d'installer une dépendance.",
-        ],
-        [
-            "Le test échoue toujours.",
-            "Je n'ai jamais vu une chose pareille.",
-            "Corrige le bug, il plante toujours.",
-            "La doc dit de ne jamais pousser sur main.",
-            "Je me demande si on doit toujours garder ce module.",
-        ],
-    ),
-    "Spanish": (
-        [
-            "REGLA DE SEGURIDAD: las claves se quedan en la bóveda.",
-            "Respóndeme siempre en español.",
-            "No borres nada sin preguntarme antes.",
-            "Los mensajes de commit deben estar siempre en inglés.",
-            "Usa siempre el sistema métrico.",
-        ],
-        [
-            "El test siempre falla en la segunda ejecución.",
-            "Nunca he visto algo así.",
-            "Arregla el test que siempre falla.",
-            "No funciona nunca en mi máquina.",
-            "Cada vez que guardo, se cae el editor.",
-        ],
-    ),
-    "Portuguese": (
-        [
-            "REGRA DE SEGURANÇA: as chaves ficam no cofre.",
-            "Responda sempre em português.",
-            "Não apague nada sem me perguntar antes.",
-            "As mensagens de commit devem estar sempre em inglês.",
-            "Use sempre o sistema métrico.",
-        ],
-        [
-            "O teste sempre falha na segunda execução.",
-            "Nunca vi uma coisa dessas.",
-            "Corrija o teste que sempre falha.",
-            "Não funciona nunca na minha máquina.",
-            "Toda vez que eu salvo, o editor trava.",
-        ],
-    ),
-    "Japanese": (
-        [
-            "安全ルール: 鍵は金庫から出さない。",
-            "重要：お客様へのメールには価格を書かないでください。",
-            "mainに直接プッシュしないでください、絶対に。",
-            "私に確認せずにファイルを削除しないでください。",
-            "config.prod.ymlは変更禁止です。",
-        ],
-        [
-            "このテストはいつも失敗します。",
-            "サーバーが常に500を返します。",
-            "必ず失敗するテストを直してください。",
-            "READMEには「絶対にmainにプッシュしないこと」と書いてあります。",
-            "今回はテストを実行しないでください。",
-        ],
-    ),
-    "Chinese": (
-        [
-            "安全规则：密钥只能放在保险库里。",
-            "请始终用中文回答。",
-            "未经我同意，不要删除任何文件。",
-            "严禁修改生产数据库。",
-            "每次提交前必须先跑测试。",
-        ],
-        [
-            "这个测试总是失败。",
-            "服务器每次都返回500。",
-            "请修复那个总是失败的测试。",
-            "文档里写着“永远不要直接推送到main”。",
-            "这次不要跑测试。",
-        ],
-    ),
-    "Arabic": (
-        [
-            "قاعدة أمان: المفاتيح تبقى في الخزنة.",
-            "أجب دائمًا باللغة العربية.",
-            "لا تدفع أبدًا مباشرة إلى main.",
-            "لا تحذف أي ملف دون إذني.",
-            "ممنوع نشر بيانات حقيقية تحت أي ظرف.",
-        ],
-        [
-            "الاختبار يفشل دائمًا.",
-            "لم أر شيئًا كهذا أبدًا.",
-            "أصلح الاختبار الذي يفشل دائمًا.",
-            "الوثائق تقول لا تدفع أبدًا إلى main.",
-            "هذه المرة لا تشغل الاختبارات.",
-        ],
-    ),
-    "English": (
-        [
-            "SAFETY RULE: the production database stays read-only.",
-            "HARD CONSTRAINT: total spend may not exceed $1,200.",
-            "USER PREFERENCE: metric units and 24-hour times.",
-            "Don't run migrations without asking me first.",
-            "Check with me before spending more than 50 euros.",
-        ],
-        [
-            "It always fails on the second run.",
-            "Always failing since Monday, no idea why.",
-            "Never seen such a thing before.",
-            "Please fix the test that always fails.",
-            "Fix the build and push it.",
-        ],
-    ),
-}
-
-
 async def rules_of(*said: str) -> list[StandingRule]:
     """The rules of a session in which a human said this."""
     async with open_context(Settings()) as context:
@@ -361,43 +191,38 @@ async def rules_of(*said: str) -> list[StandingRule]:
         return context.standing_rules()
 
 
-@pytest.mark.parametrize(
-    ("said", "strength"), [*((said, "must") for said in RULES), *((said, "prefer") for said in WISHES)]
-)
-async def test_a_sentence_that_says_that_it_lasts_is_a_rule(said: str, strength: str):
-    assert [(rule.quote, rule.strength) for rule in await rules_of(said)] == [(said, strength)]
+SIGNS = re.compile(r"\([^][(){}]*\)\*?|\[[^][(){}]*\]|\{(?:not after|not|before) [^][(){}]*\}|\{begin\}|\{end\}")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_phrases_of_cues_are_written_in_the_signs_that_their_file_explains(language: str):
+    section = dict(CUES[language])
+    words = section.pop("words", {})
+    for name, phrases in [*section.items(), *words.items()]:
+        for phrase in phrases if name != "examples" else ():
+            assert set(re.findall(r"<(\w+)>", phrase)) <= words.keys(), (name, phrase)
+            rest = re.sub(r"<\w+>", "word", phrase)
+            while (shorter := SIGNS.sub("word", rest)) != rest:
+                rest = shorter
+            assert not set("()[]{}<>|\\^$+?") & set(rest), (name, phrase)
+
+
+async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
+    found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
+    assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
 
 
 @pytest.mark.parametrize("said", NONE)
-async def test_requests_questions_reports_and_quotes_are_none(said: str):
+async def test_code_quotes_lists_and_documents_give_none(said: str):
     assert await rules_of(said) == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-async def test_rules_are_found_in_each_language(language: str):
-    rules, others = LANGUAGES[language]
+async def test_in_each_language_rules_are_told_from_requests_questions_and_reports(language: str):
+    rules, others = LANGUAGES[language]["rules"], LANGUAGES[language]["no_rules"]
     assert [rule.quote for rule in await rules_of(*rules, *others)] == rules
-    wide = language in ("Japanese", "Chinese")
-    assert [
-        rule.quote for rule in await rules_of(("" if wide else " ").join((others[0], rules[1], others[1])))
-    ] == rules[1:2]
-
-
-NO_RULES = {
-    "English": "Ask me first thing tomorrow. / Constraints: 1 <= n <= 10^5. / All messages should have arrived by now.",
-    "German": "Der Nutzer darf nie fremde Daten sehen. / Frag mich vorher nicht so viel. / Immer müssen wir warten.",
-    "French": "Ne supprime que la ligne 12. / Explique pourquoi il ne faut jamais utiliser eval.",
-    "Spanish": "La función debe siempre devolver una lista. / Prefiero que hoy vayamos en tren.",
-    "Portuguese": "Só pode ser um bug. / A função deve sempre retornar uma lista.",
-    "Japanese": "すべてのメールを削除してください。 / これからもよろしくお願いします。 / ここは駐車禁止です。",
-    "Chinese": "请检查所有代码。 / 删除前请备份这个文件。 / 用户不得看到其他人的任何数据，这是需求。",
-    "Arabic": "بعد ذلك، اكتب ملخصا. / اشرح لماذا لا يجوز استخدام eval أبدا. / ممنوع التدخين هنا، قرأت ذلك.",
-}
-
-
-@pytest.mark.parametrize("language", NO_RULES)
-async def test_tasks_reports_and_what_programs_must_do_are_no_rules(language: str):
-    assert [rule.quote for rule in await rules_of(*NO_RULES[language].split(" / "))] == []
+    mixed = ("" if language in ("japanese", "chinese") else " ").join((others[0], rules[1], others[1]))
+    assert [rule.quote for rule in await rules_of(mixed)] == [rules[1]]
 
 
 async def test_a_rule_is_found_behind_code_and_at_the_end_of_a_long_message():

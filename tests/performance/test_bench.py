@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from evals.performance.run import drive, first_fault
+from evals.clients.rules import Seal, problem
+from evals.performance import peers
+from evals.performance.managers import MANAGERS
+from evals.performance.run import drive
 from evals.performance.scenario import steps
-from evals.performance.tokens import total_tokens
+from evals.performance.tokens import anthropic_body, message_tokens
 
 
 def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]:
@@ -23,7 +27,7 @@ def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]
 def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path: Path):
     counted = figures(tmp_path, mode=mode)
     assert (counted["faults"], counted["first_fault"]) == (0, "")
-    assert counted["activations"] > 0
+    assert counted["activation_max_ms"] > 0
     assert counted["model_calls"] > 0
 
 
@@ -33,8 +37,38 @@ def test_a_session_opened_again_calls_no_model(tmp_path: Path):
     assert counted["reopen_calls"] == 0
 
 
+def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path: Path):
+    runs = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        runs.append(figures(tmp_path / name, kind="steps", turns=60, budget=6_000))
+    assert runs[0] == runs[1]
+    assert runs[0]["model_calls"] > 0
+    assert (runs[0]["waits"], runs[0]["refused_by_chat"], runs[0]["refused_by_anthropic"]) == (0, 0, 0)
+
+
+def test_the_last_view_of_a_chat_holds_what_the_chat_said(tmp_path: Path):
+    said = [f"Server number {port} of the shop in Basel listens on port 4{port}." for port in range(100, 400)]
+    chat = [{"role": role, "content": text} for text in said for role in ("user", "assistant")]
+    file = tmp_path / "chats.json"
+    file.write_text(json.dumps([chat]))
+    (view,) = figures(tmp_path, kind="chats", chats=file)  # type: ignore[misc]
+    assert (view["faults"], view["tokens"] <= 3_000) == (0, True)
+    assert said[-1] in view["text"]
+    assert sum(text in view["text"] for text in said) > 40
+
+
 def test_the_session_is_the_same_every_time_and_of_the_size_that_is_told():
     messages = [message for message in steps(40) if message is not None]
     assert messages == [message for message in steps(40) if message is not None]
-    assert 18_000 < total_tokens(messages) < 20_000
-    assert first_fault(messages) == ""
+    assert 18_000 < sum(map(message_tokens, messages)) < 20_000
+    asked = [*messages, {"role": "user", "content": "Go on."}]
+    assert problem("chat", {"messages": asked}, Seal(b"")) == ""
+    assert problem("anthropic", anthropic_body(asked), Seal(b"")) == ""
+    assert problem("anthropic", anthropic_body(asked[2:]), Seal(b"")).startswith("messages: first message")
+
+
+def test_the_kept_figures_are_those_that_their_hash_names():
+    told = json.loads(peers.OUT.read_text("utf-8"))
+    assert told["sha256"] == peers.hash_of(told)
+    assert list(told["counts"]) == list(told["evidence"]) == list(told["times"]) == list(MANAGERS)

@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import httpcore2
 import httpx
 import pytest
 
@@ -33,7 +32,7 @@ TEXT = {"type": "text", "text": GOOD}
 async def got(protocol: Protocol, **response: Any) -> SummaryReply:
     """What a summarizer makes of one response."""
     summarizer = protocol.made()
-    effect = response.pop("raising", None) or httpx.Response(response.pop("status_code", 200), **response)
+    effect = httpx.Response(response.pop("status_code", 200), **response)
     try:
         with mocked() as router:
             route = router.post(protocol.url).mock(side_effect=[effect] * 2)
@@ -109,23 +108,6 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol
 async def test_the_wait_that_is_asked_for_is_told(protocol: Protocol, status: int, headers: Any, seconds: float | None):
     error = await failure(protocol, status_code=status, headers=headers, text=SPOKEN)
     assert error.retry_after == seconds
-
-
-@pytest.mark.parametrize(
-    ("raised", "kind", "fault"),
-    [
-        (httpcore2.ReadTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
-        (httpcore2.ConnectTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
-        (httpcore2.ConnectError(SPOKEN), SummarizerError, Fault.CONNECTION),
-        (httpcore2.ReadError(SPOKEN), SummarizerError, Fault.CONNECTION),
-        (httpcore2.RemoteProtocolError(SPOKEN), SummarizerError, Fault.CONNECTION),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
-)
-async def test_a_broken_connection_is_told_from_silence(protocol: Protocol, raised: Any, kind: Any, fault: Fault):
-    error = await failure(protocol, raising=raised)
-    assert type(error) is kind
-    assert error.args == (fault,)
 
 
 BODIES = [

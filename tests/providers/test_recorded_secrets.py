@@ -47,11 +47,7 @@ def secret_rows() -> list[dict[str, Any]]:
         },
         {"role": "user", "content": blocks},
         call("a", {"command": "cat src/vault.py", "path": "src/vault.py"}),
-        {
-            "role": "tool",
-            "tool_call_id": "a",
-            "content": json.dumps({"out": BLOCK, "token": TOKEN}),
-        },
+        {"role": "tool", "tool_call_id": "a", "content": json.dumps({"out": BLOCK, "token": TOKEN})},
     ]
 
 

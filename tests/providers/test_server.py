@@ -48,15 +48,10 @@ async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many
 
 
 FAULTS = [
-    ("rate_limited", SummarizerRateLimited, Fault.RATE_LIMITED),
     ("rate_limited_by_date", SummarizerRateLimited, Fault.RATE_LIMITED),
-    ("failing", SummarizerError, Fault.SERVER),
-    ("overloaded", SummarizerError, Fault.OVERLOADED),
     ("stalled", SummarizerTimeout, Fault.TIMEOUT),
     ("reset", SummarizerError, Fault.CONNECTION),
     ("cut", SummarizerError, Fault.CONNECTION),
-    ("redirect", SummarizerError, Fault.REDIRECT),
-    ("html", SummarizerError, Fault.NOT_JSON),
     ("broken", SummarizerError, Fault.NOT_JSON),
 ]
 
@@ -69,6 +64,14 @@ async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, 
         assert type(caught.value) is kind
         assert caught.value.args == (told,)
         assert len(server.requests) == 1
+
+
+async def test_an_address_where_nothing_listens_is_a_failed_connection(protocol: Protocol):
+    async with serving() as server:
+        pass
+    with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
+        await ask(protocol, server)
+    assert caught.value.args == (Fault.CONNECTION,)
 
 
 @pytest.mark.parametrize("status", [200, 500])

@@ -12,18 +12,7 @@ from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
 from tests.exact_counts import exact_counter
 
-SHIPPED = [
-    "answers",
-    "compaction",
-    "focus",
-    "marks",
-    "memory",
-    "proposal",
-    "questions",
-    "rollup",
-    "rules",
-    "segment",
-]
+SHIPPED = ["answers", "compaction", "focus", "marks", "memory", "proposal", "questions", "rollup", "rules", "segment"]
 
 
 def prompt_file(root: Path, content: str, version: int = 1) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
-from summarizing_context.settings.values import PROVIDERS, SUMMARIZERS
+from summarizing_context.settings.values import PROVIDERS
 
 
 class ToyProvider:
@@ -42,14 +41,6 @@ async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: 
         assert "The toy read messages" in str(await context.get_messages_for_request())
         assert context.statistics().model_calls > 0
     assert closed == ["toy"]
-
-
-@pytest.mark.parametrize("name", PROVIDERS)
-def test_a_named_provider_is_a_setting_and_a_class(name: str):
-    assert name in SUMMARIZERS
-    assert Settings(summarizer=name).summarizer == name
-    provider = resolve_name(PROVIDERS[name])
-    assert [method for method in ("summarize", "complete", "close") if not hasattr(provider, method)] == []
 
 
 class Raising(dict[str, Any]):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import anyio
@@ -122,13 +121,6 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
     assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
     await failure(outer)
     assert len(inner.asked) == 4, "whatever becomes of the terse try, no further one is made"
-
-
-async def test_a_fence_before_many_spaces_is_read_at_once():
-    outer, _, _ = resilient(f"```{' ' * 80_000}x")
-    started = time.process_time()
-    await failure(outer)
-    assert time.process_time() - started < 2
 
 
 @pytest.mark.parametrize(

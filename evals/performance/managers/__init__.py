@@ -1,38 +1,102 @@
-"""The managers that are compared, each with its documented defaults.
+"""The managers that are compared: what each has to do, and the table of them.
 
-Adapters are imported only where they run: each framework has an environment of its own.
+Only `view`, `add` and `load` are timed. Turning messages into the framework's own and its view back into plain messages
+is the adapter's work, and is not. Adapters are imported only where they run: each framework has an environment of its
+own, a venv under `.environments/` with the pinned package.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import NamedTuple
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from evals.performance.manager import Manager, Setup
+from evals.performance.fake_model import FakeModel
+from evals.performance.tokens import Message
+
+TRIGGER = 0.85  # of the budget, where a framework has no default of its own
+KEEP = 20  # messages, likewise
+ENVIRONMENTS = Path(__file__).parents[1] / ".environments"
+LIMIT = 900  # seconds for one installation
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What an adapter builds its manager from."""
+
+    name: str  # in the table of managers
+    budget: int  # tokens
+    model: FakeModel
+    folder: Path  # of its own, empty
+
+
+class Manager:
+    """One session of one framework."""
+
+    def taken(self, message: Message) -> Any:
+        """A message in the framework's own form."""
+        return message
+
+    async def add(self, message: Any) -> None:
+        """Append what `taken` gave."""
+        raise NotImplementedError
+
+    async def load(self, messages: Sequence[Any]) -> None:
+        """A whole history at once, as a host does that has no saved state."""
+        for message in messages:
+            await self.add(message)
+
+    async def view(self) -> Any:
+        """The next request, in the framework's own form."""
+        raise NotImplementedError
+
+    def shown(self, view: Any) -> list[Message]:
+        """That request as plain messages."""
+        return list(view)
+
+    async def settle(self) -> None:
+        """Wait for background work, if there is any."""
+
+    async def close(self) -> None:
+        """End the session."""
 
 
 class Entry(NamedTuple):
-    """One manager: its module here, its environment ("" for this one), and what it runs with."""
+    """One manager: its module here, the package in an environment of its own ("" for this one), what it runs with."""
 
     module: str
-    environment: str
+    package: str
     defaults: str
 
 
+HARNESS = "pydantic-ai-harness==0.62.0"
 MANAGERS: dict[str, Entry] = {
     "ours": Entry("ours", "", "Settings(max_tokens=budget), durable SQLite file, summaries by the fake model"),
     "ours-extractive": Entry("ours", "", "the same without a model: the built-in extractive summarizer"),
-    "truncate": Entry("truncation", "", "over budget: drop the oldest groups down to half of it"),
-    "langchain": Entry("langchain", "langchain", "trigger 85 % of the budget, keep 20 messages"),
-    "deepagents": Entry("deepagents", "deepagents", "create_summarization_middleware: trigger 85 %, keep 10 %"),
-    "pydantic": Entry(
-        "pydantic_harness", "pydantic-ai-harness", "SummarizingCompaction, trigger 85 %, keep 20 messages"
+    "langchain": Entry("langchain", "langchain==1.5.2", "SummarizationMiddleware, trigger 85 %, keeps 20 messages"),
+    "deepagents": Entry(
+        "deepagents", "deepagents==0.7.32", "create_summarization_middleware: trigger 85 %, keeps 10 %"
     ),
+    "pydantic": Entry("pydantic_harness", HARNESS, "SummarizingCompaction, trigger 85 %, keeps 20 messages"),
     "pydantic-background": Entry(
-        "pydantic_harness",
-        "pydantic-ai-harness",
-        "FallbackCompaction: max_fraction=0.85, background_start=0.85, keep 10 %",
+        "pydantic_harness", HARNESS, "FallbackCompaction: max_fraction=0.85, background_start=0.85, keeps 10 %"
     ),
+    "openai": Entry("openai_agents", "openai-agents==0.24.0", "OpenAIResponsesCompactionSession, trigger 85 %"),
+    "agent-framework": Entry(
+        "agent_framework",
+        "agent-framework-core==1.23.0",
+        "SummarizationStrategy to 85 % of the budget, keeps 20 messages",
+    ),
+    "adk": Entry("adk", "google-adk==2.13.0", "EventsCompactionConfig: token_threshold 85 %, retains 20 events"),
+    "strands": Entry(
+        "strands", "strands-agents==1.62.0", "SummarizingConversationManager, proactive at 85 %, ratio 30 %"
+    ),
+    "cliffcompaction": Entry("cliffcompaction", "cliffcompaction==0.1.0", "its engine in process, threshold 85 %"),
 }
 
 
@@ -41,3 +105,17 @@ async def open_manager(setup: Setup) -> Manager:
     module = importlib.import_module(f"evals.performance.managers.{MANAGERS[setup.name].module}")
     opened: Manager = await module.open_manager(setup)
     return opened
+
+
+def ensure(package: str) -> Path:
+    """Return the Python of an environment, made unless it is there. Raise `CalledProcessError` if it cannot be made."""
+    if not package:
+        return Path(sys.executable)
+    folder = ENVIRONMENTS / package
+    python, mark = folder / "bin" / "python", folder / ".ready"
+    if not mark.is_file():
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=LIMIT)
+        subprocess.run([str(python), "-m", "pip", "install", "--quiet", package], check=True, timeout=LIMIT)
+        mark.touch()
+    return python

@@ -5,29 +5,31 @@ from __future__ import annotations
 from typing import Any
 
 from deepagents.backends import FilesystemBackend
-from deepagents.middleware.summarization import SummarizationMiddleware, create_summarization_middleware
+from deepagents.middleware import summarization
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
-from evals.performance.manager import Manager, OneByOne, Setup
-from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
+from evals.performance.managers import Manager, Setup
+from evals.performance.managers.langchain import ChatModel, count_tokens, from_langchain, to_langchain
 from evals.performance.tokens import Message
 
 
-class DeepAgents(OneByOne):
+class DeepAgents(Manager):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
-    def __init__(self, middleware: SummarizationMiddleware, model: ChatModel) -> None:
+    session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
+
+    def __init__(self, middleware: Any, model: ChatModel) -> None:
         self.middleware, self.model = middleware, model
-        self.system: Any = None
-        self.state: dict[str, Any] = {"messages": []}
+        self.system: list[BaseMessage] = []
+        self.state: dict[str, Any] = {"messages": [], self.session: "one"}
 
     def taken(self, message: Message) -> BaseMessage:
         return to_langchain(message)
 
     async def add(self, message: BaseMessage) -> None:
         if message.type == "system":
-            self.system = message
+            self.system.append(message)
         else:
             self.state["messages"].append(message)
 
@@ -41,7 +43,7 @@ class DeepAgents(OneByOne):
         done = await self.middleware.awrap_model_call(self._request(), send)
         if isinstance(done, ExtendedModelResponse) and done.command is not None:
             self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
-        return [self.system, *sent]
+        return [*self.system, *sent]
 
     def shown(self, view: Any) -> list[Message]:
         return from_langchain(view)
@@ -50,7 +52,7 @@ class DeepAgents(OneByOne):
         return ModelRequest(
             model=self.model,
             messages=list(self.state["messages"]),
-            system_message=self.system,
+            system_message=self.system[0] if self.system else None,
             tools=[],
             tool_choice=None,
             response_format=None,
@@ -63,4 +65,4 @@ class DeepAgents(OneByOne):
 async def open_manager(setup: Setup) -> Manager:
     model = ChatModel(fake=setup.model, profile={"max_input_tokens": setup.budget})
     backend = FilesystemBackend(root_dir=str(setup.folder), virtual_mode=True)
-    return DeepAgents(create_summarization_middleware(model, backend, token_counter=count_tokens), model)
+    return DeepAgents(summarization.create_summarization_middleware(model, backend, token_counter=count_tokens), model)

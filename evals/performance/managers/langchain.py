@@ -1,19 +1,95 @@
-"""LangChain's SummarizationMiddleware: a hook before the model rewrites the messages of the graph's state."""
+"""LangChain's SummarizationMiddleware: a hook before the model rewrites the messages of the graph's state.
+
+The messages, the counter of tokens and the chat model are deepagents', too.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Any
 
 from langchain.agents.middleware import SummarizationMiddleware
-from langchain_core.messages import BaseMessage, SystemMessage
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
-from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
-from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
-from evals.performance.tokens import Message
+from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.tokens import CHARACTERS, FRAME, Message, render, tool_call
+
+IDS = count(1)  # the reducer of a graph gives each message an id
+ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
 
 
-class LangChain(OneByOne):
+def to_langchain(message: Message) -> BaseMessage:
+    id, content = f"m{next(IDS)}", message["content"]
+    if message["role"] == "system":
+        return SystemMessage(content=content, id=id)
+    if message["role"] == "user":
+        return HumanMessage(content=content, id=id)
+    if message["role"] == "tool":
+        return ToolMessage(content=content, tool_call_id=message["tool_call_id"], name="read_file", id=id)
+    calls: Any = [
+        {"id": call["id"], "name": call["function"]["name"], "args": json.loads(call["function"]["arguments"])}
+        for call in message.get("tool_calls") or ()
+    ]
+    return AIMessage(content=content, id=id, tool_calls=calls)
+
+
+def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
+    return [_plain(message) for message in messages]
+
+
+def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
+    """What `tokens` counts, without the way over plain messages."""
+    return sum(map(_tokens, messages))
+
+
+class ChatModel(BaseChatModel):
+    """A chat model whose answers are the fake summarizer's."""
+
+    fake: Any
+
+    @property
+    def _llm_type(self) -> str:
+        return "fake"
+
+    def _generate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        raise NotImplementedError
+
+    async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
+        text = await self.fake.summarize(render(from_langchain(messages)))
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
+
+
+def _text(message: BaseMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
+
+
+def _tokens(message: BaseMessage) -> int:
+    characters = FRAME + len(_text(message))
+    if isinstance(message, AIMessage):
+        for call in message.tool_calls:
+            characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
+    elif isinstance(message, ToolMessage):
+        characters += len(message.tool_call_id)
+    return -(-characters // CHARACTERS)
+
+
+def _plain(message: BaseMessage) -> Message:
+    plain: Message = {"role": ROLES[message.type], "content": _text(message)}
+    if isinstance(message, ToolMessage):
+        plain["tool_call_id"] = message.tool_call_id
+    if isinstance(message, AIMessage) and message.tool_calls:
+        plain["tool_calls"] = [tool_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+    return plain
+
+
+class LangChain(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
     def __init__(self, middleware: SummarizationMiddleware) -> None:

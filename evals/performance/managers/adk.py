@@ -1,0 +1,102 @@
+"""Google's ADK: EventsCompactionConfig by tokens, as its request processor runs it before each call of the model."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+from google.adk.agents import LlmAgent
+from google.adk.apps._configs import EventsCompactionConfig
+from google.adk.apps.compaction import _run_compaction_for_token_threshold_config
+from google.adk.apps.llm_event_summarizer import LlmEventSummarizer
+from google.adk.events.event import Event
+from google.adk.flows.llm_flows.context._contents import _get_contents
+from google.adk.models.base_llm import BaseLlm
+from google.adk.models.llm_response import LlmResponse
+from google.adk.sessions import InMemorySessionService
+from google.genai import types
+
+from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.tokens import Message, message_tokens, tool_call
+
+AGENT = "agent"
+USAGE = types.GenerateContentResponseUsageMetadata
+
+
+class ChatModel(BaseLlm):
+    """A model whose answers are the fake summarizer's."""
+
+    fake: Any
+
+    async def generate_content_async(self, llm_request: Any, stream: bool = False) -> Any:
+        asked = "\n".join(part.text or "" for content in llm_request.contents for part in content.parts)
+        text = await self.fake.summarize(asked)
+        yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
+
+
+class Adk(Manager):
+    """A session of events. A reply carries the tokens of its request, by which the threshold is checked."""
+
+    def __init__(self, setup: Setup, service: Any, session: Any) -> None:
+        model = ChatModel(model="fake", fake=setup.model)
+        self.agent, self.service, self.session = LlmAgent(name=AGENT, model=model), service, session
+        self.config = EventsCompactionConfig(
+            summarizer=LlmEventSummarizer(llm=model),
+            token_threshold=int(setup.budget * TRIGGER),
+            event_retention_size=KEEP,
+        )
+        self.system: list[Message] = []
+        self.clock, self.tokens = count(1), 0
+
+    def taken(self, message: Message) -> Any:
+        if message["role"] == "system":
+            return message
+        if message["role"] == "tool":
+            answer = types.FunctionResponse(
+                id=message["tool_call_id"], name="read_file", response={"result": message["content"]}
+            )
+            content = types.Content(role="user", parts=[types.Part(function_response=answer)])
+            return Event(author=AGENT, content=content)
+        parts = [types.Part(text=message["content"])]
+        for call in message.get("tool_calls") or ():
+            arguments = json.loads(call["function"]["arguments"])
+            asked = types.FunctionCall(id=call["id"], name=call["function"]["name"], args=arguments)
+            parts.append(types.Part(function_call=asked))
+        is_user = message["role"] == "user"
+        content = types.Content(role="user" if is_user else "model", parts=parts)
+        return Event(author="user" if is_user else AGENT, content=content)
+
+    async def add(self, event: Any) -> None:
+        if not isinstance(event, Event):
+            self.system.append(event)
+            return
+        event.timestamp = float(next(self.clock))
+        if event.content.role == "model" and self.tokens:
+            event.usage_metadata = USAGE(prompt_token_count=self.tokens)
+        await self.service.append_event(session=self.session, event=event)
+
+    async def view(self) -> Any:
+        await _run_compaction_for_token_threshold_config(
+            config=self.config, session=self.session, session_service=self.service, agent=self.agent, agent_name=AGENT
+        )
+        return _get_contents(None, self.session.events, AGENT, preserve_function_call_ids=True)
+
+    def shown(self, view: Any) -> list[Message]:
+        rows: list[Message] = list(self.system)
+        for content in view:
+            answers = [part.function_response for part in content.parts if part.function_response]
+            calls = [part.function_call for part in content.parts if part.function_call]
+            text = "".join(part.text or "" for part in content.parts)
+            rows += [{"role": "tool", "tool_call_id": one.id, "content": one.response["result"]} for one in answers]
+            if text or calls:
+                rows.append({"role": "user" if content.role == "user" else "assistant", "content": text})
+            if calls:
+                rows[-1]["tool_calls"] = [tool_call(call.id, call.name, call.args) for call in calls]
+        self.tokens = sum(map(message_tokens, rows))
+        return rows
+
+
+async def open_manager(setup: Setup) -> Manager:
+    service = InMemorySessionService()
+    return Adk(setup, service, await service.create_session(app_name="bench", user_id="one"))

@@ -1,0 +1,30 @@
+"""CliffCompaction: the engine of its proxy rewrites a whole request, mechanically; here in process, without HTTP."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cliffcompaction.config import Config
+from cliffcompaction.dialects.openai_chat import DIALECT
+from cliffcompaction.engine import Engine
+
+from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.tokens import Message
+
+
+class CliffCompaction(Manager):
+    """The client sends all its history each time."""
+
+    def __init__(self, budget: int) -> None:
+        self.engine = Engine(Config(threshold_tokens=int(budget * TRIGGER)))
+        self.messages: list[Message] = []
+
+    async def add(self, message: Message) -> None:
+        self.messages.append(message)
+
+    async def view(self) -> Any:
+        return self.engine.prepare({"messages": self.messages}, DIALECT).outgoing_body()["messages"]
+
+
+async def open_manager(setup: Setup) -> Manager:
+    return CliffCompaction(setup.budget)

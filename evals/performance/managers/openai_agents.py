@@ -1,0 +1,85 @@
+"""OpenAI's compaction session: after a run, the server replaces all but the user's messages by one sealed item.
+
+The server here answers `responses.compact` as the real one is documented to: the messages of the user, then the item.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from agents import SQLiteSession
+from agents.memory import OpenAIResponsesCompactionSession
+
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.tokens import Message, message_tokens, render, tool_call
+
+
+class OpenAIAgents(Manager):
+    """The session of a runner: it is compacted when a run has ended, and read before each request."""
+
+    def __init__(self, model: FakeModel, budget: int) -> None:
+        self.model, self.system = model, list[Message]()
+        self.ended = False
+        self.session = OpenAIResponsesCompactionSession(
+            "one",
+            SQLiteSession("one"),
+            client=SimpleNamespace(responses=SimpleNamespace(compact=self._compact)),
+            compaction_mode="input",
+            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= budget * TRIGGER,
+        )
+        self.new: list[Any] = []
+
+    def _tokens(self, items: Any) -> int:
+        return sum(map(message_tokens, self.shown(items)))
+
+    async def _compact(self, *, model: str, input: Any) -> Any:
+        summary = await self.model.summarize(render(self.shown(input)))
+        kept = [item for item in input if item.get("role") == "user"]
+        return SimpleNamespace(output=[*kept, {"type": "compaction", "encrypted_content": summary}], usage=None)
+
+    def taken(self, message: Message) -> list[Any]:
+        if message["role"] == "tool":
+            return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}]
+        calls = message.get("tool_calls") or ()
+        items = [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in calls]
+        return [{"role": message["role"], "content": message["content"]}, *items]
+
+    async def add(self, message: list[Any]) -> None:
+        if message[0].get("role") == "system":
+            self.system += message
+            return
+        if message[0].get("role") == "user" and self.new:  # the run before has ended
+            self.ended = True
+            await self.session.add_items(self.new)
+            self.new = []
+        self.new += message
+
+    async def view(self) -> Any:
+        if self.ended:  # the runner does it at the end of the run; the agent waits there
+            self.ended = False
+            await self.session.run_compaction({"compaction_mode": "input"})
+        if self.new:
+            await self.session.add_items(self.new)
+            self.new = []
+        return await self.session.get_items()
+
+    def shown(self, view: Any) -> list[Message]:
+        rows: list[Message] = list(self.system)
+        for item in view:
+            kind = item.get("type", "message")
+            if kind == "function_call":
+                call = tool_call(item["call_id"], item["name"], item["arguments"])
+                rows[-1].setdefault("tool_calls", []).append(call)
+            elif kind == "function_call_output":
+                rows.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
+            elif kind == "compaction":
+                rows.append({"role": "user", "content": item["encrypted_content"]})
+            else:
+                rows.append({"role": item["role"], "content": item["content"]})
+        return rows
+
+
+async def open_manager(setup: Setup) -> Manager:
+    return OpenAIAgents(setup.model, setup.budget)

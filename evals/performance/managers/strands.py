@@ -1,0 +1,102 @@
+"""Strands' SummarizingConversationManager, asked before the request by the hook of the agent loop."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from strands import Agent
+from strands.agent.conversation_manager import SummarizingConversationManager
+from strands.hooks.events import BeforeModelCallEvent
+from strands.models.model import Model
+
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.tokens import Message, message_tokens, render, tool_call
+
+
+class ChatModel(Model):
+    """A model whose answers are the fake summarizer's."""
+
+    def __init__(self, fake: FakeModel, budget: int) -> None:
+        self.fake, self.config = fake, {"context_window_limit": budget}
+
+    def update_config(self, **_: Any) -> None:
+        return None
+
+    def get_config(self) -> Any:
+        return self.config
+
+    async def structured_output(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+        yield
+
+    async def stream(self, messages: Any, tool_specs: Any = None, system_prompt: str | None = None, **_: Any) -> Any:
+        text = await self.fake.summarize(f"{system_prompt}\n{render(_rows(messages))}")
+        yield {"messageStart": {"role": "assistant"}}
+        yield {"contentBlockStart": {"start": {}}}
+        yield {"contentBlockDelta": {"delta": {"text": text}}}
+        yield {"contentBlockStop": {}}
+        yield {"messageStop": {"stopReason": "end_turn"}}
+
+
+class Strands(Manager):
+    """The messages of an agent."""
+
+    def __init__(self, setup: Setup) -> None:
+        manager = SummarizingConversationManager(proactive_compression={"compression_threshold": TRIGGER})
+        model = ChatModel(setup.model, setup.budget)
+        self.agent = Agent(model=model, callback_handler=None, conversation_manager=manager)
+        self.system: list[Message] = []
+
+    def taken(self, message: Message) -> Any:
+        if message["role"] == "system":
+            return message
+        if message["role"] == "tool":
+            result = {"toolUseId": message["tool_call_id"], "status": "success"}
+            content = [{"toolResult": {**result, "content": [{"text": message["content"]}]}}]
+            return {"role": "user", "content": content}
+        content = [{"text": message["content"]}]
+        for call in message.get("tool_calls") or ():
+            function = call["function"]
+            asked = {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
+            content.append({"toolUse": asked})
+        return {"role": message["role"], "content": content}
+
+    async def add(self, message: Any) -> None:
+        messages = self.agent.messages
+        if message["role"] == "system":
+            self.system.append(message)
+        elif "toolResult" in message["content"][0] and "toolResult" in messages[-1]["content"][0]:
+            messages[-1]["content"] += message["content"]
+        else:
+            messages.append(message)
+
+    async def view(self) -> list[Any]:
+        tokens = sum(map(message_tokens, [*self.system, *_rows(self.agent.messages)]))
+        event = BeforeModelCallEvent(agent=self.agent, projected_input_tokens=tokens)
+        await self.agent.hooks.invoke_callbacks_async(event)
+        return list(self.agent.messages)
+
+    def shown(self, view: Any) -> list[Message]:
+        return [*self.system, *_rows(view)]
+
+
+def _rows(messages: Any) -> list[Message]:
+    rows: list[Message] = []
+    for message in messages:
+        results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+        for result in results:
+            text = "".join(part.get("text", "") for part in result["content"])
+            rows.append({"role": "tool", "tool_call_id": result["toolUseId"], "content": text})
+        text = "".join(block["text"] for block in message["content"] if "text" in block)
+        calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
+        if not results:
+            rows.append({"role": message["role"], "content": text})
+        if calls:
+            rows[-1]["tool_calls"] = [tool_call(call["toolUseId"], call["name"], call["input"]) for call in calls]
+    return rows
+
+
+async def open_manager(setup: Setup) -> Manager:
+    return Strands(setup)

@@ -1,0 +1,169 @@
+"""Put all managers through the same session and the same chats, and write what was counted, with a hash, and timed.
+
+    python -m evals.performance.peers [--names ours,langchain] [--parts counts,times] [--beam FOLDER]
+
+Three runs a manager, each in a process and an environment of its own. `steps` counts without a clock: the hash of what
+is counted is the same on all machines. `live` takes the time. With a folder of BEAM, each manager plays its chats, with
+a summarizer that picks sentences; then this package makes a view of at most as many tokens for each last view, and the
+share of the evidence that both hold is compared, as in `summarizing-context eval run --dataset beam`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from evals.performance.bench import RUNS, machine, run, short
+from evals.performance.fake_model import FakeModel, Reader
+from evals.performance.managers import MANAGERS
+from evals.performance.managers.ours import ByFakeModel
+from evals.performance.run import CHAT_SUMMARY, PRICES
+from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
+from summarizing_context import Settings, open_context
+from summarizing_context.evaluation.outcomes import difference, ratios
+from summarizing_context.evaluation.retention import Log, Probe, Text, dataset_logs
+
+BUDGET = 16_000  # tokens
+SEARCH = 6  # views for one size
+TIMES = ("view_p50_ms", "view_p99_ms", "view_max_ms", "stall_ms")
+PARTS = ("counts", "evidence", "times")
+OUT = Path(__file__).with_name("results") / "peers.json"
+COLUMNS = (  # heading, of which figures, name
+    ("waits", "counts", "waits"),
+    ("p50 ms", "times", "view_p50_ms"),
+    ("p99 ms", "times", "view_p99_ms"),
+    ("slowest ms", "times", "view_max_ms"),
+    ("uncached / history", "counts", "uncached_over_history"),
+    ("price / history", "counts", "price_over_history"),
+    ("mean view", "counts", "mean_view_tokens"),
+    ("over budget", "counts", "over_budget"),
+    ("refused: Chat", "counts", "refused_by_chat"),
+    ("refused: Anthropic", "counts", "refused_by_anthropic"),
+    ("evidence kept", "evidence", "kept"),
+    ("ours at its size", "evidence", "ours"),
+)
+
+
+async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by_model: bool) -> list[str]:
+    """Return a view of ours for each size, as text: the largest of at most so many tokens that a budget gives."""
+    model = FakeModel(0.0, write=Reader(messages), max_tokens=CHAT_SUMMARY)
+    settings = Settings(store=":memory:", max_tokens=BUDGET, start_at=0.0, idle_after=None, breaker_failures=1_000)
+    summarizer = ByFakeModel(model) if by_model else None
+    found = []
+    async with open_context(settings, summarizer=summarizer, count_tokens=text_tokens) as context:
+        await context.set_messages(messages)
+        await context.wait_idle()
+        for place, size in enumerate(sizes):
+            best, low, high = (0, ""), size, 4 * size
+            for attempt in range(SEARCH):  # a view that has just been shortened is smaller than its budget
+                budget = low if attempt < 2 else (low + high) // 2  # what the first view lacks is in the second
+                provider = SimpleNamespace(name=f"{place}-{attempt}")
+                view = await context.get_messages_for_request(token_budget=budget, provider=provider)
+                await context.wait_idle()
+                tokens = sum(map(message_tokens, view))
+                if tokens <= size:
+                    best, low = max(best, (tokens, "\n".join(map(wire, view)))), budget
+                else:
+                    high = budget
+            found.append(best[1])
+        if refused := context.statistics().refused_replies:
+            Console(stderr=True).print(f"{refused} summaries of the stand-in model were refused; stand-ins were shown")
+    return found
+
+
+def kept(text: str, probes: Sequence[Probe]) -> float:
+    """Return the weight of the probes that a view holds."""
+    held = Text([text])
+    return sum(probe.weight for probe in probes if held.holds(*probe.literals))
+
+
+def evidence(names: Sequence[str], logs: Sequence[Log]) -> dict[str, dict[str, Any]]:
+    """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
+    chats: list[tuple[str, list[Message], list[Probe]]] = []
+    for log in logs:
+        messages, probes = log.load()
+        stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
+        chats.append((log.name, messages[:stop], probes or []))
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        file = Path(folder) / "chats.json"
+        file.write_text(json.dumps([messages for _, messages, _ in chats]), encoding="utf-8")
+        chosen = ("--kind", "chats", "--chats", str(file), "--budget", str(BUDGET))
+        last: dict[str, list[Any]] = {name: run(name, *chosen) for name in names}
+    ours: dict[bool, list[list[str]]] = {}
+    for by_model in (True, False):
+        ours[by_model] = [
+            asyncio.run(views_of_ours(messages, [last[name][at]["tokens"] for name in names], by_model=by_model))
+            for at, (_, messages, _) in enumerate(chats)
+        ]
+    found = {}
+    for place, name in enumerate(names):
+        texts = {
+            "kept": [view["text"] for view in last[name]],
+            "ours": [views[place] for views in ours[True]],
+            "ours_extractive": [views[place] for views in ours[False]],
+        }
+        values = {
+            arm: ratios(
+                (chat, (kept(view, probes), sum(probe.weight for probe in probes)))
+                for view, (chat, _, probes) in zip(views, chats, strict=True)
+            )
+            for arm, views in texts.items()
+        }
+        means = {arm: sum(shares.values()) / len(shares) for arm, shares in values.items()}
+        ahead = difference(values["ours"], values["kept"])
+        digest = hashlib.sha256("\0".join(text for views in texts.values() for text in views).encode()).hexdigest()
+        tokens = sum(view["tokens"] for view in last[name]) / len(chats)
+        ours_tokens = sum(map(len, texts["ours"])) / CHARACTERS / len(chats)
+        sizes = {"mean_tokens": tokens, "ours_mean_tokens": ours_tokens, "chats": len(chats)}
+        found[name] = {**means, "ours_ahead": ahead, **sizes, "digest": digest[:16]}
+    return found
+
+
+def hash_of(told: dict[str, Any]) -> str:
+    """Return the hash of what all machines count alike."""
+    same = {part: told.get(part) for part in ("prices", "counts", "evidence")}
+    return hashlib.sha256(json.dumps(same, sort_keys=True).encode()).hexdigest()
+
+
+def main() -> None:
+    """Read the command line, measure, show and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--names", default=",".join(MANAGERS), help="managers, with commas between them")
+    parser.add_argument("--parts", default=",".join(PARTS), help="others stay as they are in the file")
+    parser.add_argument("--beam", type=Path, help="a folder of chats of BEAM, such as chats/100K, for evidence")
+    parser.add_argument("--out", type=Path, default=OUT, help="write the figures here")
+    asked = parser.parse_args()
+    names = asked.names.split(",")
+    told: Any = json.loads(asked.out.read_text("utf-8")) if asked.out.exists() else {}  # what is not measured now stays
+    told |= {"what": {name: MANAGERS[name].defaults for name in names}, "prices": PRICES}
+    if "counts" in asked.parts:
+        told["counts"] = {name: run(name, "--kind", "steps", *RUNS["main"]) for name in names}
+    if "evidence" in asked.parts:
+        told["evidence"] = evidence(names, dataset_logs("beam", asked.beam))
+    if "times" in asked.parts:
+        timed = {name: run(name, *RUNS["main"]) for name in names}
+        told["times"] = {name: {figure: of[figure] for figure in TIMES} for name, of in timed.items()}
+        told["machine"] = machine()
+    told = json.loads(json.dumps(told), parse_float=lambda digits: round(float(digits), 4))
+    told["sha256"] = hash_of(told)
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    shown = Table("", *(heading for heading, *_ in COLUMNS), title=told["sha256"])
+    for name in names:
+        figures = [told.get(part, {}).get(name, {}).get(figure) for _, part, figure in COLUMNS]
+        shown.add_row(name, *("" if figure is None else short(figure) for figure in figures))
+    Console(width=160).print(shown)
+
+
+if __name__ == "__main__":
+    main()
