@@ -30,9 +30,10 @@ from evals.performance.managers.ours import ByFakeModel
 from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
-from summarizing_context.evaluation.datasets import Dataset, Log
+from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.outcomes import mean_of, ratios
 from summarizing_context.evaluation.recording import Question
+from summarizing_context.evaluation.run import VALUES_HELD
 from summarizing_context.evaluation.views import Text
 
 BUDGET = 16_000  # tokens
@@ -84,18 +85,18 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
 
 
 def kept(text: str, questions: Sequence[Question]) -> float:
-    """Return how many questions a view answers, each by the share of its values that it holds."""
-    held = Text([text])
-    return sum(sum(map(held.holds, question.values)) / len(question.values) for question in questions)
+    """Return the points of the questions whose evidence a view holds."""
+    view = Text([text])
+    return sum(VALUES_HELD.points(question, view) or 0.0 for question in questions)
 
 
-def evidence(names: Sequence[str], logs: Sequence[Log]) -> dict[str, dict[str, Any]]:
+def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]]:
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
     chats: list[tuple[str, list[Message], list[Question]]] = []
-    for log in logs:
-        messages, cases = log.open(BUDGET)
+    for log in dataset.logs:
+        messages, ((_, questions),) = log.open(0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
-        chats.append((log.name, messages[:stop], [question for _, asked in cases for question in asked]))
+        chats.append((log.name, messages[:stop], questions))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         file = Path(folder) / "chats.json"
         file.write_text(json.dumps([messages for _, messages, _ in chats]), encoding="utf-8")
@@ -151,7 +152,7 @@ def main() -> None:
     if "counts" in asked.parts:
         told["counts"] = {name: run(name, "--kind", "steps", *RUNS["main"]) for name in names}
     if "evidence" in asked.parts:
-        told["evidence"] = evidence(names, Dataset.load(f"beam:{asked.beam}").logs)
+        told["evidence"] = evidence(names, Dataset.load(f"beam:{asked.beam}"))
     if "times" in asked.parts:
         timed = {name: run(name, *RUNS["main"]) for name in names}
         told["times"] = {name: {figure: of[figure] for figure in TIMES} for name, of in timed.items()}

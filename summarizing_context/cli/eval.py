@@ -68,7 +68,7 @@ class RunOptions(options.ModelOptions):
 def run(
     sources: Annotated[list[str], argument("SOURCE", _SOURCES, parser=options.read_place)], given: RunOptions
 ) -> Result:
-    """Measure what views still hold, beside views made otherwise of as many tokens, and judge each view by the laws.
+    """Measure what views still hold, against other views of as many tokens, and judge each view by the laws.
 
     Transcripts need no label: what is asked for are exact values that were seen before a cut and that later tool calls
     really used. With --model, summaries are by that model: its price is shown first, its replies are kept, and the same

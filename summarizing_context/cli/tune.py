@@ -19,6 +19,7 @@ from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.eval import Budget, CassettePath, Redact
 from summarizing_context.cli.options import MEASURE, argument, command, option, path_option
 from summarizing_context.cli.output import InputError, Result, dim, dollars, plain, table, told_lines
+from summarizing_context.errors import CassetteMissError
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names
@@ -111,16 +112,18 @@ def tune(logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` take
     prices = prices_of(forecast, models)
     if given.dry_run:
         return eval.priced(prices, number)
-    mode = "replay"
-    if any(one.calls for one in prices) or (number and not file.exists()):
-        most = f"Then {number:,} proposals, each tried on all sessions; --max-calls stops them." if number else ""
+    most = f"Then {number:,} proposals, each tried on all sessions; --max-calls stops them." if number else ""
+    is_recorded = not any(one.calls for one in prices)
+    try:
+        if is_recorded:  # a finished run is repeated; proposals may be missing all the same
+            with Cassette(file, "replay", **keys) as cassette:
+                trial, report = measure(cassette, proposals, "variants")
+    except CassetteMissError:
+        is_recorded = False
+    if not is_recorded:
         eval.ask_for(prices, given.yes, most)
-        mode = "record"
-    elif number:
-        mode = "record" if given.yes else "replay"
-    with Cassette(file, mode, max_calls=given.max_calls, **keys) as cassette:  # type: ignore[arg-type]
-        trial, report = measure(cassette, proposals, "variants")
-    if mode == "record":
+        with Cassette(file, "record", max_calls=given.max_calls, **keys) as cassette:
+            trial, report = measure(cassette, proposals, "variants")
         eval.tell_spent(cassette, models)
     page = report.write(given.out)
     assert report.tuning is not None

@@ -140,7 +140,8 @@ def _transcripts(paths: Sequence[Path], format: str) -> tuple[list[Log], list[st
         sessions = read_checked(path, format)
         for log in sessions:
             skipped += log.unreadable
-            id, name = ("", path.stem) if len(sessions) == 1 else (log.session_id, f"{path.stem}#{log.session_id}")
+            stem = Path(path.name.removesuffix(".gz")).stem
+            id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
             found.append(Log(name, name, partial(_own_session, path, id, format, name)))
     return found, skipped
 

@@ -106,7 +106,7 @@ class _Part(NamedTuple):
     left_out: list[str]
 
 
-@dataclass(kw_only=True)
+@dataclass
 class Run:
     """Measure arms on a data set.
 
@@ -258,7 +258,9 @@ class Run:
         left_out = [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
         cases = [(case, questions) for case, questions in cases if case.name not in refused]
 
-        # Recorded arms, then those that need nothing.
+        # Recorded arms, then those that need nothing and cost nothing.
+        if recording is None:
+            spent += [Spent(log.session, arm.name, history) for arm in self.arms if arm.settings is None]
         for case, _ in cases:
             names = [arm.name for arm in self.arms if arm.settings is None]
             if recording is not None and set(names) - {*MECHANICAL}:

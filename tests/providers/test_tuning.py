@@ -150,6 +150,7 @@ def test_the_model_writes_a_better_prompt_from_hindsight(
     asked = ("--propose", 3, "--optimizer", optimizer)
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--yes", *where, *asked, "--max-calls", 220) in (0, 4)  # what stopped goes on
         assert tune("--yes", *where, *asked, "--out", "one", "--write", "new") == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told
