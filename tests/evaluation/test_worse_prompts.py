@@ -10,10 +10,8 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from summarizing_context import Settings, SummaryJob
-from summarizing_context.evaluation import Arm, Dataset, Report, Run
+from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.tune import Trial, Variant, tune
@@ -67,23 +65,16 @@ def settings() -> Settings:
     return RECORDING.settings or Settings()
 
 
-@pytest.fixture(scope="module")
-def report() -> Report:
+def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
     """All prompts on all sessions of the recording, at the budgets of its cases."""
     arms = [Arm(name, settings(), Recorded(name)) for name in ("start", *WORSE, "the same")]
-    return Run(dataset=Dataset.load(FOLDER), arms=arms, baseline="start").report()
-
-
-@pytest.mark.parametrize("name", WORSE)
-def test_a_prompt_made_worse_on_purpose_is_told_as_worse(report: Report, name: str):
-    change = report.ahead(name)
-    assert change is not None
-    assert change.sessions == 12
-    assert change.high < 0, change
-    assert in_words(change).startswith("worse by")
-
-
-def test_the_same_prompt_twice_is_told_as_equal(report: Report):
+    report = Run(Dataset.load(FOLDER), arms, baseline="start").report()
+    for name in WORSE:
+        change = report.ahead(name)
+        assert change is not None
+        assert change.sessions == 12
+        assert change.high < 0, (name, change)
+        assert in_words(change).startswith("worse by")
     assert in_words(report.ahead("the same")) == "equal on every question, 12 sessions"
 
 
