@@ -1,4 +1,5 @@
-"""Fakes for tests of programs that use the package: a scripted summarizer, a store in memory, a writer of messages.
+"""For tests of programs that use the package: a scripted summarizer, a store in memory, a writer of messages, and
+`session_check`, which says whether a session in a budget still answers what it has to.
 
     summarizer = ScriptedSummarizer()
     async with open_context(Settings(max_tokens=4_000), summarizer=summarizer) as context:
@@ -12,14 +13,17 @@ No fake needs a network, a file or a key. All of them do the same each time.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
 
-from summarizing_context import open_store
+from summarizing_context import Settings, open_store
 from summarizing_context.stores.base import SessionStore
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 
 Message = dict[str, Any]
 Answer = str | SummaryReply | Exception
@@ -142,3 +146,68 @@ class Conversation:
             yield call
             yield from self.results(call)
             yield self.assistant()
+
+
+class SessionCheck:
+    """What the view of one session in one budget still answers: the fixture `session_check` makes it.
+
+        def test_the_release_rules_are_still_answered(session_check):
+            check = session_check("run.jsonl", budget=16_000)
+            check.answers("never force-push", "src/release.py")
+            check.keeps_the_laws()
+
+    Views are those that the agent would have been shown, each judged by the laws, and this is the last one.
+    """
+
+    def __init__(self, view: str, broken: dict[str, int], tokens: int, budget: int) -> None:
+        self.view, self.broken, self.tokens, self.budget = view, broken, tokens, budget
+
+    def missing(self, *facts: str) -> list[str]:
+        """Return those facts that the view does not hold, as whole words, in any case."""
+        from summarizing_context.evaluation.views import Text
+
+        text = Text([self.view])
+        return [fact for fact in facts if not text.holds(fact)]
+
+    def answers(self, *facts: str) -> None:
+        """Fail unless the view holds all these facts."""
+        if missing := self.missing(*facts):
+            raise AssertionError(f"the view of {self.tokens:,} tokens (budget {self.budget:,}) lacks {missing}")
+
+    def keeps_the_laws(self) -> None:
+        """Fail if any view of the session broke a law, such as one that is over its budget or parts a call."""
+        if self.broken:
+            raise AssertionError(f"laws were broken: {self.broken}")
+
+
+def check_session(
+    session: str | Path | Sequence[Message],
+    *,
+    budget: int,
+    settings: Settings | None = None,
+    summarizer: Summarizer | None = None,
+) -> SessionCheck:
+    """Play a session in a budget, a transcript of any known format or messages, and return its check.
+
+    Without `summarizer` no model is asked, whatever the settings name.
+    """
+    from summarizing_context.evaluation.replay import LAW_FIGURES
+    from summarizing_context.evaluation.views import play
+    from summarizing_context.messages.tokens import estimate_text
+    from summarizing_context.transcripts import read_session
+
+    messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
+    chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
+    played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))
+    broken = {name: count for name in LAW_FIGURES if (count := getattr(played.tally, name))}
+    view = played.views[len(messages)]
+    return SessionCheck(view, broken, estimate_text(view), budget)
+
+
+if "pytest" in sys.modules:  # as a plug-in, by `pytest_plugins = ["summarizing_context.testing"]`
+    import pytest
+
+    @pytest.fixture
+    def session_check() -> Callable[..., SessionCheck]:
+        """Return `check_session`."""
+        return check_session

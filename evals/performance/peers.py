@@ -30,8 +30,11 @@ from evals.performance.managers.ours import ByFakeModel
 from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
-from summarizing_context.evaluation.outcomes import difference, ratios
-from summarizing_context.evaluation.retention import Log, Probe, Text, dataset_logs
+from summarizing_context.evaluation.datasets import Dataset
+from summarizing_context.evaluation.outcomes import mean_of, ratios
+from summarizing_context.evaluation.recording import Question
+from summarizing_context.evaluation.run import VALUES_HELD
+from summarizing_context.evaluation.views import Text
 
 BUDGET = 16_000  # tokens
 SEARCH = 6  # views for one size
@@ -81,19 +84,19 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
     return found
 
 
-def kept(text: str, probes: Sequence[Probe]) -> float:
-    """Return the weight of the probes that a view holds."""
-    held = Text([text])
-    return sum(probe.weight for probe in probes if held.holds(*probe.literals))
+def kept(text: str, questions: Sequence[Question]) -> float:
+    """Return the points of the questions whose evidence a view holds."""
+    view = Text([text])
+    return sum(VALUES_HELD.points(question, view) or 0.0 for question in questions)
 
 
-def evidence(names: Sequence[str], logs: Sequence[Log]) -> dict[str, dict[str, Any]]:
+def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]]:
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
-    chats: list[tuple[str, list[Message], list[Probe]]] = []
-    for log in logs:
-        messages, probes = log.load()
+    chats: list[tuple[str, list[Message], list[Question]]] = []
+    for log in dataset.logs:
+        messages, ((_, questions),) = log.open(0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
-        chats.append((log.name, messages[:stop], probes or []))
+        chats.append((log.name, messages[:stop], questions))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         file = Path(folder) / "chats.json"
         file.write_text(json.dumps([messages for _, messages, _ in chats]), encoding="utf-8")
@@ -114,13 +117,13 @@ def evidence(names: Sequence[str], logs: Sequence[Log]) -> dict[str, dict[str, A
         }
         values = {
             arm: ratios(
-                (chat, (kept(view, probes), sum(probe.weight for probe in probes)))
-                for view, (chat, _, probes) in zip(views, chats, strict=True)
+                (chat, (kept(view, questions), len(questions)))
+                for view, (chat, _, questions) in zip(views, chats, strict=True)
             )
             for arm, views in texts.items()
         }
         means = {arm: sum(shares.values()) / len(shares) for arm, shares in values.items()}
-        ahead = difference(values["ours"], values["kept"])
+        ahead = mean_of({chat: share - values["kept"][chat] for chat, share in values["ours"].items()})
         digest = hashlib.sha256("\0".join(text for views in texts.values() for text in views).encode()).hexdigest()
         tokens = sum(view["tokens"] for view in last[name]) / len(chats)
         ours_tokens = sum(map(len, texts["ours"])) / CHARACTERS / len(chats)
@@ -149,7 +152,7 @@ def main() -> None:
     if "counts" in asked.parts:
         told["counts"] = {name: run(name, "--kind", "steps", *RUNS["main"]) for name in names}
     if "evidence" in asked.parts:
-        told["evidence"] = evidence(names, dataset_logs("beam", asked.beam))
+        told["evidence"] = evidence(names, Dataset.load(f"beam:{asked.beam}"))
     if "times" in asked.parts:
         timed = {name: run(name, *RUNS["main"]) for name in names}
         told["times"] = {name: {figure: of[figure] for figure in TIMES} for name, of in timed.items()}

@@ -17,10 +17,10 @@ from pathlib import Path
 
 import anyio
 
+from summarizing_context.evaluation.asking import AnswerRecorder
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.real.arms import ARMS, digest
-from summarizing_context.evaluation.real.recorder import AnswerRecorder
-from summarizing_context.evaluation.real.recording import Recording, add_case
+from summarizing_context.evaluation.recording import Recording, add_case
+from summarizing_context.evaluation.views import ARMS, digest
 from summarizing_context.summarizers.base import SummaryReply
 
 

@@ -34,7 +34,7 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import eval, options, output, prompts, proxy, replay, serve, sessions
+    from summarizing_context.cli import eval, options, output, prompts, proxy, replay, serve, sessions, tune
 
     def show_version(asked: bool) -> None:
         if asked:
@@ -56,7 +56,7 @@ def build_command() -> Any:
     def about(version: bool = shown) -> None:
         pass
 
-    for module in (replay, sessions, serve, proxy, eval, prompts):
+    for module in (replay, sessions, serve, proxy, eval, tune, prompts):
         app.add_typer(module.commands)
     return typer.main.get_command(app)
 

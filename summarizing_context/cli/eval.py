@@ -1,355 +1,310 @@
-"""`summarizing-context eval` and `tune`: what views of a session still hold, measured offline; a model takes part on
-request only."""
+"""`summarizing-context eval`: what views of a session still hold, measured offline; a model takes part on request."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
+import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import MEASURE, argument, command, flag, option, path_option, read_path
+from summarizing_context.cli.options import MEASURE, argument, command, option, path_option, read_path
 from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, plain, table, tell, told_lines
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.outcomes import changed_settings, difference, ratios
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
-from summarizing_context.stores.private_files import make_private_folder
-from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.summarizers.prompts import Prompt, latest, load, names
+from summarizing_context.stores.private_files import make_private_folder, write_private
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.real.recording import Suite
-    from summarizing_context.evaluation.report import Cell
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.outcomes import Interval
+    from summarizing_context.evaluation.report import Report
+    from summarizing_context.evaluation.run import Price, Run
 
 commands = typer.Typer()
 family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
 
-_SUITE = "A suite of recorded answers, such as `real` of a checkout, or a folder of `eval ask`."
-_DATASET = "A data set: locomo or beam, and its file or folder."
-_CASSETTE = "File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."
+_SOURCES = (
+    "Transcripts, files or folders; or one of: real (in a checkout), a folder of `eval ask`, beam:PATH, locomo:PATH."
+)
+_CASSETTE = "File of recorded replies. Default: replies.jsonl in the folder of the report."
 _REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
-_MARKS = "Model that marks the answers. Default: the reader's model."
+_FAIL = "Exit 1 unless the first arm reaches these, such as right=0.9,held=0.6,laws=0,tokens=16000."
+_ARMS = "Arms to compare: ours, extractive, tail, masking, cliff; of recorded answers all that were read."
 
-Arms = Annotated[str | None, option("A[,B]", "Views to compare, or arms of a suite to show.")]
+Budget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Recorded answers have their own.")]
+CassettePath = Annotated[Path | None, path_option("FILE", _CASSETTE, "--cassette")]
 Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
+Junit = Annotated[Path | None, path_option("FILE", "Write the results as JUnit XML too.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run(options.OwnSettings):
-    """Options of `eval run` and `eval record`."""
+class RunOptions(options.ModelOptions):
+    """Options of `eval run`."""
 
-    suite: Annotated[str | None, argument("[SUITE]", _SUITE, parser=options.read_place)] = None
-    cases: Annotated[list[Path] | None, option("PATH", "Your transcripts: files or folders.", parser=read_path)] = None
-    dataset: Annotated[tuple[str, str] | None, option("NAME PATH", _DATASET, parser=options.read_place)] = None
-    budget: options.CaseBudget = "8k"
-    arms: Arms = None
-    format: options.TranscriptFormat = "auto"
+    budget: Budget = "16k"
+    arms: Annotated[str | None, option("A[,B]", _ARMS)] = None
     out: options.ReportFolder = Path("eval-report")
-    cassette: Annotated[Path | None, path_option("FILE", _CASSETTE)] = None
+    cassette: CassettePath = None
     redact: Redact = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Record(Run, options.ModelOptions):
-    """Options of `eval record`."""
-
-    reader: Annotated[str | None, option("NAME", f"Provider that records the answers of a suite: {NAMED}.")] = None
-    reader_model: Annotated[str | None, option("M", "Model that answers from views.")] = None
-    judge_model: Annotated[str | None, option("M", _MARKS)] = None
     max_calls: options.MaxCalls = None
+    yes: options.Yes = False
+    jobs: options.Jobs = None
+    fail_under: Annotated[str | None, option("NAME=X[,..]", _FAIL)] = None
+    junit: Junit = None
 
 
 @command(family)
-def run(given: Run, jobs: options.Jobs = None) -> Result:
-    """Measure transcripts by hindsight, beside views without summaries at equal tokens; or replay recorded answers.
+def run(
+    sources: Annotated[list[str], argument("SOURCE", _SOURCES, parser=options.read_place)], given: RunOptions
+) -> Result:
+    """Measure what views still hold, against other views of as many tokens, and judge each view by the laws.
 
-    Hindsight needs no labels: exact values that were seen before a cut and that later tool calls really used. The
-    reports are the same on every run and every machine. What a model says comes from recorded replies.
+    Transcripts need no label: what is asked for are exact values that were seen before a cut and that later tool calls
+    really used. With --model, summaries are by that model: its price is shown first, its replies are kept, and the same
+    command goes on after a stop. Later it runs without a key.
+
+    Exit status 1: a gate failed, a law was broken, or nothing could be measured.
 
     Examples:
-        eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed
-        eval run --dataset locomo locomo10.json
-        eval run --dataset beam chats/100K    # evidence of its probing questions, by ability
+        eval run logs/    # your own transcripts; no label, no model
+        eval run logs/ --fail-under held=0.6,laws=0 --junit eval.xml    # in CI
+        eval run beam:chats/100K    # evidence of the questions of BEAM
         eval run real    # recorded answers of a model, in a checkout
-        eval run eval-ask    # what `eval ask` recorded, again without a key
     """
-    return _measure(Record(**vars(given)), "replay", jobs or os.cpu_count() or 1)
+    from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.run import Arm, Run
 
-
-@command(family)
-def record(given: Record) -> Result:
-    """Ask a model for what is not recorded yet, so that `eval run` replays it without a network or a key.
-
-    What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
-    called again. Several recorders may share a file.
-
-    Keys are read from the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it:
-    keys and tokens are taken out by their shape, others by --redact; what else a transcript says is in it.
-
-    Examples:
-        eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price
-        eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout
-    """
-    return _measure(given, "forecast" if given.dry_run else "record", os.cpu_count() or 1)
-
-
-def _measure(run: Record, mode: Mode, jobs: int) -> Result:
-    """Run what is named, by its kind."""
-    named = [name for name in ("suite", "cases", "dataset") if getattr(run, name)]
-    if len(named) != 1:
-        raise InputError("give one of a suite (such as real), --cases LOGS, or --dataset NAME PATH")
-    names_reader = any((run.reader, run.reader_model, run.judge_model))
-    names_summarizer = any((run.config, run.prompts, run.summarizer, run.model))
-    if run.suite is None:
-        if names_reader:
-            raise InputError("--reader, --reader-model and --judge-model are for suites; `eval ask` asks about a log")
-        return _run_logs(run, mode, jobs, is_own=names_summarizer)
-    if names_summarizer:
-        raise InputError("--config, --prompts, --summarizer and --model are for --cases and --dataset")
-    from summarizing_context.evaluation.real.recording import load_suite, recorded_folder
-
-    if recorded_folder(Path(run.suite)) is not None and (mode != "replay" or names_reader):
-        raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
-    return _run_recorded(run, load_suite(run.suite, Path.cwd()), mode, jobs)
-
-
-# Transcripts and data sets, by hindsight
-
-
-def _run_logs(run: Record, mode: Mode, jobs: int, *, is_own: bool) -> Result:
-    """Measure transcripts or a data set, and write the reports."""
-    from summarizing_context.evaluation import report, retention
-    from summarizing_context.evaluation.cassettes import Cassette
-
-    settings = replace(run.load() if is_own else Settings(), max_tokens=options.read_tokens(run.budget))
-    recorded, replayed = None, None
-    if settings.summarizer in PROVIDERS:
-        if run.cassette is None:
-            raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-        recorded = _recording(run, mode, run.cassette) if mode != "replay" else None
-        replayed = partial(Cassette, run.cassette, redact=run.redact)
-    elif mode != "replay":
-        raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
-    elif run.redact is not None:
-        raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
-    name = "your sessions"
-    skipped: list[str] = []
-    if run.dataset:
-        name, path = run.dataset
-        logs = retention.dataset_logs(name, Path(path))
+    started, gates = time.perf_counter(), read_gates(given.fail_under)
+    dataset = Dataset.load(*sources, format=given.format)
+    arms = []
+    names = [name.strip() for name in (given.arms or "").split(",") if name.strip()]
+    if dataset.recording is not None:
+        if any((given.config, given.prompts, given.summarizer, given.model)):
+            raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
+        arms = [Arm(name) for name in names]
     else:
-        logs, skipped = retention.logs_of(run.cases or (), run.format)
-    started, outcomes = time.perf_counter(), []
-    announced = f"Measuring {len(logs)} sessions."
-    with recorded or nullcontext() as cassette, output.progress("sessions", len(logs), announced) as update:
-        for outcome in retention.run_logs(
-            logs, settings, jobs=jobs, cassette=replayed if cassette is None else cassette
-        ):
-            outcomes.append(outcome)
-            update(f"{sum(len(one.probes) for one in outcomes):,} values")
-    if cassette is not None and (forecast := _forecast(cassette, [settings])):
-        return forecast
-    told = {key: str(value) if isinstance(value, Path) else value for key, value in changed_settings(settings).items()}
-    page, document = report.write_run(name, outcomes, told, run.out)
-    title = f"Values needed later that views hold: {plain(name)}"
-    shown = [_table(title, ("view", "held", "ours ahead"), report.run_rows(outcomes))]
-    if categories := report.category_rows(outcomes):
-        shown.append(_table("By category", ("category", "questions", *retention.ARMS), categories))
-    if not document["probes"]:
-        shown.append("Nothing was measured: no view leaves out what is needed later; try a smaller --budget.")
-    seconds = time.perf_counter() - started
-    shown.append(f"{document['probes']:,} values in {seconds:.0f} s. The whole report: {page}")
-    return Result(document, shown, remarks=told_lines(skipped))
+        settings = replace(given.load(), max_tokens=options.read_tokens(given.budget))
+        if given.redact is not None and settings.summarizer not in PROVIDERS:
+            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
+        bare = replace(settings, summarizer="extractive", model=None)
+        own = {"ours": settings, "extractive": bare}
+        names = names or ["ours", "tail", "masking"]
+        names = names if names[0] in own else ["ours", *(name for name in names if name != "ours")]
+        arms = [Arm(name, own.get(name)) for name in names]
+    measured = Run(
+        dataset=dataset,
+        arms=arms,
+        cassette=given.cassette or given.out / "replies.jsonl",
+        jobs=given.jobs or os.cpu_count() or 1,
+        redact=given.redact,
+    )
+    recording = pay(measured, given)
+    if isinstance(recording, Result):
+        return recording
+    with nullcontext() if recording is None else recording as cassette:
+        report = watched(measured, cassette)
+    if cassette is not None:
+        tell_spent(cassette, measured.models)
+    return shown(report, given, started, gates)
 
 
 @command(family)
 def compare(
-    first: Annotated[Path, argument("FIRST", "Folder or report.json of a run.", parser=read_path)],
-    second: Annotated[Path, argument("SECOND", "Another run of the same logs.", parser=read_path)],
+    old: Annotated[Path, argument("OLD", "Folder or report.json of an earlier run.", parser=read_path)],
+    new: Annotated[Path, argument("NEW", "A later run of the same logs.", parser=read_path)],
+    junit: Junit = None,
 ) -> Result:
-    """Compare two runs on the same logs, session by session. Exit status 1 if the second is surely worse."""
-    import msgspec
+    """Compare two runs on the same logs, question by question. Exit status 1 if the new one is surely worse.
 
-    from summarizing_context.evaluation.retention import OURS, SessionOutcome
+    Sure is a change whose interval over at least five sessions leaves out zero, and any more broken laws.
 
-    values = []
-    for path in (second, first):
-        file = path / "report.json" if path.is_dir() else path
-        try:
-            document = msgspec.json.decode(file.read_bytes())
-            sessions = msgspec.convert(document["sessions"], list[SessionOutcome])
-        except (OSError, msgspec.MsgspecError, KeyError, TypeError) as error:
-            raise InputError(f"{file}: is not the report of a run on logs ({type(error).__name__})") from error
-        values.append(ratios((one.name, one.share(OURS)) for one in sessions))
-    change = difference(*values)
-    if change is None:
-        raise InputError("the runs share no session in which something was needed later")
-    verdict = "better" if change.low > 0 else "worse" if change.high < 0 else "not surely different"
-    told = f"The second run is {verdict}: {change.points}, {change.sessions} sessions."
-    status = Status.LAW_BROKEN if verdict == "worse" else Status.OK
-    return Result({"change": change._asdict(), "verdict": verdict}, [told], status)
-
-
-# Recorded answers
-
-
-def _run_recorded(run: Record, suite: Suite, mode: Mode, jobs: int) -> Result:
-    """Replay the recording of a suite, once what is missing was recorded if that is asked for."""
-    from summarizing_context.evaluation import report
-    from summarizing_context.evaluation.real.arms import ARMS
-    from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import Recording, check_bounds, replay
-
-    recording = Recording.open(Path(suite.recording))
-    read = {arm for _, arm in recording.answers}
-    takes_all = suite.bounds or not read or mode != "replay"
-    arms = _chosen_arms(run.arms, ARMS) or tuple(arm for arm in ARMS if takes_all or arm in read)
-    if mode != "replay":
-        # Who summarizes, asks, reads and judges.
-        provider = _known(run.reader or next(iter(PROVIDERS)), "--reader")
-        if run.reader_model is None:
-            raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-        own = Settings.from_env()
-        if run.base_url is None and own.base_url is not None and own.summarizer not in ("extractive", provider):
-            raise InputError(f"SUMMARIZING_CONTEXT_BASE_URL is not {provider}'s; name its server with --base-url")
-        url = run.base_url or own.base_url
-        key = None if url is None else own.api_key  # a key is its server's
-        reader = Settings(summarizer=provider, model=run.reader_model, base_url=url, api_key=key)
-        models = [reader, reader, reader, replace(reader, model=run.judge_model or run.reader_model)]
-        with _recording(run, mode, run.cassette or Path(suite.cassette)) as cassette:
-            anyio.run(record_answers, recording, cassette, models, arms)
-        if forecast := _forecast(cassette, models):
-            return forecast
-    announced = f"Rebuilding the views of {len(recording.cases)} cases for {len(arms)} arms."
-    with output.progress("cases", len(recording.cases), announced) as update:
-        outcome = replay(recording, arms, jobs=jobs, watch=lambda name: update(plain(name, 40)))
-    gates = check_bounds(outcome.arms, [bound for bound in suite.bounds if bound.arm in arms])
-    page, document = report.write_reports(outcome, suite.claim, gates, run.out)
-
-    columns = ("arm", "right", "ahead", "wrong", "never said")
-    shown = [_table("Right answers and half of partly right ones", columns, report.answer_rows(outcome))]
-    if gates:
-        rows = [(one.name, Text(one.result, "bold red" if one.failed else "green"), dim(one.words)) for one in gates]
-        shown.append(table("Bounds", "bound", "result", "figures", rows=rows, fold=True))
-
-    said, others = report.views_read(outcome)
-    shown.append(said)
-    if others:
-        shown.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
-    if outcome.missing:
-        shown.append(f"{outcome.missing:,} requests have no recorded reply; `eval record` sends them to a model.")
-    shown.append(f"All answers side by side: {page}")
-    status = Status.LAW_BROKEN if any(gate.failed for gate in gates) else Status.OK
-    return Result(document, shown, status)
-
-
-def _known(provider: str, option: str) -> str:
-    if provider not in PROVIDERS:
-        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
-    return provider
-
-
-def _chosen_arms(given: str | None, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the arms that `--arms` names. Raise `InputError`."""
-    chosen = tuple(name.strip() for name in (given or "").split(",") if name.strip())
-    if strange := [name for name in chosen if name not in known]:
-        raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(known)}")
-    return chosen
-
-
-def _table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], marked: str = "") -> RenderableType:
-    """Return the first columns of a table of a report, small words beside the others."""
-    told = []
-    for row in rows:
-        first, *others = (plain(" ".join(filter(None, (cell,) if isinstance(cell, str) else cell)), 60) for cell in row)
-        told.append((Text(first, "bold green" if row[0] == marked else ""), *others[: len(columns) - 1]))
-    return table(title, columns[0], *(f"#{name}" for name in columns[1:]), rows=told)
-
-
-# Cassettes, and what they cost
-
-
-@contextmanager
-def _recording(run: Record, mode: Mode, file: Path, secrets: Iterable[str | None] = ()) -> Iterator[Cassette]:
-    """Open the cassette of a run."""
-    from summarizing_context.evaluation.cassettes import Cassette
-
-    with Cassette(file, mode, max_calls=run.max_calls, secrets=secrets, redact=run.redact) as cassette:
-        if mode == "record":
-            where = f"Recording into {plain(file)}."
-            tell(f"{where} --dry-run tells what it takes; after a stop the same command goes on.")
-        yield cassette
-
-
-def _forecast(cassette: Cassette, models: Sequence[Settings], proposals: int = 0) -> Result | None:
-    """Return calls, tokens and price of what is not recorded yet, by model; or tell what was recorded.
-
-    Of one model, `proposals` are prompts that it will write, each of which is tried as well.
+    Examples:
+        eval compare main-report/ eval-report/ --junit compare.xml
     """
-    from summarizing_context.summarizers.providers import make_model
+    from summarizing_context.evaluation.report import Report, in_words
 
-    is_dry, prices = cassette.mode == "forecast", load_prices(models[0].prices)
-    addresses: dict[str, list[str]] = {}  # servers that are asked
-    for settings in models:
-        address = make_model(settings, read_only=True).address
-        addresses.setdefault(f"{settings.summarizer}/{settings.model}", []).append(address)
-    rows: list[dict[str, Any]] = []
-    words: list[str] = []
-    for name, asked in addresses.items():
-        model, address, spent = name.partition("/")[2], " and ".join(dict.fromkeys(asked)), cassette.spent[name]
-        price, tokens = prices.price_of(model), (spent.input_tokens, spent.output_tokens)
-        cost = None if price is None else round(price.cost(*tokens, spent.cached_tokens), 6)
-        row: dict[str, Any] = {
-            "model": model,
-            "address": address,
-            "calls": spent.calls,
-            "by_kind": dict(sorted(spent.by_kind.items())),
-            "input_tokens": tokens[0],
-            "output_tokens": tokens[1],
-            "recorded": spent.replayed,
-            "estimated_cost": cost,
-        }
-        rows.append(row)
-        if not is_dry:
-            sums = f"{tokens[0]:,} input and {tokens[1]:,} output tokens, {dollars(cost)}."
-            tell(plain(f"Recorded with {model} at {address}: {spent.calls:,} calls, {sums}"))
-            continue
-        costs = "no price is known for this model"
-        if price is not None:
-            costs = f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}"
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in row["by_kind"].items()) or "none"
-        words.append(f"{model} would be asked at {address}: {kinds}; {costs}.")
-        if proposals:  # one reads and writes about 2,000 tokens
-            calls = spent.calls + proposals * (spent.calls + 1)
-            most = None if price is None else round(price.cost(*(one + proposals * (one + 2_000) for one in tokens)), 6)
-            row |= {"proposals": proposals, "estimated_cost_at_most": most}
-            tried = f"{proposals:,} proposals, each tried on all sessions"
-            words.append(f"{tried}: at most {calls:,} calls, {dollars(most)}.")
-    if not is_dry:
+    results, rows, documents = [], [], []
+    for arm, what, change, worse in Report.read(new).compare(Report.read(old)):
+        words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
+        results.append((arm, what, words, worse))
+        rows.append((arm, what, Text(words, "bold red" if worse else "")))
+        documents.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
+    is_worse = any(worse for *_, worse in results)
+    write_junit(junit, "eval compare", results)
+    verdict = "The new run is surely worse." if is_worse else "The new run is not surely worse."
+    document = {"worse": is_worse, "verdict": verdict, "changes": documents}
+    status = Status.LAW_BROKEN if is_worse else Status.OK
+    return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
+
+
+def read_gates(text: str | None) -> dict[str, float]:
+    """Return the figures that `--fail-under` names. Raise `InputError`."""
+    try:
+        pairs = (one.partition("=") for one in (text or "").split(",") if one.strip())
+        return {name.strip(): float(value.removesuffix("%")) / (100 if "%" in value else 1) for name, _, value in pairs}
+    except ValueError as error:
+        raise InputError(f"--fail-under: {plain(text, 60)!r}; write it like right=0.9,laws=0") from error
+
+
+def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:
+    """Write results as JUnit XML, where a file is named."""
+    from summarizing_context.evaluation.report import junit
+
+    if file is not None:
+        write_private(file, junit(name, results))
+
+
+# What a model takes
+
+
+def pay(run: Run, given: Any) -> Cassette | Result | None:
+    """Return the open cassette for what is not recorded yet, once its price was accepted; None where nothing has to be
+    sent, and a result where only the price was asked for."""
+    if not run.models:
+        if given.dry_run:
+            raise InputError("--dry-run: without a model nothing is sent; name one with --model")
         return None
-    each = [row["estimated_cost"] for row in rows]
-    total = None if None in each else round(sum(each), 6)
+    prices = run.price()
+    if given.dry_run:
+        return priced(prices)
+    if not any(one.calls for one in prices):
+        return None
+    ask_for(prices, given.yes)
+    return run.open("record", given.max_calls)
+
+
+def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
+    """Say what will be sent and ask whether it may be. Raise `InputError` where it may not."""
+    for line in price_words(prices):
+        tell(line)
+    if most:
+        tell(plain(most))
+    output.confirm("Send these requests?", yes, "sent")
+
+
+def price_words(prices: Sequence[Price]) -> list[str]:
+    """Return what each model will be asked, in words."""
+    found = []
+    for one in prices:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
+        cost = (
+            f"about {dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known for this model"
+        )
+        known = f"; {one.recorded:,} are recorded" if one.recorded else ""
+        found.append(plain(f"{one.model} at {one.address}: {one.calls:,} requests ({kinds}), {cost}{known}."))
+    return found
+
+
+def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
+    """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
+    it will write, each of which is tried as well."""
+    rows = [msgspec.to_builtins(one) for one in prices]
+    words = price_words(prices)
+    if proposals:
+        calls = prices[0].calls + proposals * (prices[0].calls + 1)
+        rows[0] |= {"proposals": proposals, "calls_at_most": calls}
+        words.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
+    each = [one.estimated_cost for one in prices]
+    total = None if None in each else round(sum(filter(None, each)), 6)
     figures = ("calls", "input_tokens", "output_tokens", "recorded")
     cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
     if len(rows) > 1:
         cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
     columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
     words.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
-    shown: list[RenderableType] = [table("Recording: nothing is sent", *columns, rows=cells), *map(dim, words)]
-    return Result({**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}, shown)
+    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+    return Result(document, [table("Nothing is sent", *columns, rows=cells), *map(dim, words)])
+
+
+def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
+    """Say what was recorded."""
+    from summarizing_context.evaluation.run import prices_of
+
+    for one in prices_of(cassette, models):
+        sums = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens, {dollars(one.estimated_cost)}"
+        tell(plain(f"Recorded with {one.model} at {one.address}: {one.calls:,} calls, {sums}."))
+
+
+# What came of it
+
+
+def watched(run: Run, cassette: Cassette | None) -> Report:
+    """Measure, with a bar."""
+    logs = run.dataset.logs
+    with output.progress("sessions", len(logs), f"Measuring {output.counted(len(logs), 'session')}.") as update:
+        return run.report(cassette, watch=lambda name: update(plain(name, 40)))
+
+
+def share(interval: Interval | None) -> str:
+    """Return a share, with the ends of its interval where there are several sessions."""
+    if interval is None:
+        return "–"
+    return f"{interval.mean:.1%}" + (f" {interval.low:.0%} … {interval.high:.0%}" if interval.sessions > 1 else "")
+
+
+def lead(interval: Interval | None) -> str:
+    """Return a difference in points, likewise."""
+    if interval is None:
+        return "–"
+    ends = f" {100 * interval.low:+.1f} … {100 * interval.high:+.1f}" if interval.sessions > 1 else ""
+    return f"{100 * interval.mean:+.1f}{ends}"
+
+
+def score_table(report: Report, marked: str = "") -> RenderableType:
+    """Return the scores of all arms."""
+    rows = []
+    for arm in report.arms:
+        name = Text(plain(arm, 40), "bold green" if arm == marked else "")
+        ahead = "" if arm == report.baseline else lead(report.ahead(arm))
+        figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
+        cells = [None if one is None else round(one) for one in figures]
+        rows.append((name, share(report.score(arm)), ahead, *cells))
+    ahead = f"#ahead of {plain(report.baseline, 16)}"
+    return table("", "arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws", rows=rows)
+
+
+def shown(report: Report, given: Any, started: float, gates: dict[str, float] | None = None) -> Result:
+    """Write the reports of a run and return its result."""
+    checked = report.check(gates) if gates else report.check()
+    page = report.write(given.out)
+    parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
+    if report.categories:
+        rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
+        parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
+    if checked:
+        results = {True: Text("passed", "green"), False: Text("failed", "bold red")}
+        cells = [(one.name, results[one.passed], dim(one.words)) for one in checked]
+        parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
+    others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
+    if report.made_by:
+        count = len(report.views)
+        parts.append(f"For {count - len(others):,} of {count:,} views the answers belong to exactly this view.")
+    if others:
+        parts.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
+    if report.missing:
+        parts.append(f"{report.missing:,} requests have no recorded reply.")
+    parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
+    seconds = time.perf_counter() - started
+    parts.append(f"{len(report.asked):,} questions in {seconds:.0f} s. Each with what every view said: {page}")
+    tests = [("gates", one.name, one.words, not one.passed) for one in checked]
+    broken = report.figure(report.first, "laws")
+    if not gates or "laws" not in gates:
+        tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
+    tests.append(("questions", "something was measured", f"{len(report.asked):,} questions", not report.asked))
+    write_junit(getattr(given, "junit", None), "eval run", tests)
+    status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
+    return Result(report.document(), parts, status, told_lines(report.left_out))
 
 
 # Models question one log
@@ -359,6 +314,35 @@ _READER = "Model that answers from views, of the judge's provider. Default: the 
 _MARKER = "Model that marks the answers. It must differ from the writer's."
 
 
+def known(provider: str, option: str) -> str:
+    """Return the name of a provider. Raise `InputError`."""
+    if provider not in PROVIDERS:
+        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
+    return provider
+
+
+def judges_of(
+    settings: Settings, judge_model: str, reader_model: str | None, provider: str | None, url: str | None
+) -> tuple[Settings, Settings]:
+    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`.
+
+    One reply holds all questions, so a call may take long.
+    """
+    named = known(provider or settings.summarizer, "--judge-provider")
+    if url is None and named == settings.summarizer:
+        url = settings.base_url
+    elif url is None and settings.base_url is not None:
+        raise InputError(
+            f"--judge-provider: a base URL is named, and it is not {named}'s, which would get the log too; name the "
+            "server of its models with --judge-base-url"
+        )
+    is_same = (named, url) == (settings.summarizer, settings.base_url)
+    key = settings.api_key if is_same else None  # a key is its server's
+    place: Any = {"summarizer": named, "base_url": url, "api_key": key, "prices": settings.prices}
+    judge = Settings(**place, model=judge_model, call_timeout=300.0)
+    return replace(judge, model=reader_model or judge_model), judge
+
+
 @command(family)
 def ask(
     log: Annotated[Path, argument("LOG", "A transcript of any known format, with one session.", parser=read_path)],
@@ -366,12 +350,12 @@ def ask(
     judge_model: Annotated[str, option("M", _MARKER)],
     reader_model: Annotated[str | None, option("M", _READER)] = None,
     question_model: Annotated[str | None, option("M", _QUESTION)] = None,
-    budget: options.CaseBudget = "8k",
+    budget: Budget = "16k",
     share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
     questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
     judge_provider: Annotated[str | None, option("NAME", "Provider of the judge. Default: the summarizer's.")] = None,
     judge_base_url: Annotated[str | None, option("URL", "Base URL for the judge and the reader.")] = None,
-    arms: Arms = "ours,extractive,compact,tail",
+    arms: Annotated[str, option("A[,B]", "Views to be read.")] = "ours,extractive,compact,tail",
     redact: Redact = None,
     max_calls: options.MaxCalls = None,
     out: options.ReportFolder = Path("eval-ask"),
@@ -390,139 +374,51 @@ def ask(
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
         eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
     """
-    from summarizing_context.evaluation.real.arms import ARMS
-    from summarizing_context.evaluation.real.recorder import record_answers
-    from summarizing_context.evaluation.real.recording import recorded_folder, with_own_case
+    from summarizing_context.evaluation.asking import record_answers
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.recording import with_own_case
+    from summarizing_context.evaluation.run import Run, prices_of
+    from summarizing_context.evaluation.views import ARMS
 
-    chosen = _chosen_arms(arms, ARMS)
+    started, chosen = time.perf_counter(), [name.strip() for name in arms.split(",") if name.strip()]
+    if strange := [name for name in chosen if name not in ARMS]:
+        raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
     found = read_session(log, format=own.format)
     if not found.messages:
         raise TranscriptError(f"{log}:1: holds no message; name another transcript")
     for line in told_lines(found.unreadable):
         tell(line)
     settings, tokens = own.load(), options.read_tokens(budget)
-
-    # Who summarizes, asks, reads and judges. One reply holds all questions, so a call may take long.
     if settings.summarizer not in PROVIDERS or settings.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
-    provider, url = _known(judge_provider or settings.summarizer, "--judge-provider"), judge_base_url
-    copied = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
+    reader, judge = judges_of(settings, judge_model, reader_model, judge_provider, judge_base_url)
+    copied: Any = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
     summarizes = Settings(**copied, call_timeout=300.0)
     writer = replace(summarizes, model=question_model or settings.model)
-    if url is None and provider == settings.summarizer:
-        url = settings.base_url
-    elif url is None and settings.base_url is not None:
-        raise InputError(
-            f"--judge-provider: a base URL is named, and it is not {provider}'s, which would get the log too; name the "
-            "server of its models with --judge-base-url"
-        )
-    is_same = (provider, url) == (settings.summarizer, settings.base_url)
-    key = settings.api_key if is_same else None  # a key is its server's
-    judge = replace(summarizes, summarizer=provider, model=judge_model, base_url=url, api_key=key)
-    reader = replace(judge, model=reader_model or judge_model)
     if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     models = [summarizes, writer, reader, judge]
-
-    given = Record(redact=redact, max_calls=max_calls, arms=arms, out=out)
     if not own.dry_run:
         make_private_folder(out)
-    mode: Mode = "forecast" if own.dry_run else "record"
+        tell(f"Recording into {plain(out)}. --dry-run tells what it takes; after a stop the same command goes on.")
+    keys = [one.api_key for one in models]
     with (
         TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
-        _recording(given, mode, out / "cassette.jsonl", [one.api_key for one in models]) as cassette,
+        Cassette(
+            out / "cassette.jsonl",
+            "forecast" if own.dry_run else "record",
+            max_calls=max_calls,
+            secrets=keys,
+            redact=redact,
+        ) as cassette,
     ):
         messages = [cassette.scrub(message) for message in found.messages]
         recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
         tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
         anyio.run(record_answers, recording, cassette, models, chosen, questions)
-    if forecast := _forecast(cassette, models):
-        return forecast
-    loaded = recorded_folder(out)
-    assert loaded is not None  # its case was just asked
-    return _run_recorded(given, loaded, "replay", os.cpu_count() or 1)
-
-
-# Which prompts are better
-
-
-@command(commands, MEASURE)
-def tune(
-    logs: options.TranscriptPaths,
-    *,
-    cassette: Annotated[Path, path_option("FILE", "File of the model's recorded replies.")],
-    tries: Annotated[
-        list[Path] | None, path_option("PATH", "A prompt file or a folder of prompts. Repeatable.", "--try")
-    ] = None,
-    gepa: Annotated[bool, flag("--gepa", "Let the model write better prompts (the extra gepa).")] = False,
-    proposals: Annotated[int, option("N", "Prompts that gepa may propose.", min=1)] = 20,
-    budget: options.CaseBudget = "8k",
-    record: Annotated[bool, flag("--record", "Send requests whose replies are not recorded yet.")] = False,
-    max_calls: options.MaxCalls = None,
-    seed: Annotated[int, option("N", "Seed for the split of the sessions.")] = 0,
-    out: options.ReportFolder = Path("tune-report"),
-    write: Annotated[Path | None, path_option("FOLDER", "Write the winner here, as a new file.")] = None,
-    own: options.ModelOptions,
-) -> Result:
-    """Find the prompt that keeps more of what was needed later, on your own transcripts.
-
-    Half of the sessions choose, the other half judges the choice. Replies are kept in the cassette: a run that stopped
-    goes on, and without --record it is repeated without a key.
-
-    Examples:
-        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --dry-run    # price
-        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/segment/v5.md --record
-        tune logs/ --model gpt-5.4-mini --cassette t.jsonl --gepa --record --write my/
-    """
-    from summarizing_context.evaluation import report, tune
-    from summarizing_context.evaluation.retention import logs_of
-
-    settings = replace(own.load(), max_tokens=options.read_tokens(budget))
-    if settings.summarizer not in PROVIDERS:
-        raise InputError("name the model that the prompts are for, with --model or in --config")
-    if bool(tries) == gepa:
-        raise InputError("say what to try: prompts with --try, or --gepa to have them written")
-    own_prompts = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
-    start = tune.Variant("start", tuple(own_prompts))
-    variants = []
-    for path in tries or ():  # other prompts are those of the start
-        tried = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path, "--try"))}
-        name = f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
-        variants.append(tune.Variant(name, tuple(tried.values())))
-    found, skipped = logs_of(logs, own.format)
-    mode: Mode = "forecast" if own.dry_run else "record" if record else "replay"
-    started = time.perf_counter()
-    with (
-        TemporaryDirectory() as folder,
-        _recording(Record(max_calls=max_calls), mode, cassette) as tape,
-        output.progress("variants", None if gepa else len(variants) + 1) as update,
-    ):
-        trial = tune.Trial(found, settings, tape, Path(folder), seed, lambda variant: update(plain(variant.name, 40)))
-        writer = tune.Gepa(proposals, seed) if gepa and not own.dry_run else None
-        outcome = tune.tune(trial, start, variants, writer)
-    if mode != "replay" and (forecast := _forecast(tape, [settings], proposals if gepa else 0)):
-        return forecast
-    page, document = report.write_tuning(outcome, out)
-    winner = next(one for one in trial.variants.values() if one.name == outcome.winner)
-    written = [str(path) for path in tune.write_winner(winner, write)] if write is not None else []
-    columns = ("prompts", "chosen on", "held out", "tokens")
-    shown: list[RenderableType] = [
-        _table("Values needed later that views hold", columns, report.tried_rows(outcome), marked=outcome.winner),
-        plain(outcome.verdict),
-        dim("Tokens: what the model reads and writes for 1,000 tokens of history."),
-        *(f"Written: {path}" for path in written),
-        f"{len(outcome.tried)} variants in {time.perf_counter() - started:.0f} s. Summaries side by side: {page}",
-    ]
-    return Result({**document, "written": written}, shown, remarks=told_lines(skipped))
-
-
-def _prompts(path: Path, option: str) -> list[Prompt]:
-    """Load a prompt file, or the newest prompts of a folder. Raise `InputError`."""
-    from summarizing_context.evaluation.prompt_inspection import SUMMARIES
-
-    if path.suffix == ".md":
-        return [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
-    there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
-    if not there & {*SUMMARIES}:
-        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
-    return [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
+    if own.dry_run:
+        return priced(prices_of(cassette, models))
+    tell_spent(cassette, models)
+    measured = Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1)
+    return shown(watched(measured, None), RunOptions(out=out), started)

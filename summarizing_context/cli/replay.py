@@ -319,7 +319,7 @@ def import_transcripts(
         import ~/.claude/projects --store logs.db
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.retention import read_checked
+    from summarizing_context.evaluation.datasets import read_checked
 
     settings = options.OwnSettings(config=config).load(store=store)
     if str(settings.store) == ":memory:":

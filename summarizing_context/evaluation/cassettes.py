@@ -162,7 +162,7 @@ class Cassette:
         redact: str | None = None,
     ) -> None:
         if mode == "replay" and not path.exists():
-            raise CassetteError(f"{path}: there is no such cassette; `summarizing-context eval record` makes it")
+            raise CassetteError(f"{path}: there are no recorded replies; a run with the key of a model makes them")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
             try:
@@ -225,7 +225,7 @@ class Cassette:
             if self._failure is None and self.mode == "replay":
                 self._failure = CassetteMissError(
                     f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
-                    "prompt, model or limits are new; record what is missing with `summarizing-context eval record`"
+                    "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
             elif self._failure is None and self._max_calls is not None and calls >= self._max_calls:
                 self._failure = CassetteLimitError(

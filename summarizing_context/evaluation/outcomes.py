@@ -18,6 +18,7 @@ import msgspec
 from summarizing_context.settings.values import PLACES, Settings
 
 DRAWS = 1_000
+MIN_SESSIONS = 5  # from which on an interval says something
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -41,11 +42,6 @@ class Interval(NamedTuple):
     high: float
     sessions: int
 
-    @property
-    def points(self) -> str:
-        """A difference in words."""
-        return f"{100 * self.mean:+.1f} points, interval {100 * self.low:+.1f} to {100 * self.high:+.1f}"
-
 
 def mean_of(values: Mapping[str, float]) -> Interval | None:
     """Return the mean of the sessions' values with its interval; None of nothing."""
@@ -55,11 +51,6 @@ def mean_of(values: Mapping[str, float]) -> Interval | None:
     means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
     low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
     return Interval(sum(listed) / len(listed), low, high, len(listed))
-
-
-def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interval | None:
-    """Return how much larger our mean is than theirs, over the sessions that both have."""
-    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
 
 
 @lru_cache(maxsize=64)

@@ -19,6 +19,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
+from summarizing_context.log.message_log import BoundThinking
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -208,8 +209,10 @@ async def make_costs(settings: Settings) -> Costs:
 class Recorder:
     """Adds messages to a context and takes its views, tallying what they are."""
 
-    def __init__(self, context: SummarizingContext, costs: Costs, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(
+        self, context: SummarizingContext, costs: Costs, tally: Tally, bound_thinking: BoundThinking = "kept"
+    ) -> None:
+        self.tally, self._bound_thinking = tally, bound_thinking
         self.view: list[dict[str, Any]] = []  # the last one
         self.view_tokens = 0
         self._context, self._costs, self._judge = context, costs, Judge()
@@ -224,7 +227,7 @@ class Recorder:
         """Get a view and judge it; a refused one leaves the last as it is."""
         tally, judge, started = self.tally, self._judge, time.perf_counter()
         try:
-            view = await self._context.get_messages_for_request(token_budget=tally.budget)
+            view = (await self._context.next_view(tally.budget, bound_thinking=self._bound_thinking)).messages
         except BudgetError:
             tally.refused_views += 1
             return

@@ -1,273 +1,390 @@
-"""The reports of `eval run`, `eval ask` and `tune`: one self-contained page and one JSON document each.
+"""The report of a run: every question with what each arm's view said, scores with intervals, a verdict, and gates.
 
-The page has no script. Equal runs write equal bytes. All text is escaped, but what is `Html` already. A cell of a table
-is a text, or a text and small words below it; the same rows are shown on a terminal.
+A score is a mean over sessions. Intervals hold 95 % of 1,000 seeded draws of sessions, for the questions of one session
+stand and fall together; differences are paired by question. Equal runs write equal bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from html import escape
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
+from xml.etree import ElementTree as xml
 
 import msgspec
 
-from summarizing_context.evaluation.outcomes import DRAWS, Interval, indented
-from summarizing_context.evaluation.real.arms import COMPACT, OURS
-from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, Count, GateOutcome, RealOutcome
-from summarizing_context.evaluation.retention import ARMS, SessionOutcome, scores_of
-from summarizing_context.evaluation.tune import TuneOutcome
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.outcomes import MIN_SESSIONS, Interval, indented, mean_of, ratios
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
-Cell = str | tuple[str, ...]
+ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
+RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
+AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
 
 
-class Html(str):
-    """Markup, whose texts are escaped."""
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the view of one arm said to a question, and the points from 0 to 1 of each metric."""
+
+    said: str = ""
+    points: dict[str, float] = {}
+    mark: int | None = None  # of a judge: 2 right, 1 partly, 0 abstained, -1 wrong
 
 
-def share(interval: Interval | None) -> Cell:
-    """Return a share as people read it, and the ends of its interval where there are several sessions."""
-    if interval is None:
-        return "–"
-    return f"{interval.mean:.1%}", f"{interval.low:.1%} … {interval.high:.1%}" if interval.sessions > 1 else ""
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One question about one place of a session."""
+
+    session: str
+    case: str
+    id: str
+    question: str
+    answers: dict[str, Answer]  # by arm
+    category: str = ""
+    gold: str = ""
+    values: list[str] = []  # that a view has to hold word for word
+    evidence: list[tuple[int, str]] = []  # message, and its words around the answer
 
 
-def lead(interval: Interval | None) -> tuple[str, ...]:
-    """Return a difference in points, and the ends of its interval where there are several sessions."""
-    if interval is None:
-        return ("–",)
-    mean, low, high = (f"{100 * value:+.1f}" for value in interval[:3])
-    return mean, f"{low} … {high}" if interval.sessions > 1 else ""
+class Viewed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One view. `reading` says of recorded answers whether they were read from it."""
+
+    case: str
+    arm: str
+    tokens: int | None
+    reading: str = ""
 
 
-def total(count: Count) -> str:
-    """Return points out of questions."""
-    return f"{count.points:g}/{count.questions}"
+class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one arm took for one session: tokens that models read and wrote for summaries, and broken laws."""
+
+    session: str
+    arm: str
+    history_tokens: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    dropped: int = 0  # lines of replies that the checks took out, for their source does not hold what they say
+    laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
+    summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
 
 
-def _html(value: Cell) -> Html:
-    if isinstance(value, tuple):
-        return Html(_html(value[0]) + "".join(_tag("small", words) for words in value[1:] if words))
-    return value if isinstance(value, Html) else Html(escape(value))
+class Pair(msgspec.Struct, frozen=True):
+    """Two summaries of the same messages, the messages, and what is needed of them later."""
+
+    session: str
+    start: int
+    stop: int  # one past the last message
+    source: str
+    old: str
+    new: str
+    needed: list[str]
+    old_keeps: list[str]
+    new_keeps: list[str]
 
 
-def _tag(name: str, *inside: Cell, look: str = "") -> Html:
-    opening = f'<{name} class="{look}">' if look else f"<{name}>"
-    return Html(f"{opening}{''.join(map(_html, inside))}</{name}>")
+class Tuning(msgspec.Struct, frozen=True):
+    """What `tune` adds: the difference of prompts, and summaries side by side."""
+
+    old: str  # arm
+    new: str  # arm that is compared with it
+    diff: list[str]  # lines
+    pairs: list[Pair]
+    chosen_on: list[str]  # sessions that chose; none where nothing had to be chosen
+    judged_on: list[str]
+    tried: dict[str, Interval | None]  # arms by their score on the sessions that chose, or on all
+    dollars: dict[str, float | None]  # price of the summaries of 1,000,000 tokens of history, by arm
+    winner: str
 
 
-def _badge(words: str, tone: str) -> Html:
-    return _tag("span", words, look=f"badge {tone}")
+class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a figure of an arm must reach; `arm` is the first one if none is named."""
+
+    metric: str = RIGHT
+    category: str = "all"  # or one of the categories
+    arm: str = ""
+    at_least: float | None = None
+    at_most: float | None = None
+    not_behind: bool = False  # the interval of the difference from the baseline is not wholly below zero
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[Cell]], *, marked: str = "", look: str = "") -> Html:
-    """A table that scrolls by itself where the page is narrow; first cells are bold, and one row may be marked."""
-    lines = []
-    for first, *others in rows:
-        cells = (_tag("td", cell) for cell in others)
-        lines.append(_tag("tr", _tag("td", _tag("b", first)), *cells, look="ours" if first == marked else ""))
-    titles = _tag("thead", _tag("tr", *(_tag("th", title) for title in head)))
-    return _tag("div", _tag("table", titles, _tag("tbody", *lines), look=look), look="scroll")
+class Gate(msgspec.Struct, frozen=True):
+    """What became of one bound. What nothing was measured for has failed."""
+
+    name: str
+    passed: bool
+    words: str
 
 
-def _section(title: str, words: str, *body: str) -> Html:
-    return Html(_tag("h2", title) + _tag("p", words, look="soft") + _tag("div", *body, look="card"))
+class Report(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All that a run has measured. `baseline` is the arm that the others are compared with."""
+
+    name: str
+    arms: dict[str, str]  # what each one is, the measured one first
+    metric: str  # the one that counts
+    baseline: str
+    asked: list[Asked]
+    views: list[Viewed]
+    spent: list[Spent]
+    claim: str = ""
+    settings: dict[str, dict[str, Any]] = {}  # by arm, what is not default
+    bounds: list[Bound] = []
+    made_by: dict[str, list[str]] = {}  # models, by what they did
+    missing: int = 0  # requests without a recorded reply
+    left_out: list[str] = []  # lines and places that were not measured, with the reason
+    tuning: Tuning | None = None
+
+    # Scores
+
+    @property
+    def first(self) -> str:
+        """The arm that the run is about."""
+        return next(iter(self.arms))
+
+    @property
+    def categories(self) -> list[str]:
+        """The categories of all questions that have an answer."""
+        return list(dict.fromkeys(one.category for one in self.asked if one.category not in ("", ABSENT)))
+
+    @property
+    def metrics(self) -> list[str]:
+        """All metrics that questions were scored by, the one that counts first."""
+        found = dict.fromkeys([self.metric])
+        for one in self.asked:
+            found |= dict.fromkeys(name for answer in one.answers.values() for name in answer.points)
+        return list(found)
+
+    def points(self, arm: str, metric: str = "", category: str = "all") -> dict[tuple[str, str, str], float]:
+        """Return the points of an arm by session, case and question."""
+        metric = metric or self.metric
+        return {
+            (one.session, one.case, one.id): answer.points[metric]
+            for one in self.asked
+            if (answer := one.answers.get(arm)) is not None and metric in answer.points
+            if (category == one.category if category != "all" else one.category != ABSENT)
+        }
+
+    def score(self, arm: str, metric: str = "", category: str = "all") -> Interval | None:
+        """Return the mean over sessions; None where nothing was asked."""
+        return _over_sessions(self.points(arm, metric, category))
+
+    def ahead(self, arm: str, other: str = "", metric: str = "", category: str = "all") -> Interval | None:
+        """Return how far an arm is ahead of another, the baseline if none is named, over questions that both have."""
+        theirs = self.points(other or self.baseline, metric, category)
+        return paired(self.points(arm, metric, category), theirs)
+
+    def figure(self, arm: str, name: str) -> float | None:
+        """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of
+        history), broken `laws`, `wrong` answers. None where it is not known."""
+        spent = [one for one in self.spent if one.arm == arm]
+        if name == "tokens":
+            sizes = [one.tokens for one in self.views if one.arm == arm and one.tokens is not None]
+            return sum(sizes) / len(sizes) if sizes else None
+        if name == "wrong":
+            said = [one.answers[arm].mark for one in self.asked if arm in one.answers and one.category != ABSENT]
+            return said.count(-1) if any(mark is not None for mark in said) else None
+        if name == "cost":
+            history = sum(one.history_tokens for one in spent)
+            return 1_000 * sum(one.input_tokens + one.output_tokens for one in spent) / history if history else None
+        judged = [one.laws for one in spent if one.laws is not None]
+        return sum(sum(laws.values()) for laws in judged) if judged else None
+
+    @property
+    def verdict(self) -> str:
+        """What the run says, in a sentence or two."""
+        arm, score = self.first, self.score(self.first)
+        if self.tuning is not None:
+            arm = self.tuning.new
+            change = self.ahead(arm, self.tuning.old)
+            return f"{arm}: {in_words(change)}{self._beside(arm, self.tuning.old)}."
+        if score is None:
+            return "Nothing was measured: no view leaves out what is asked for. Take a smaller budget or longer logs."
+        said = f"{arm}: {score.mean:.1%} {self.metric}"
+        if score.sessions > 1:
+            said += f", interval {score.low:.1%} to {score.high:.1%}"
+        others = [name for name in self.arms if name != arm and self.score(name) is not None]
+        best = max(others, key=lambda name: self.score(name) or (0,), default="")
+        if best:
+            said += f". Against {best}: {in_words(self.ahead(arm, best))}"
+        broken = self.figure(arm, "laws")
+        return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
+
+    def _beside(self, arm: str, other: str) -> str:
+        """In words: the price in tokens, and the categories in which an arm is surely better or worse."""
+        said = ""
+        for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
+            ours, theirs = self.figure(arm, name), self.figure(other, name)
+            if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
+                said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
+        changes = {name: self.ahead(arm, other, category=name) for name in self.categories}
+        known = {name: one for name, one in changes.items() if one is not None and one.sessions >= MIN_SESSIONS}
+        for side, names in (
+            ("better", [name for name, one in known.items() if one.low > 0]),
+            ("worse", [name for name, one in known.items() if one.high < 0]),
+        ):
+            said += f"; {side} on {', '.join(names)}" if names else ""
+        return said
+
+    # Gates
+
+    def check(self, bounds: Iterable[Bound] | Mapping[str, float] = ()) -> list[Gate]:
+        """Return what became of bounds; those of the run if none are given. A mapping names figures of the first arm:
+        `{"right": 0.9, "laws": 0}`."""
+        if isinstance(bounds, Mapping):
+            bounds = [Bound(name, at_most=most) if name in AT_MOST else Bound(name, at_least=most)
+                      for name, most in bounds.items()]  # fmt: skip
+        return [self._gate(bound) for bound in list(bounds) or self.bounds]
+
+    def _gate(self, bound: Bound) -> Gate:
+        arm = bound.arm or self.first
+        if bound.metric not in (known := [*self.metrics, *AT_MOST]):
+            raise SettingsError(f"there is no metric {bound.metric!r}; this run has {', '.join(known)}")
+        name = f"{arm}, {bound.metric if bound.category == 'all' else bound.category}"
+        name += f", at least {bound.at_least:.1%}" if bound.at_least is not None else ""
+        name += f", at most {bound.at_most:g}" if bound.at_most is not None else ""
+        name += f", not behind {self.baseline}" if bound.not_behind else ""
+        if bound.metric in AT_MOST:
+            figure = self.figure(arm, bound.metric)
+            if figure is None or bound.at_most is None:
+                return Gate(name, False, "nothing to look at")
+            return Gate(name, figure <= bound.at_most, f"{figure:,.6g}")
+        score = self.score(arm, bound.metric, bound.category)
+        lead = self.ahead(arm, "", bound.metric, bound.category) if bound.not_behind else None
+        if score is None or (bound.not_behind and lead is None):
+            return Gate(name, False, "nothing to look at")
+        words = f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
+        passed = bound.at_least is None or score.mean >= bound.at_least
+        if lead is not None:
+            words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}]"
+            passed = passed and lead.high >= 0
+        return Gate(name, passed, words)
+
+    def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
+        """Return arm, what is compared, the change since an older run, and whether that is surely worse. Scores are
+        paired by question. More broken laws are worse. Raise `SettingsError` where the runs share no question."""
+        found: list[tuple[str, str, Interval, bool]] = []
+        for arm in (name for name in self.arms if name in old.arms):
+            for name in ("all", *self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else [])):
+                metric = self.metric if name == "all" else name
+                change = paired(self.points(arm, "", name), old.points(arm, self.metric, name))
+                if change is not None:
+                    found.append((arm, metric, change, change.sessions >= MIN_SESSIONS and change.high < 0))
+            before, after = old.figure(arm, "laws"), self.figure(arm, "laws")
+            if before is not None and after is not None:
+                rise = after - before
+                found.append((arm, "laws", Interval(rise, rise, rise, 1), rise > 0))
+        if not any(name != "laws" for _, name, _, _ in found):
+            raise SettingsError("the runs share no question and arm; compare runs on the same logs and budget")
+        return found
+
+    # Files
+
+    @classmethod
+    def joined(cls, reports: Sequence[Report]) -> Report:
+        """Return runs of different arms or sessions of one data set as one."""
+        arms: dict[str, str] = {}
+        settings: dict[str, dict[str, Any]] = {}
+        asked: dict[tuple[str, str, str], Asked] = {}
+        for report in reports:
+            arms |= report.arms
+            settings |= report.settings
+            for one in report.asked:
+                key = one.session, one.case, one.id
+                known = asked.get(key, one)
+                asked[key] = msgspec.structs.replace(known, answers=known.answers | one.answers)
+        views, spent = ([row for report in reports for row in getattr(report, name)] for name in ("views", "spent"))
+        whole = {"arms": arms, "settings": settings, "asked": [*asked.values()], "views": views, "spent": spent}
+        return msgspec.structs.replace(reports[0], **whole)
+
+    def document(self) -> dict[str, Any]:
+        """Return the figures as JSON values, without questions and texts."""
+        arms = {}
+        for arm, about in self.arms.items():
+            scores = {name: self.score(arm, name) for name in self.metrics}
+            arms[arm] = {
+                "about": about,
+                **{name: score and score._asdict() for name, score in scores.items()},
+                "ahead": (lead := self.ahead(arm)) and lead._asdict(),
+                "categories": {
+                    name: (score := self.score(arm, "", name)) and score._asdict()
+                    for name in (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
+                },
+                "points": sum(self.points(arm).values()),
+                "questions": len(self.points(arm)),
+                **{name: self.figure(arm, name) for name in AT_MOST},
+            }
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "metric": self.metric,
+            "metrics": self.metrics,
+            "baseline": self.baseline,
+            "arms": arms,
+            "questions": len(self.asked),
+            "settings": self.settings,
+            "gates": msgspec.to_builtins(self.check()),
+            "views": msgspec.to_builtins(self.views),
+            "made_by": self.made_by,
+            "missing": self.missing,
+            **({} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}),
+        }
+
+    def write(self, folder: Path | str) -> Path:
+        """Write `report.json` and the page `report.html` into a folder; return the page."""
+        folder = Path(folder)
+        whole = msgspec.to_builtins(self)
+        shown = {**whole, "figures": self.document()}
+        page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
+        # Nothing in a text ends the element, and control characters become dots, as on a terminal.
+        data = inert(json.dumps(shown, ensure_ascii=False)).replace("<", "\\u003c")
+        make_private_folder(folder)
+        write_private(folder / "report.json", indented(whole))
+        write_private(folder / "report.html", page.replace("{{data}}", data))
+        return folder / "report.html"
+
+    @classmethod
+    def read(cls, path: Path | str) -> Self:
+        """Read a report of a folder, or a `report.json`. Raise `SettingsError` where there is none."""
+        file = Path(path) / "report.json" if Path(path).is_dir() else Path(path)
+        try:
+            return msgspec.json.decode(file.read_bytes(), type=cls)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise SettingsError(
+                f"{file}: is not the report of a run ({type(error).__name__}); name its folder"
+            ) from error
 
 
-def _fold(summary: Cell, *body: str, look: str = "") -> Html:
-    return _tag("details", _tag("summary", summary), *body, look=look)
+def _over_sessions(points: Mapping[tuple[str, str, str], float]) -> Interval | None:
+    return mean_of(ratios((session, (value, 1.0)) for (session, _, _), value in points.items()))
 
 
-def _list(items: Iterable[str]) -> Html:
-    return _tag("ul", *(_tag("li", item) for item in items))
+def paired(ours: Mapping[tuple[str, str, str], float], theirs: Mapping[tuple[str, str, str], float]) -> Interval | None:
+    """Return by how much ours are more than theirs, over the questions that both have."""
+    return _over_sessions({key: ours[key] - theirs[key] for key in ours if key in theirs})
 
 
-def _write(name: str, folder: Path, document: dict[str, Any], title: str, *parts: Html) -> Path:
-    """Write both reports of a run into a folder; return the page."""
-    words = f"Intervals hold 95 % of {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
-    body = "\n".join((*parts, _tag("footer", _tag("p", words))))
-    page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
-    page = page.replace("{{title}}", escape(title)).replace("{{body}}", body)
-    make_private_folder(folder)
-    write_private(folder / f"{name}.json", indented(document))
-    write_private(folder / f"{name}.html", inert(page))  # control characters become dots, as on a terminal
-    return folder / f"{name}.html"
+def in_words(change: Interval | None) -> str:
+    """Return a difference as a person says it."""
+    if change is None:
+        return "nothing was measured"
+    if change.mean == change.low == change.high == 0:
+        return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
+    size = f"{abs(100 * change.mean):.1f} points"
+    ends = f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
+    if change.sessions < MIN_SESSIONS:
+        return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {100 * change.mean:+.1f} points"
+    if change.low > 0 or change.high < 0:
+        return f"{'better' if change.low > 0 else 'worse'} by {size}, {ends}"
+    return f"no sure difference: {100 * change.mean:+.1f} points, {ends}"
 
 
-def run_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
-    """Return view, held, ours is ahead by points, what it is."""
-    return [(one.arm, share(one.retention), lead(one.ours_ahead), ARMS[one.arm]) for one in scores_of(outcomes)]
-
-
-def category_rows(outcomes: Sequence[SessionOutcome]) -> list[tuple[Cell, ...]]:
-    """Return category, its questions, what each arm holds; no row where a data set has no categories."""
-    names = dict.fromkeys(probe.category for one in outcomes for probe in one.probes if probe.category)
-    rows = []
-    for name in names:
-        asked = sum(one.share(OURS, name)[1] for one in outcomes)
-        rows.append((name, f"{asked:.0f}", *(share(score.retention) for score in scores_of(outcomes, name))))
-    return rows
-
-
-def write_run(
-    name: str, outcomes: Sequence[SessionOutcome], settings: dict[str, Any], folder: Path
-) -> tuple[Path, dict[str, Any]]:
-    """Write both reports of a run on logs; return the page, and the scores as JSON values."""
-    document = {
-        "name": name,
-        "settings": settings,
-        "arms": {score.arm: msgspec.to_builtins(score) for score in scores_of(outcomes)},
-        "probes": sum(len(one.probes) for one in outcomes),
-    }
-    if categories := category_rows(outcomes):
-        scores = {name: {one.arm: one for one in scores_of(outcomes, str(name))} for name, *_ in categories}
-        document["categories"] = msgspec.to_builtins(scores)
-    marks = {True: _badge("held", "good"), False: _badge("lost", "bad")}
-    sessions = []
-    for one in outcomes:
-        kept, asked = one.share(OURS)
-        probes: list[tuple[Cell, ...]] = [
-            (
-                _tag("code", ", ".join(probe.literals)),
-                *(marks[probe.kept[arm]] for arm in ARMS),
-                (probe.question, *(f"message {at}: {words}" for at, words in probe.evidence)),
-                probe.words,
-            )
-            for probe in one.probes[:200]
-        ]
-        title = f"{one.name}: {kept:.0f} of {asked:.0f} held, {one.messages:,} messages, {one.tokens:,} tokens"
-        table = _table(("value", *ARMS, "needed for, and said in", "our view says"), probes, look="words")
-        sessions.append(_fold(title, table, look="session"))
-    head = ("view", "held", "ours is ahead by points", "what it is")
-    parts = [
-        _tag("h1", f"Evals: {name}"),
-        _tag("p", "Of the exact values that were needed later, those that views at cuts hold.", look="soft"),
-        _section("Values held", "A mean over sessions. All views have equally many tokens.",
-                 _table(head, run_rows(outcomes), marked=OURS)),
-        _section("By category", "A mean over sessions. The values of a question weigh as much as one question.",
-                 _table(("category", "questions", *ARMS), categories)) if categories else Html(),
-        _section("Sessions", "Open a session for its values.", *sessions),
-    ]  # fmt: skip
-    whole = {**document, "sessions": msgspec.to_builtins(outcomes)}
-    return _write("report", folder, whole, f"Evals: {name}", *parts), document
-
-
-def answer_rows(outcome: RealOutcome) -> list[tuple[Cell, ...]]:
-    """Return arm, right, ahead, wrong, never said, points, cases, what it is."""
-    return [
-        (one.arm, share(one.score.mean), lead(one.score.ahead), str(one.wrong), total(one.absent), total(one.score),
-         str(one.cases), one.about)
-        for one in outcome.arms
-    ]  # fmt: skip
-
-
-def views_read(outcome: RealOutcome) -> tuple[str, list[str]]:
-    """Return in words how many answers belong to the views as they are now, and which do not."""
-    others = [
-        f"{view['case']} {view['arm']}: {view['reading']}" for view in outcome.views if view["reading"] != "this view"
-    ]
-    current, views = len(outcome.views) - len(others), len(outcome.views)
-    return f"For {current:,} of {views:,} views the answers belong to exactly this view.", others
-
-
-_MARKS: dict[int | None, Html] = {
-    2: _badge("right", "good"),
-    1: _badge("partly", "warn"),
-    0: _badge("abstains", "plain"),
-    -1: _badge("wrong", "bad"),
-    None: _badge("not marked", "plain"),
-}
-_MARKS_OF_ABSENT = {**_MARKS, 2: _badge("abstains", "good"), -1: _badge("makes something up", "bad")}
-
-
-def write_reports(
-    outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome], folder: Path
-) -> tuple[Path, dict[str, Any]]:
-    """Write both reports of recorded answers; return the page, with all answers side by side, and scores, views and
-    gates as JSON values."""
-    document = {
-        "suite": "real",
-        "arms": {score.arm: msgspec.to_builtins(score) for score in outcome.arms},
-        "views": outcome.views,
-        "made_by": outcome.made_by,
-        "missing": outcome.missing,
-        "gates": msgspec.to_builtins(gates),
-    }
-    title, failed = "Answers of a model from views", sum(gate.failed for gate in gates)
-    verdict = _badge("all gates passed", "good") if gates else _badge("no gates", "plain")
-    if failed:
-        verdict = _badge(f"{failed} {'gate' if failed == 1 else 'gates'} failed", "bad")
-    parts = [_tag("h1", f"{title} ", verdict), _tag("p", claim, look="soft")]
-
-    words = (
-        "Right answers and half of the partly right ones, of the questions that the record answers: a mean over "
-        "sessions with its 95 % interval. All arms have the same number of tokens. Ahead: points more than "
-        f"{COMPACT}, paired. Never said: abstentions where the record has no answer."
-    )
-    head = ("arm", "right", "ahead", "wrong", "never said", "points", "cases", "what it is")
-    parts.append(_section("Right answers", words, _table(head, answer_rows(outcome), marked=OURS)))
-    words = f"Points out of questions, and how many points of a hundred ahead of {COMPACT} with the interval."
-    by_category: list[tuple[Cell, ...]] = [
-        (one.arm, *((total(count), *lead(count.ahead)) for count in map(one.categories.__getitem__, CATEGORIES)))
-        for one in outcome.arms
-    ]
-    parts.append(_section("By category", words, _table(("arm", *CATEGORIES), by_category, marked=OURS)))
-    if gates:
-        told = [(gate.name, _badge(gate.result, "bad" if gate.failed else "good"), gate.words) for gate in gates]
-        table = _table(("bound", "result", "figures"), told, look="words")
-        parts.append(_section("Bounds", "What the scores must reach.", table))
-    makers = [f"{what}: {'; '.join(models)}" for what, models in outcome.made_by.items() if models]
-    said, others = views_read(outcome)
-    parts.append(_section("Views and models", "Whether the answers were read from today's views, and who wrote what.",
-                          _list([said, *others, *makers])))  # fmt: skip
-
-    cases: dict[str, list[Html]] = {}
-    for shown in outcome.questions:
-        asked, badges = shown.question, _MARKS_OF_ABSENT if shown.question.category == ABSENT else _MARKS
-        answers = [_tag("dt", "gold"), _tag("dd", asked.answer)]
-        for arm, (words, mark) in shown.answers.items():
-            answers += [_tag("dt", arm), _tag("dd", badges[mark], f" {words}")]
-        ours = badges[shown.answers[OURS][1]] if OURS in shown.answers else ""
-        summary = Html(f"{ours} {_tag('span', asked.category, look='soft')} {escape(asked.question)}")
-        cases.setdefault(shown.case, []).append(_fold(summary, _tag("dl", *answers)))
-    folds = [_fold(case, *questions, look="session") for case, questions in cases.items()]
-    parts.append(_section("Questions", "Open a session and a question: answers of all arms.", *folds))
-    whole = {**document, "questions": msgspec.to_builtins(outcome.questions)}
-    return _write("report", folder, whole, title, *parts), document
-
-
-def tried_rows(outcome: TuneOutcome) -> list[tuple[Cell, ...]]:
-    """Return prompts, sessions that choose, held out, model tokens for 1,000 of history, tokens of a view."""
-    return [
-        (one.name, share(one.chosen_on), share(one.held_out), f"{one.model_tokens:,.0f}", f"{one.view_tokens:,.0f}")
-        for one in outcome.tried
-    ]
-
-
-def write_tuning(outcome: TuneOutcome, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """Write both reports of a run of tuning; return the page, and the run as JSON values."""
-    parts = [_tag("h1", "Tuning of prompts"), _tag("div", _tag("b", outcome.verdict), look="card")]
-    if outcome.pairs:
-        words = "Summaries of the same messages in held-out sessions, those that differ in most words."
-        parts += [_tag("h2", "Old and new side by side"), _tag("p", words, look="soft")]
-    for pair in outcome.pairs:
-        cards = []
-        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
-            lost = [value for value in pair.needed if value not in keeps][:8]
-            words = f"keeps {len(keeps)} of {len(pair.needed)} values that are needed later"
-            words += f"; drops {', '.join(lost)}" if lost else ""
-            quote = _tag("div", text, look="quote")
-            cards.append(_tag("div", _tag("h3", name), _tag("p", words), quote, look="card"))
-        title = f"{pair.session}, messages {pair.start} to {pair.stop - 1}"
-        parts += [_tag("h3", title), _tag("div", *cards, look="beside")]
-    head = ("prompts", "sessions that choose", "held out", "model tokens for 1,000 of history", "tokens of a view")
-    words = "Values held that were needed later; a mean over sessions."
-    parts.append(_section("Variants", words, _table(head, tried_rows(outcome), marked=outcome.winner)))
-    sides = (f"to {side}: {', '.join(names)}" for side, names in outcome.sessions.items())
-    parts.append(_section("Sessions", "Split by session, never by question.", _list(sides)))
-    document = {**msgspec.to_builtins(outcome), "verdict": outcome.verdict}
-    return _write("tune", folder, document, "Tuning", *parts), document
+def junit(name: str, results: Sequence[tuple[str, str, str, bool]]) -> str:
+    """Return results as JUnit XML: class, test, words, and whether it failed."""
+    failed = sum(bad for *_, bad in results)
+    suite = xml.Element("testsuite", name=name, tests=str(len(results)), failures=str(failed), errors="0", skipped="0")
+    for group, test, words, bad in results:
+        case = xml.SubElement(suite, "testcase", classname=f"{name}.{group}", name=test, time="0")
+        xml.SubElement(case, "failure", message=words) if bad else xml.SubElement(case, "system-out")
+        case[0].text = words
+    xml.indent(suite)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(suite, encoding="unicode") + "\n"

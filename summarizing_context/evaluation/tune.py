@@ -1,14 +1,16 @@
 """Tune prompts: which of several makes views hold more of what was needed later, at the same budget?
 
-Half of the sessions choose, the other half judges the choice. All replies of the model come through a cassette, so a
-run that stopped goes on where it was, and a run without a model repeats it. Values are those of `retention`.
+Where one prompt is tried, all sessions judge it. Where one of several is chosen, or prompts are proposed, a share of
+the sessions is held out: the others choose, and the held-out ones alone judge the choice. All replies of the model come
+through a cassette, so a run that stopped goes on where it was, and a run without a model repeats it.
 """
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,17 +20,27 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
-from summarizing_context.evaluation.outcomes import Interval, difference, mean_of, ratios
+from summarizing_context.evaluation.asking import AnswerRecorder
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Request, open_summarizer
+from summarizing_context.evaluation.datasets import Dataset
+from summarizing_context.evaluation.outcomes import ratios
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.retention import OURS, Log, SessionOutcome, Text, run_log, run_logs
+from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.report import RIGHT, Asked, Pair, Report, Tuning
+from summarizing_context.evaluation.run import Arm, Run, right
+from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
-from summarizing_context.summarizers.prompts import Prompt, latest, names, write_prompt
+from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
+from summarizing_context.summarizers.providers import make_model
 
-_MIN_SESSIONS = 5  # held-out ones, from which on an interval says something
+PURPOSE = "segment"  # of the prompts that are proposed
+START = "start"
 _MINIBATCH = 3  # sessions that one proposal is told about
+_MAX_PAIRS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +49,7 @@ class Variant:
 
     name: str
     prompts: tuple[Prompt, ...] = ()
+    summarizer: Summarizer | None = None  # in the place of the model's
 
     @property
     def key(self) -> str:
@@ -44,74 +57,48 @@ class Variant:
         content = sorted((prompt.name, prompt.hash) for prompt in self.prompts)
         return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
 
-
-class Tried(msgspec.Struct, frozen=True):
-    """One variant: retention on the sessions that choose and on those that judge, and what it costs."""
-
-    name: str
-    key: str
-    chosen_on: Interval | None
-    held_out: Interval | None
-    model_tokens: float  # read and written for 1,000 tokens of history
-    view_tokens: float  # of a mean view
-
-
-class Pair(msgspec.Struct, frozen=True):
-    """Two summaries of the same messages, and which of the values that are needed later each of them keeps."""
-
-    session: str
-    start: int  # first message
-    stop: int  # one past the last
-    old: str
-    new: str
-    needed: list[str]
-    old_keeps: list[str]
-    new_keeps: list[str]
-
-
-class TuneOutcome(msgspec.Struct, frozen=True):
-    """A whole run. `gain` is the winner's lead over the start on held-out sessions."""
-
-    sessions: dict[str, list[str]]  # that choose, that judge
-    tried: list[Tried]
-    start: str
-    winner: str
-    gain: Interval | None
-    pairs: list[Pair]
-
-    @property
-    def verdict(self) -> str:
-        """What the held-out sessions say, in a sentence."""
-        if self.winner == self.start:
-            return "Nothing that was tried is better than the start on the sessions that choose."
-        gain = self.gain
-        if gain is None:
-            return "The held-out sessions ask for nothing: no value in them is used later."
-        if gain.sessions < _MIN_SESSIONS:
-            return f"Too few held-out sessions to tell ({gain.sessions}, at least {_MIN_SESSIONS}): {gain.points}."
-        return f"{self.winner} is {'better' if gain.low > 0 else 'not surely better'} than {self.start}: {gain.points}."
+    def prompt(self, purpose: str) -> Prompt:
+        """Return its prompt of a purpose, or the shipped one."""
+        return next((prompt for prompt in self.prompts if prompt.name == purpose), None) or latest(purpose)
 
 
 class Trial:
-    """The sessions of a run, dealt into halves by the hash of their names and the seed, and what each variant came to
-    on either of them."""
+    """The sessions of a run, those that choose and those that judge, and what each variant came to on either side.
+
+    Args:
+        dataset: All sessions.
+        settings: Of the start, with the model that the prompts are for.
+        cassette: Open; keeps the replies. None where variants bring their own summarizers.
+        folder: Where the prompts of variants are written for their sessions.
+        held_out: The share of the sessions that only judges; 0 where nothing has to be chosen.
+        seed: Of the split.
+        watch: Is told of each variant.
+    """
 
     def __init__(
         self,
-        logs: Sequence[Log],
+        dataset: Dataset,
         settings: Settings,
-        cassette: Cassette,
+        cassette: Cassette | None,
         folder: Path,
+        *,
+        held_out: float = 0.0,
         seed: int = 0,
         watch: Callable[[Variant], None] = lambda _: None,
     ) -> None:
-        if len(logs) < 2:
-            raise SettingsError("tuning needs at least two sessions: one half chooses, the other judges; give more")
-        dealt = sorted(logs, key=lambda log: hashlib.sha256(f"{seed}/{log.name}".encode()).hexdigest())
-        self.judge, self.choose = dealt[: len(dealt) // 2], dealt[len(dealt) // 2 :]
+        # Logs of one session are on one side.
+        drawn = dict.fromkeys(log.session for log in dataset.logs)
+        dealt = sorted(drawn, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).hexdigest())
+        kept = max(1, round(held_out * len(dealt))) if held_out else 0
+        if held_out and len(dealt) < 2:
+            raise SettingsError("choosing needs at least two sessions: some choose, the others judge; give more")
+        judges, choosers = set(dealt[:kept] if held_out else dealt), set(dealt[kept:] if held_out else dealt)
+        self.judging = replace(dataset, logs=[log for log in dataset.logs if log.session in judges])
+        self.choosing = replace(dataset, logs=[log for log in dataset.logs if log.session in choosers])
+        self.held_out = bool(held_out)
         self.settings, self.cassette, self._folder, self._watch = settings, cassette, folder, watch
-        self.variants: dict[str, Variant] = {}  # by key, as they were tried
-        self._outcomes: dict[tuple[str, bool], list[SessionOutcome]] = {}
+        self.variants: dict[str, Variant] = {}  # by name, as they were tried
+        self._reports: dict[tuple[str, bool], Report] = {}
 
     def settings_of(self, variant: Variant) -> Settings:
         """Return the settings of a session that uses a variant, whose prompts are written into a folder."""
@@ -121,169 +108,285 @@ class Trial:
             write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
         return replace(self.settings, prompts=self._folder / variant.key if variant.prompts else None)
 
-    def of(self, variant: Variant, *, held_out: bool = False) -> list[SessionOutcome]:
+    def of(self, variant: Variant, *, judge: bool = False) -> Report:
         """Return what a variant came to on one side, measured once."""
-        if variant.key not in self.variants:
-            self.variants[variant.key] = variant
+        if variant.name not in self.variants:
+            self.variants[variant.name] = variant
             self._watch(variant)
-        if (variant.key, held_out) not in self._outcomes:
-            settings, logs = self.settings_of(variant), self.judge if held_out else self.choose
-            self._outcomes[variant.key, held_out] = list(run_logs(logs, settings, cassette=self.cassette))
-        return self._outcomes[variant.key, held_out]
+        judge = judge or not self.held_out
+        if (variant.name, judge) not in self._reports:
+            about = ", ".join(f"{one.name}/v{one.version} {one.hash[:8]}" for one in variant.prompts) or "as shipped"
+            arm = Arm(variant.name, self.settings_of(variant), variant.summarizer, f"prompts: {about}")
+            run = Run(
+                dataset=self.judging if judge else self.choosing,
+                arms=[arm],
+                cassette=None if self.cassette is None else self.cassette.path,
+            )
+            self._reports[variant.name, judge] = run.report(self.cassette)
+        return self._reports[variant.name, judge]
 
 
-def tune(trial: Trial, start: Variant, tries: Sequence[Variant], gepa: Gepa | None = None) -> TuneOutcome:
-    """Try each variant, and those that gepa proposes; one half chooses, the other judges.
+def tune(
+    trial: Trial,
+    start: Variant,
+    tries: Sequence[Variant],
+    proposals: Callable[[Trial, Variant], Iterator[Variant]] | None = None,
+    judges: Sequence[Settings] = (),
+) -> Report:
+    """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them.
 
-    Raise `SettingsError` where nothing can be chosen by, and what a cassette raises.
+    `judges` are settings of a reader and a judge; with them, answers of the data set's questions are compared too.
+
+    Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
     """
     for variant in (start, *tries):
         trial.of(variant)
-    if gepa is not None:
-        gepa.run(start, trial)
+    for variant in proposals(trial, start) if proposals is not None else ():
+        trial.of(variant)
+    found = {name: trial.of(variant) for name, variant in trial.variants.items()}
+    tried = {name: report.score(name) for name, report in found.items()}
+    if tried[start.name] is None:
+        raise SettingsError(
+            "the sessions ask for nothing: no value in them is used later; give others, or a smaller budget"
+        )
+    others = [name for name in tried if name != start.name]
+    best = max(others, key=lambda name: tried[name] or (0.0,), default=start.name)
+    new = trial.variants[best]
+    sides = [trial.of(start, judge=True), trial.of(new, judge=True)]
+    report = Report.joined(sides if new is not start else sides[:1])
+    if judges and new is not start:
+        report = _with_answers(trial, report, [start, new], judges)
 
-    # The share of values that each variant keeps, by session of either side.
-    values, judged = (
-        {key: ratios((one.name, one.share(OURS)) for one in trial.of(variant, held_out=side))
-         for key, variant in trial.variants.items()}
-        for side in (False, True)
-    )  # fmt: skip
-    if not values[start.key]:
-        raise SettingsError("the sessions that choose ask for nothing: no value in them is used later; give others")
-    ranked = sorted(values, key=lambda key: -sum(values[key].values()))
-    winner, best, base = start, values[ranked[0]], values[start.key]
-    gain, more = difference(best, base), [best[name] > base[name] + 1e-9 for name in best.keys() & base.keys()]
-    if gain and sum(more) >= min(2, len(more)) and 4 * gain.mean > gain.high - gain.low:  # its standard error
-        winner = trial.variants[ranked[0]]
-
-    tried = []
-    for key, variant in trial.variants.items():
-        outcomes = [*trial.of(variant), *trial.of(variant, held_out=True)]
-        views = [tokens for outcome in outcomes for tokens in outcome.view_tokens]
-        history, spent = (sum(getattr(one, name) for one in outcomes) for name in ("tokens", "model_tokens"))
-        means = mean_of(values[key]), mean_of(judged[key])
-        tried.append(Tried(variant.name, key, *means, 1_000 * spent / max(1, history), sum(views) / max(1, len(views))))
-    shown = next((trial.variants[key] for key in ranked if key != start.key), None)
-    return TuneOutcome(
-        sessions={"choose": [log.name for log in trial.choose], "judge": [log.name for log in trial.judge]},
-        tried=tried,
-        start=start.name,
-        winner=winner.name,
-        gain=difference(judged[winner.key], judged[start.key]) if winner != start else None,
-        pairs=_most_changed(trial, start, shown) if shown is not None and trial.cassette.mode != "forecast" else [],
-    )
+    change = report.ahead(new.name, start.name)
+    wins = change is not None and change.low > 0
+    if trial.held_out:  # it was chosen by the other side; here it has to be no worse
+        gain = Report.joined([found[start.name], found[best]]).ahead(best, start.name)
+        wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
+    dollars = {}
+    price = load_prices(trial.settings.prices).price_of(trial.settings.model or "")
+    for name, one in found.items():
+        sums = [
+            sum(getattr(row, of) for row in one.spent) for of in ("history_tokens", "input_tokens", "output_tokens")
+        ]
+        dollars[name] = None if price is None or not sums[0] else price.cost(*sums[1:]) * 1_000_000 / sums[0]
+    chosen_on = list(dict.fromkeys(log.session for log in trial.choosing.logs)) if trial.held_out else []
+    judged_on = list(dict.fromkeys(log.session for log in trial.judging.logs))
+    diff = [line for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts))
+            for line in diff_of(start.prompt(purpose), new.prompt(purpose))]  # fmt: skip
+    pairs = _most_changed(trial, report, start.name, new.name)
+    winner = new.name if wins else start.name
+    tuning = Tuning(start.name, new.name, diff, pairs, chosen_on, judged_on, tried, dollars, winner)
+    return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts", claim="")
 
 
-def _most_changed(trial: Trial, old: Variant, new: Variant) -> list[Pair]:
-    """The pairs of segment summaries of held-out sessions that differ in most words, at most two of a session."""
+def diff_of(old: Prompt, new: Prompt) -> list[str]:
+    """Return the difference of two prompts, line by line; nothing where their texts are equal."""
+    before, after = ("\n".join((one.text, *one.focuses)).splitlines() for one in (old, new))
+    names = f"{old.name}/v{old.version}", f"{new.name}/v{new.version}"
+    return list(difflib.unified_diff(before, after, *names, lineterm="", n=2))
 
-    def changed_words(pair: Pair) -> int:
+
+def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], judges: Sequence[Settings]) -> Report:
+    """Have a reader answer the questions of the data set from the views of variants, and a judge mark the answers."""
+    cassette, folder = trial.cassette, trial.judging.recording
+    if folder is None or cassette is None:
+        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+    known = Recording.open(folder)
+    recording = Recording(folder, known.cases, known.asked)
+    cases = [case for case in known.cases if case.name in {log.name for log in trial.judging.logs}]
+
+    async def record() -> None:
+        models = [make_model(one, read_only=not cassette.sends) for one in (trial.settings, *judges)]
+        try:
+            writer, reader, judge = (RecordedModel(model, cassette, 300.0) for model in models)
+            recorder = AnswerRecorder(recording, writer, writer, reader, judge)
+            await recorder.compare(cases, {one.name: trial.settings_of(one) for one in variants})
+        finally:
+            for model in models:
+                await model.close()
+
+    anyio.run(record)
+    asked = []
+    for one in report.asked:
+        answers = dict(one.answers)
+        for arm in answers:
+            mark = recording.marks.get((one.case, one.id, arm))
+            if mark is not None:
+                said = recording.answers[one.case, arm].answers[one.id]
+                points = {RIGHT: right(mark.mark), **answers[arm].points}
+                answers[arm] = msgspec.structs.replace(answers[arm], said=said, mark=mark.mark, points=points)
+        asked.append(msgspec.structs.replace(one, answers=answers))
+    is_marked = bool(recording.marks)
+    return msgspec.structs.replace(report, asked=asked, metric=RIGHT if is_marked else report.metric)
+
+
+def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair]:
+    """The pairs of segment summaries of judging sessions that differ in most values needed later, then in most words;
+    at most two of a log."""
+
+    def change(pair: Pair) -> tuple[int, int]:
         before, after = Counter(pair.old.split()), Counter(pair.new.split())
-        return (before - after).total() + (after - before).total()
+        words = (before - after).total() + (after - before).total()
+        return len({*pair.old_keeps} ^ {*pair.new_keeps}), words
 
     found: list[Pair] = []
-    for log, outcome in list(zip(trial.judge, trial.of(old, held_out=True), strict=True))[:8]:
-        pairs, before, after = [], dict[tuple[int, int], str](), dict[tuple[int, int], str]()
-        for variant, summaries in ((old, before), (new, after)):
-            anyio.run(run_log, trial.settings_of(variant), trial.cassette, log, summaries)
-        for start, stop in sorted(before.keys() & after.keys()):
-            texts = before[start, stop], after[start, stop]
-            if texts[0] != texts[1]:
-                probes = [one for one in outcome.probes if any(start <= at < stop for at, _ in one.evidence)]
-                needed = list(dict.fromkeys(literal for one in probes for literal in one.literals))
-                keeps = [[value for value in needed if Text([text]).holds(value)] for text in texts]
-                pairs.append(Pair(outcome.name, start, stop, *texts, needed, *keeps))
-        found += sorted(pairs, key=changed_words, reverse=True)[:2]
-    return sorted(found, key=changed_words, reverse=True)[:6]
+    count = len(trial.judging.logs)
+    rows = {arm: [one for one in report.spent if one.arm == arm] for arm in (old, new)}
+    if old == new:
+        return []
+    for at, (before, after) in enumerate(zip(rows[old][:count], rows[new][:count], strict=True)):
+        texts = {(start, stop): text for start, stop, text in before.summaries}
+        same = [
+            (start, stop, texts[start, stop], text) for start, stop, text in after.summaries if (start, stop) in texts
+        ]
+        changed = [one for one in same if one[2] != one[3]]
+        log, pairs = trial.judging.logs[at], []
+        scrub = (trial.cassette.scrub,) if trial.cassette else ()
+        messages = log.open(int(trial.settings.max_tokens), *scrub).messages if changed else []
+        asked: list[Asked] = [one for one in report.asked if one.session == log.session]
+        for start, stop, was, now in changed:
+            wanted = (one for one in asked if any(start <= place < stop for place, _ in one.evidence))
+            needed = list(dict.fromkeys(value for one in wanted for value in one.values))
+            keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, now)]
+            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in messages[start:stop])
+            pairs.append(Pair(log.name, start, stop, clipped(source, 12_000), was, now, needed, *keeps))
+        found += sorted(pairs, key=change, reverse=True)[:2]
+    return sorted(found, key=change, reverse=True)[:_MAX_PAIRS]
 
 
 def write_winner(variant: Variant, folder: Path) -> list[Path]:
-    """Write the prompts of a variant into a folder as new versions; no file is overwritten. Return their paths."""
+    """Write the prompts of a variant into a folder as new versions; return their paths. No file is overwritten, and a
+    prompt that is there already is not written again."""
     written = []
     for prompt in variant.prompts:
         make_private_folder(folder / prompt.name)
-        there = [int(name.rpartition("/v")[2]) for name in names(folder) if name.startswith(f"{prompt.name}/v")]
-        version = 1 + max([latest(prompt.name).version, *there])
-        path = folder / prompt.name / f"v{version}.md"
-        with open_private(path) as file:
-            file.write(write_prompt(replace(prompt, version=version)).encode())
+        there = [name for name in names(folder) if name.startswith(f"{prompt.name}/v")]
+        same = [name for name in there if load(name, root=folder).hash == prompt.hash]
+        numbers = [int(name.rpartition("/v")[2]) for name in there]
+        version = 1 + max([latest(prompt.name).version, *numbers])
+        path = folder / (f"{same[0]}.md" if same else f"{prompt.name}/v{version}.md")
+        if not same:
+            with open_private(path) as file:
+                file.write(write_prompt(replace(prompt, version=version)).encode())
         written.append(path)
     return written
 
 
-class Gepa:
-    """The optimizer gepa (extra `gepa`): the model that summarizes writes better prompts from what summaries dropped.
+# Prompts that a model proposes
 
-    It sees the sessions that choose alone. A proposal that breaks a rule for prompts scores 0.
-    """
+
+class Proposer:
+    """Has the model that summarizes write better prompts, told what the summaries of the choosing sessions dropped."""
+
+    def __init__(self, trial: Trial, start: Variant) -> None:
+        self.trial, self.start, self.old = trial, start, start.prompt(PURPOSE)
+        self._asked: Counter[str] = Counter()  # the same question wants another proposal
+
+    def ask(self, question: str) -> str:
+        """Return the model's reply."""
+        trial, cassette = self.trial, self.trial.cassette
+        if cassette is None:
+            raise SettingsError("prompts are proposed by a model; name one")
+
+        async def asked() -> str:
+            async with open_summarizer(trial.settings, cassette) as model:
+                assert model is not None  # the prompts are for it
+                reply = await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self._asked[question]))
+            if reply.fault:
+                raise CassetteError(f"the model gave no proposal: {reply.fault}")
+            return reply.text
+
+        text = anyio.run(asked)
+        self._asked[question] += 1
+        return text
+
+    def variant(self, text: str) -> tuple[Variant | None, list[str]]:
+        """Return a proposal as a variant; None, and why, where it breaks a rule for prompts."""
+        if text == self.old.text:
+            return self.start, []
+        prompt = replace(self.old, version=self.old.version + 1, text=text)
+        complaints = list(check_prompt(prompt, estimate_text))
+        if prompt.placeholders != self.old.placeholders:
+            complaints = [f"it must have the placeholders {', '.join(sorted(self.old.placeholders))}, no others"]
+        others = tuple(one for one in self.start.prompts if one.name != PURPOSE)
+        return (None if complaints else Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))), complaints
+
+    def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
+        """Return, by choosing session, the share that is held, and in words what was dropped."""
+        report = self.trial.of(variant)
+        shares = ratios((one[0], (points, 1.0)) for one, points in report.points(variant.name).items())
+        found: dict[str, tuple[float, list[str]]] = {name: (share, []) for name, share in shares.items()}
+        for one in report.asked:
+            answer = one.answers.get(variant.name)
+            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in found:
+                found[one.session][1].append(f"{one.gold!r} was dropped ({one.question.lower()})")
+        return {name: (share, words[:20]) for name, (share, words) in found.items()}
+
+
+def propose(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
+    """Yield so many proposals, each a better text of the best prompt so far."""
+    proposer, best = Proposer(trial, start), start
+    for _ in range(number):
+        worst = sorted(proposer.lost(best).items(), key=lambda one: one[1][0])[:_MINIBATCH]
+        feedback = "\n".join(f"- {share:.0%} held. {'; '.join(words)}" for _, (share, words) in worst)
+        question = latest("proposal").render(current=best.prompt(PURPOSE).text, feedback=feedback)
+        text = proposer.ask(question)
+        variant, _ = proposer.variant(text.partition("```\n")[2].rpartition("\n```")[0].strip() or text.strip())
+        if variant is None or variant.name in trial.variants:
+            continue
+        yield variant
+        scores = [trial.of(one).score(one.name) or (0.0,) for one in (variant, best)]
+        best = variant if scores[0][0] > scores[1][0] else best
+
+
+class Gepa:
+    """The optimizer gepa (extra `gepa`). It proposes prompts and evaluates none: its scores are those of the trial, on
+    the sessions that choose. A proposal that breaks a rule for prompts scores 0."""
 
     propose_new_texts = None  # gepa's own way of asking for a better text
-    purpose = "segment"
 
-    def __init__(self, proposals: int = 20, seed: int = 0) -> None:
-        self._proposals, self._seed = proposals, seed
+    def __init__(self, number: int, seed: int = 0) -> None:
+        self._number, self._seed = number, seed
 
-    def run(self, start: Variant, trial: Trial) -> None:
+    def __call__(self, trial: Trial, start: Variant) -> Iterator[Variant]:
         """Evolve the prompt; the trial remembers what was tried. Raise `SettingsError` without gepa."""
         try:
             import gepa
         except ImportError as error:
             raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
-        own = next((prompt for prompt in start.prompts if prompt.name == self.purpose), None)
-        self._start, self._trial, self._prompt = start, trial, own or latest(self.purpose)
-        sessions = list(range(len(trial.choose)))
-        repeats: Counter[str] = Counter()  # the same question wants another proposal
-
-        async def ask(question: str) -> str:
-            async with open_summarizer(trial.settings, trial.cassette) as model:
-                assert model is not None  # the prompts are for it
-                again, user = repeats[question], (question,)
-                reply = await model.ask(Request("proposal", model.maker, "", user, 2_000, again))
-            repeats[question] += 1
-            if reply.fault:
-                raise CassetteError(f"the model gave no proposal: {reply.fault}")
-            return reply.text
+        proposer = self._proposer = Proposer(trial, start)
+        sessions = list(proposer.lost(start))
 
         def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
             texts = [question] if isinstance(question, str) else [str(message["content"]) for message in question]
-            return anyio.run(ask, "\n\n".join(texts))
+            return proposer.ask("\n\n".join(texts))
 
         gepa.optimize(
-            seed_candidate={self.purpose: self._prompt.text},
+            seed_candidate={PURPOSE: proposer.old.text},
             trainset=sessions,
             valset=sessions,
             adapter=self,
             reflection_lm=reflect,
             reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
             reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
-            max_metric_calls=self._proposals * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
+            max_metric_calls=self._number * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
             logger=SimpleNamespace(log=lambda message: None),  # the report tells what came of it
             seed=self._seed,
             skip_perfect_score=False,
         )
+        return iter(())
 
-    def evaluate(self, batch: list[int], candidate: dict[str, str], capture_traces: bool = False) -> Any:
+    def evaluate(self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Return a share for each session of the batch; a candidate against the rules gets nothing."""
         from gepa.core.adapter import EvaluationBatch
 
-        old, text = self._prompt, candidate[self.purpose].strip()
-        variant = self._start
-        if text != old.text:
-            prompt = replace(old, version=old.version + 1, text=text)
-            complaints = list(check_prompt(prompt, estimate_text))
-            if prompt.placeholders != old.placeholders:
-                complaints = [f"it must have the placeholders {', '.join(sorted(old.placeholders))}, no others"]
-            if complaints:
-                return EvaluationBatch(list(batch), [0.0] * len(batch), [complaints for _ in batch])
-            others = tuple(one for one in self._start.prompts if one.name != self.purpose)
-            variant = Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))
-        outcomes = [self._trial.of(variant)[at] for at in batch]
-        shares = [held / asked if asked else 1.0 for held, asked in (one.share(OURS) for one in outcomes)]
-        lost = []
-        for one in outcomes:
-            dropped = [probe for probe in one.probes if not probe.kept[OURS]][:20]
-            lost.append([f"{probe.literals[0]!r}, used at message {probe.used_at}, was dropped" for probe in dropped])
-        return EvaluationBatch(list(batch), shares, lost if capture_traces else None)
+        variant, complaints = self._proposer.variant(candidate[PURPOSE].strip())
+        if variant is None:
+            return EvaluationBatch(list(batch), [0.0] * len(batch), [complaints for _ in batch])
+        lost = self._proposer.lost(variant)
+        found = [lost.get(name, (1.0, [])) for name in batch]
+        traces = [words for _, words in found] if capture_traces else None
+        return EvaluationBatch(list(batch), [share for share, _ in found], traces)
 
     def make_reflective_dataset(
         self, candidate: dict[str, str], eval_batch: Any, components_to_update: list[str]

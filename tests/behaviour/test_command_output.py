@@ -33,7 +33,7 @@ COMMANDS = [
     ("ledger", "s1", "--store", "run.db"),
     ("memory", "s1", "café", "--store", "run.db"),
     ("pins", "s1", "--store", "run.db"),
-    ("eval", "run", "--cases", "run.jsonl", "--budget", "3k", "--arms", "tail"),
+    ("eval", "run", "run.jsonl", "--budget", "3k", "--arms", "tail"),
     ("view", "nothing-of-é-部署", "--store", "run.db"),
 ]
 RUN = """

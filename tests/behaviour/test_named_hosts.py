@@ -108,7 +108,7 @@ def test_eval_ask_sends_all_of_its_calls_to_the_one_base_url(
 
 @pytest.mark.parametrize(
     ("command", "provider"),
-    [("replay", "openai"), ("replay", "anthropic"), ("eval record", "anthropic"), ("tune", "openai")],
+    [("replay", "openai"), ("replay", "anthropic"), ("eval run", "anthropic"), ("tune", "openai")],
 )
 def test_a_command_with_a_model_asks_only_the_base_url(
     command: str, provider: str, log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
@@ -122,11 +122,11 @@ def test_a_command_with_a_model_asks_only_the_base_url(
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
         arguments = {
             "replay": ("replay", log, *model),
-            "eval record": ("eval", "record", "--cases", log, "--cassette", "c.jsonl", "--arms", "tail", *model),
-            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--record", "--try", "mine", *model),
+            "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),
+            "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", "mine", *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]
-        assert main([*(word for word in words if word != "--record"), "--dry-run"]) == 0
+        assert main([*words, "--dry-run"]) == 0
         assert f"{WRITER} would be asked at {url}" in (out := capsys.readouterr().out) or f"{WRITER} at {url}" in out
         assert server.requests == []
         assert main(words) in (0, 1)  # whatever the views are worth

@@ -89,7 +89,7 @@ def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner
         "replay": [path, "--budget", "4k"],
         "replay --dry-run": [path, "--budget", "4k", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
         "prompts render": ["segment", path],
-        "eval run": ["--cases", path, "--budget", "4k", "--arms", "hierarchical", "--jobs", 1],
+        "eval run": [path, "--budget", "4k", "--jobs", 1],
     }
     for command, arguments in commands.items():
         ran = run(*command.split(), *arguments)

@@ -64,7 +64,7 @@ view {}; view {} --explain; view {hostile}; view {} --budget {hostile}; view {} 
 search findme; search {hostile}; pins {}; pin {} {hostile}; unpin {} {hostile}; expand {} 0..4; expand {} 0
 expand {} {hostile}; recall {} findme; memory {} findme; ledger {}; budget {}; checkpoints {}; restore {} {hostile}
 summarize {} --topic {hostile}; compress {}; fork {} {hostile} new; checkpoint {} --name {hostile}; {hostile}
-sessions delete {hostile} --yes; prompts show {hostile}; replay {hostile}; eval run --cases {hostile}"""
+sessions delete {hostile} --yes; prompts show {hostile}; replay {hostile}; eval run {hostile}"""
 
 
 @pytest.mark.parametrize("command", re.split(r"; |\n", COMMANDS))

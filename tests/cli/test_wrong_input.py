@@ -52,18 +52,17 @@ prompts render segment {log} --format codxe                   | codex
 prompts render focus {log}                                    | is not sent with parts of a session
 prompts list --prompts {none}                                 | is not a folder
 prompts check --prompts {mine}                                | is not a folder that holds a prompt
-eval run                                                      | give one of
-eval run --cases x.jsonl --dataset locomo y                   | give one of
-eval run --cases {none}                                       | no such file
-eval run --cases one.jsonl two.jsonl                          | give one of
-eval run real                                                 | take --cases or --dataset
-eval run real --config x.toml                                 | are for --cases
-eval run --cases {log} --model m                              | --cassette: name the file
-eval run --cases {log} --redact m:f                           | without a model
-eval record --cases {log}                                     | nothing to record
-eval record --cases {log} --reader openai                     | are for suites
+eval run                                                      | SOURCE
+eval run {none}                                               | no such file
+eval run beam:{none}                                          | cannot be read
+eval run real                                                 | stands in a checkout
+eval run real --config x.toml                                 | stands in a checkout
+eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
+eval run {log} --redact m:f                                   | without a model
+eval run {log} --dry-run                                      | without a model nothing is sent
+eval run {log} --fail-under held                              | write it like right=0.9
 eval compare {mine} {mine}                                    | is not the report of a run
-tune {log} --cassette c.jsonl --gepa                          | name the model that the prompts are for
+tune {log} --cassette c.jsonl --propose 2                      | name the model that the prompts are for
 tune {log} --cassette c.jsonl --model m                       | say what to try
 worker --store {store}                                        | is no address
 """

@@ -25,6 +25,7 @@ from summarizing_context.cli import build_command
 from tests.docs import documents
 from tests.docs.checkout import ROOT
 from tests.docs.documents import IN_A_SESSION, NEEDS, Block
+from tests.evaluation.sessions import write
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer, Request
 
@@ -53,8 +54,9 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
-    """An empty folder, and both providers on the loopback; no key of the machine is left."""
+    """A folder with the transcript of a session, and both providers on the loopback; no key of the machine is left."""
     monkeypatch.chdir(tmp_path)
+    (write(tmp_path / "logs", 1) / "session-1.jsonl").rename(tmp_path / "run.jsonl")
     with serving_apart(answering) as server:
         for name in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{name}_API_KEY", "test-key")

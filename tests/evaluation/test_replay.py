@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from summarizing_context import Settings
@@ -30,8 +31,8 @@ class Context:
 
     async def add_message(self, message: dict[str, Any]) -> None: ...
 
-    async def get_messages_for_request(self, token_budget: int) -> list[dict[str, Any]]:
-        return self._views.pop(0)
+    async def next_view(self, token_budget: int, bound_thinking: str) -> Any:
+        return SimpleNamespace(messages=self._views.pop(0))
 
 
 async def tally_of(

@@ -65,7 +65,6 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
     assert judge["by_kind"] == {"judge": 1, "reader": 4}
     assert told["estimated_cost"] == pytest.approx(writer["estimated_cost"] + judge["estimated_cost"])
     shown = capsys.readouterr()
-    assert max(map(len, shown.out.splitlines()[:-1])) <= 80
     judged = sum(request.body["model"] == JUDGE for request in server.requests)  # equal views are read once
     assert f"Recorded with {JUDGE} at {OPENAI.base_url(server.root)}: {judged} calls" in shown.err
     folder = Path("eval-ask")
@@ -73,7 +72,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
     assert folder.stat().st_mode & 0o077 == 0
     report = json.loads((folder / "report.json").read_text("utf8"))
     assert list(report["arms"]) == ["ours", "extractive", "compact", "tail"]
-    assert report["arms"]["ours"]["score"]["points"] == 1
+    assert sum(one["answers"]["ours"]["points"]["right"] for one in report["asked"] if one["category"] != "absent") == 1
     assert {view["reading"] for view in report["views"]} == {"this view"}
     tokens = [view["tokens"] for view in report["views"]]
     assert max(tokens) <= 1.1 * min(tokens)
@@ -90,7 +89,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
         ({"evidence": [9_999]}, "names message 9999, but there are 0 to"),
         ({"evidence": []}, "names no message"),
         ({"answer": " "}, "lacks its words or its answer"),
-        ({"category": "gossip"}, "not a JSON object with questions"),
+        ({"category": "gossip"}, "has none of the categories"),
     ],
 )
 def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
@@ -135,8 +134,8 @@ def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Pat
         assert ask(log, server, "--arms", "ours,extractive,compact,tail", "--share", 0.9) == 0
     assert ask(log, None, "--share", 0.9, "--dry-run", budget="2k") == 2
     assert "another budget (3000)" in capsys.readouterr().err
-    assert main(["eval", "record", "eval-ask", "--reader-model", "m"]) == 2
-    assert "only shown again" in capsys.readouterr().err
+    assert main(["eval", "run", "eval-ask", "--model", "m"]) == 2
+    assert "belong to their own settings" in capsys.readouterr().err
 
 
 def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
@@ -169,7 +168,30 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
     assert main(["eval", "run", "eval-ask", "--out", "again"]) == 0
     for name in ("report.json", "report.html"):
         assert Path("eval-ask", name).read_bytes() == Path("again", name).read_bytes()
-    assert "all gates passed" not in Path("again", "report.html").read_text("utf8")
     capsys.readouterr()
     assert ask(log, None) == 2
     assert "other settings or prompts" in capsys.readouterr().err
+
+
+def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(
+    log: Path, capsys: pytest.CaptureFixture[str]
+):
+    Path("mine.md").write_text(f"{latest('segment').text}\nKeep every port.", encoding="utf8")
+    with serving_apart(answering) as server:
+        assert ask(log, server, "--arms", "ours,tail") == 0
+        asked = len(server.requests)
+        url = ("--base-url", OPENAI.base_url(server.root))
+        words = ["tune", "eval-ask", "--prompt", "mine.md", "--model", WRITER, "--judge-model", JUDGE, *url]
+        assert main([*words, "--dry-run", "--json", "-"]) == 0
+        capsys.readouterr()
+        assert len(server.requests) == asked
+        assert main([*words, "--yes", "--json", "told.json"]) == 0
+        made = server.requests[asked:]
+        assert {kind_of(one.body) for one in made} == {"summary", "reader", "judge"}
+        assert any("Keep every port." in system_text(one.body) for one in made)
+        assert main([*words, "--out", "tune-report", "--json", "again.json"]) == 0
+        assert len(server.requests) == asked + len(made)
+    told = json.loads(Path("told.json").read_text("utf8"))
+    assert (told["metric"], told["arms"]["mine"]["right"]["sessions"]) == ("right", 1)
+    assert "too few sessions to tell" in told["verdict"] or "equal" in told["verdict"]
+    assert Path("told.json").read_bytes() == Path("again.json").read_bytes()

@@ -1,9 +1,10 @@
-"""`eval record` and `eval run` with a model: recorded against the provider on the loopback, replayed without it."""
+"""`eval run` with a model: recorded against the provider on the loopback, replayed without it."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def command(
 ) -> list[str]:
     asked = ["--summarizer", provider, "--model", model]
     place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name]
-    return [str(word) for word in ["eval", name, "--cases", case, "--budget", "2k", *asked, *place, *more]]
+    return [str(word) for word in ["eval", "run", case, "--budget", "2k", *asked, *place, *more]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
@@ -36,9 +37,16 @@ def test_a_recorded_run_is_replayed_to_the_byte(
 ):
     key = f"{protocol.name.upper()}_API_KEY"
     monkeypatch.setenv(key, KEY)
+    monkeypatch.setattr("sys.stdin", StringIO())  # nobody answers a question
     run = partial(command, case=case, tmp_path=tmp_path, provider=protocol.name)
     with serving_apart(answering) as server:
         url = ("--base-url", protocol.base_url(server.root))
+        assert main([*run("record"), *url]) == 2  # nobody is there to accept the price
+        told = capsys.readouterr().err
+        assert "requests (" in told
+        assert "give --yes" in told
+        assert len(server.requests) == 0
+        url = (*url, "--yes")
         assert main([*run("record"), *url, "--max-calls", "2"]) == 4
         assert "max_calls" in capsys.readouterr().err
         assert main([*run("record"), *url]) == 0
@@ -54,9 +62,7 @@ def test_a_recorded_run_is_replayed_to_the_byte(
 
     capsys.readouterr()
     assert main(run("run", model="another-model")) == 2
-    missed = capsys.readouterr().err
-    assert "request" in missed
-    assert "eval record" in missed
+    assert "another-model at" in capsys.readouterr().err
 
 
 def test_a_dry_run_tells_the_price_and_sends_nothing(

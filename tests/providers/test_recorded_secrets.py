@@ -1,4 +1,4 @@
-"""`eval record` on a transcript with secrets: no part of one is sent, or stands in a file that is written."""
+"""`eval run` with a model on a transcript with secrets: no part of one is sent, or stands in a file that is written."""
 
 from __future__ import annotations
 
@@ -81,12 +81,18 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
     (tmp_path / "hiding_secrets.py").write_text(FUNCTION, encoding="utf8")
     (tmp_path / "logs").mkdir()
     cases, written = transcript(tmp_path / "logs"), tmp_path / "written"
-    asked = ["--cases", cases, "--budget", "3k", "--model", MODEL, "--arms", "everything,evidence"]
+    asked = [
+        cases,
+        "--budget",
+        "3k",
+        "--model",
+        MODEL,
+    ]
     place = ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
     redact = ["--redact", "hiding_secrets:redact"] if redacted else []
     with serving_apart(answering) as server:
         url = ["--base-url", OPENAI.base_url(server.root)]
-        recorded = ["eval", "record", *asked, *place, *redact, *url, "--out", written / "record"]
+        recorded = ["eval", "run", *asked, *place, *redact, *url, "--yes", "--out", written / "record"]
         assert main([str(word) for word in recorded]) == 0
         sent = [json.dumps(request.body) for request in server.requests]
     replayed = ["eval", "run", *asked, *place, *redact, "--jobs", 1, "--out", written / "run"]
@@ -106,8 +112,14 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
 def test_a_function_that_cannot_redact_is_explained(
     named: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    asked = ["--cases", transcript(tmp_path), "--model", MODEL, "--cassette", tmp_path / "c.jsonl"]
-    assert main([str(word) for word in ["eval", "record", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
+    asked = [
+        transcript(tmp_path),
+        "--model",
+        MODEL,
+        "--cassette",
+        tmp_path / "c.jsonl",
+    ]
+    assert main([str(word) for word in ["eval", "run", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
     assert re.search(words, capsys.readouterr().err)
-    assert main(["eval", "run", "--cases", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2
+    assert main(["eval", "run", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2
     assert "--redact" in capsys.readouterr().err

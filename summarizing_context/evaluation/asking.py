@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from string import ascii_uppercase
@@ -22,8 +22,9 @@ import msgspec
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation import cassettes
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.real.arms import Built, Case, Reply, Request, build, compact_request, digest
-from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, SCALE, Answers, Mark, Question, Recording
+from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Answers, Mark, Question, Recording
+from summarizing_context.evaluation.report import ABSENT
+from summarizing_context.evaluation.views import OURS, Built, Case, Reply, Request, build, compact_request, digest
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
@@ -63,6 +64,16 @@ class AnswerRecorder:
                 await self._answer(case, built)
                 await self._mark(case)
 
+    async def compare(self, cases: Sequence[Case], arms: Mapping[str, Settings]) -> None:
+        """Have the views of several settings read, and their answers marked together, case by case."""
+        for case in cases:
+            views = {}
+            for name, settings in arms.items():
+                built = await self._summarize(case, (OURS,), settings)
+                views[name] = built.views[OURS]
+            await self._answer(case, Built(views))
+            await self._mark(case)
+
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         number, prompt = self.questions, latest("questions")
@@ -81,8 +92,9 @@ class AnswerRecorder:
         else:
             self.recording.write_questions(case, found)
 
-    async def _summarize(self, case: Case, arms: Sequence[str]) -> Built:
-        """Return the views of a case, with every summary written that they need."""
+    async def _summarize(self, case: Case, arms: Sequence[str], own: Settings | None = None) -> Built:
+        """Return the views of a case, with every summary written that they need; `own` settings in the place of those
+        of the recording."""
         model, replies = self.summarizer, self.recording.replies
 
         async def write(request: Request) -> None:
@@ -99,7 +111,7 @@ class AnswerRecorder:
 
         messages = self.recording.messages(case)
         for _ in range(_ROUNDS):
-            built = await build(case, messages, replies, arms, self.recording.settings)
+            built = await build(case, messages, replies, arms, own or self.recording.settings)
             if not built.missing:
                 return built
             await self._all(write, built.missing)
@@ -184,11 +196,11 @@ class AnswerRecorder:
 
         for _ in range(_TRIES):
             reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
-            if model.mode == "forecast":
-                return None
             try:
                 return read(reply.text)
             except ValueError as error:
+                if model.mode == "forecast":
+                    return None
                 complaint = reply.fault or str(error)
                 told = (case.name, asked.kind, model.where, complaint)
                 logger.warning("%s: the %s reply of %s cannot be used: %s", *told)
@@ -256,7 +268,9 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     for at, one in enumerate(found, 1):
         beyond = [message for message in one.evidence if not 0 <= message < case.cut]
         complaint = ""
-        if not one.question.strip() or not one.answer.strip():
+        if one.category not in (*CATEGORIES, ABSENT):
+            complaint = f"has none of the categories {', '.join((*CATEGORIES, ABSENT))}"
+        elif not one.question.strip() or not one.answer.strip():
             complaint = "lacks its words or its answer"
         elif not one.evidence and one.category != ABSENT:
             complaint = "names no message that holds its answer"

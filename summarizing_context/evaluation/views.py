@@ -19,6 +19,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -27,9 +28,11 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
+from summarizing_context.evaluation.replay import Costs, Recorder, Tally
+from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.base import Summarizer, SummaryJob
 from summarizing_context.summarizers.prompts import latest
 
 Message = dict[str, Any]
@@ -106,6 +109,64 @@ class Built:
     views: dict[str, str] = field(default_factory=dict)
     missing: list[Request] = field(default_factory=list)
     waiting: int = 0  # requests that cannot be asked yet
+    played: dict[str, Played] = field(default_factory=dict)  # sessions of this package's views, by arm
+    compaction_tokens: int = 0  # read and written for one-shot compaction
+
+
+class Played(NamedTuple):
+    """A session as an agent lived it: our view at each cut, all figures, and the summaries of its segments."""
+
+    views: dict[int, str]
+    tally: Tally
+    summaries: list[tuple[int, int, str]]
+    dropped: int  # lines of replies that the checks took out
+
+
+async def play(
+    messages: Sequence[Message],
+    cuts: Sequence[int],
+    settings: Settings,
+    summarizer: Summarizer | None = None,
+    *,
+    fresh: bool = False,
+) -> Played:
+    """Play a session: each message of the assistant is preceded by a view, which is judged by the laws, with all work
+    of the background done before it. `fresh` takes the views at cuts right after an activation."""
+    made = without_default_cap(settings)
+    made = replace(made, store=":memory:", session_id="eval", idle_after=None, breaker_failures=1_000, image_tokens=0)
+    if summarizer is not None:
+        made = replace(made, summarizer="extractive")  # what is given stands in its place
+    views: dict[int, str] = {}
+    async with open_context(made, summarizer=summarizer, count_tokens=estimate_text) as context:
+        tally = Tally(file="", budget=settings.max_tokens)
+        recorder = Recorder(context, Costs(estimate_text, 0), tally, bound_thinking="free")
+        for at, message in enumerate([*messages, None]):
+            if message is None or message.get("role") == "assistant":
+                await context.wait_idle()
+                if at and not (fresh and context.open_calls()):
+                    await recorder.take_view()
+            if at in cuts:
+                views[at] = await _fresh_view(context, settings.max_tokens) if fresh else text_of(recorder.view)
+            if message is not None:
+                await recorder.add(message)
+        summaries = [(node.start, node.stop, node.text) for node in context.summaries()]
+        tally = recorder.finish()
+        return Played(views, tally, summaries, context.statistics().dropped_lines)
+
+
+async def _fresh_view(context: SummarizingContext, budget: int) -> str:
+    """The text of a view that follows an activation, with all merges that a model has to make for it."""
+    for number in range(2):  # a merge that the first view lacks is in the second
+        provider = SimpleNamespace(name=f"{len(context)}-{number}")
+        try:
+            view = await context.get_messages_for_request(token_budget=budget, provider=provider)
+        except BudgetError:  # its fixed rows leave no room
+            return ""
+        nodes = context.explain(drops=False)
+        await context.wait_idle()
+        if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
+            break
+    return text_of(view)
 
 
 async def build(
@@ -117,20 +178,21 @@ async def build(
 ) -> Built:
     """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
     missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
-    summarizer = _Replayer(case.name, replies)
-    async with open_context(_settings(case, own), summarizer=summarizer, count_tokens=estimate_text) as context:
-        ours = text_of(await _view_at_cut(context, messages, case.budget))
+    summarizer, settings = _Replayer(case.name, replies), replace(own or Settings(), max_tokens=case.budget)
+    played = await play(messages, [len(messages)], settings, summarizer)
+    ours = played.views[len(messages)]
     missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
     is_whole = not (missing or summarizer.waiting)
     past = Past(messages, case.tokens or estimate_text(ours))
+    built = Built(missing=missing, waiting=len(summarizer.waiting), played={OURS: played})
     summary = None
     if any(arm.startswith(COMPACT) for arm in arms):
         request = compact_request(case, messages)
         if (reply := replies.get(request.key)) is not None:
             summary = reply.reply
+            built.compaction_tokens = sum(map(estimate_text, (request.system, request.user, summary)))
         else:
             missing.append(request)
-    built = Built(missing=missing, waiting=len(summarizer.waiting))
     for arm in arms if is_whole else ():
         if arm.startswith(COMPACT):
             if not summary:
@@ -139,12 +201,10 @@ async def build(
         elif arm == OURS:
             text = ours
         elif arm == "extractive":
-            text = await _extractive(case, past, own)
-        elif arm == "cliff":
-            text = _cliff(past)
+            text = await _extractive(past, settings)
         else:
-            text = masking(past) if arm == "masking" else past.view([])
-        built.views[arm] = _encodable(text)
+            text = mechanical(arm, past)
+        built.views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
     return built
 
 
@@ -171,30 +231,6 @@ class _Replayer:
         return "none" if job.kind == "rules" else PENDING
 
 
-async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message], budget: int) -> list[Message]:
-    """The view after all messages, with all work of the background done before each view."""
-    for message in messages:
-        if message.get("role") == "assistant":
-            await context.wait_idle()
-            await context.next_view(budget, bound_thinking="free")
-        await context.add_message(message)
-    await context.wait_idle()
-    return (await context.next_view(budget, bound_thinking="free")).messages
-
-
-def _settings(case: Case, own: Settings | None) -> Settings:
-    """The shipped settings, or those of the user's, in memory, counting alike on every machine."""
-    return replace(
-        without_default_cap(own or Settings()),
-        summarizer="extractive",  # a model's summaries come from the recording
-        store=":memory:",
-        session_id="real",
-        max_tokens=case.budget,
-        idle_after=None,
-        breaker_failures=1_000,  # in a row: a request without a reply is no failure of a model
-    )
-
-
 def compact_request(case: Case, messages: Sequence[Message]) -> Request:
     """Return the request to summarize everything before the cut at once: numbered messages, their texts clipped."""
     user = "".join(
@@ -203,7 +239,7 @@ def compact_request(case: Case, messages: Sequence[Message]) -> Request:
         for label, text in parts_of(message)
     )
     system = latest("compaction").render(characters=12_000)
-    return Request(system, _encodable(user).strip(), 4_000, COMPACT, case.name, 0)
+    return Request(system, user.encode("utf8", "replace").decode().strip(), 4_000, COMPACT, case.name, 0)
 
 
 # Messages as the text that a reader gets
@@ -266,14 +302,52 @@ def clipped(text: str, characters: int) -> str:
     return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
 
 
+class Text:
+    """Texts ready to be searched for whole words, in any case and with any white space."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.text = re.sub(r"[^\S\n]+", " ", "\n".join(texts)).casefold()
+        self._sentences: list[frozenset[str]] | None = None
+
+    def place(self, literal: str) -> int:
+        """Return where the literal stands as whole words first; -1 if nowhere."""
+        wanted = " ".join(literal.casefold().split())
+        at = self.text.find(wanted) if wanted else -1
+        while at >= 0:
+            before, after = self.text[at - 1 : at], self.text[at + len(wanted) : at + len(wanted) + 1]
+            if not (wanted[0].isalnum() and before.isalnum()) and not (wanted[-1].isalnum() and after.isalnum()):
+                break
+            at = self.text.find(wanted, at + 1)
+        return at
+
+    def holds(self, *literals: str) -> bool:
+        """Return whether all the literals stand here."""
+        return all(self.place(literal) >= 0 for literal in literals)
+
+    def share(self, answer: str, question: str = "") -> float | None:
+        """Return the largest share of an answer's words that two neighbouring sentences hold; words of the question do
+        not count. None where the answer has no word of its own."""
+        if self._sentences is None:
+            each = [_content(one) for one in re.split(r"\n|(?<=[.!?;])\s", self.text) if one.strip()]
+            self._sentences = [one | other for one, other in pairwise([*each, frozenset()])]
+        wanted = _content(answer.casefold()) - _content(question.casefold())
+        most = max((len(wanted & one) for one in self._sentences), default=0)
+        return most / len(wanted) if wanted else None
+
+    def excerpt(self, literal: str) -> str:
+        """Return the words around a literal; empty where it does not stand."""
+        place = self.place(literal)
+        return "" if place < 0 else " ".join(self.text[max(0, place - 60) : place + 120].split())
+
+
+def _content(text: str) -> frozenset[str]:
+    """The stems of words that say something: those of four letters, and those with a digit."""
+    return frozenset(one for one in stems(text) if len(one) > 3 or any(map(str.isdigit, one)))
+
+
 def digest(text: str) -> str:
     """Return the SHA-256, hex, of a text; half characters count as they are."""
     return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
-
-
-def _encodable(text: str) -> str:
-    """The text with question marks in the place of half characters, as its file holds it."""
-    return text.encode("utf8", "replace").decode()
 
 
 def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
@@ -418,15 +492,22 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
     return found if cost(found) <= tokens else []
 
 
-async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
+async def _extractive(past: Past, settings: Settings) -> str:
     """Our view without a model, what it leaves free filled with the end of what stands before its tail.
 
     The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
     """
     best, start = "", len(past.messages)
-    async with open_context(_settings(case, own), count_tokens=estimate_text) as context:
-        view = await _view_at_cut(context, past.messages, case.budget)
-        low, high, budget = 0.0, 0.0, float(case.budget)
+    made = replace(without_default_cap(settings), summarizer="extractive", store=":memory:", session_id="eval")
+    async with open_context(replace(made, idle_after=None, image_tokens=0), count_tokens=estimate_text) as context:
+        for message in past.messages:
+            if message.get("role") == "assistant":
+                await context.wait_idle()
+                await context.next_view(settings.max_tokens, bound_thinking="free")
+            await context.add_message(message)
+        await context.wait_idle()
+        view = (await context.next_view(settings.max_tokens, bound_thinking="free")).messages
+        low, high, budget = 0.0, 0.0, float(settings.max_tokens)
         for tried in range(10):
             text = text_of(view)
             size = estimate_text(text)
@@ -450,7 +531,12 @@ async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-def masking(past: Past) -> str:
+def mechanical(arm: str, past: Past) -> str:
+    """Return the view of an arm that needs neither this package nor a model."""
+    return _masking(past) if arm == "masking" else _cliff(past) if arm == "cliff" else past.view([])
+
+
+def _masking(past: Past) -> str:
     """Return old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
     found = ""
     for share in (0.45, 0.6, 0.75, 0.9):

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.evaluation.real.arms import ARMS, build, digest
-from summarizing_context.evaluation.real.recording import CATEGORIES, Recording
+from summarizing_context.evaluation.recording import CATEGORIES, Recording
+from summarizing_context.evaluation.views import ARMS, build, digest
 
-FOLDER = Path(__file__).parents[3] / "evals" / "real"
+FOLDER = Path(__file__).parents[2] / "evals" / "real"
 
 MOST_BYTES = 5_000_000
 

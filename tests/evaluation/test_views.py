@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from summarizing_context.evaluation.real.arms import ARMS
-from summarizing_context.evaluation.real.recording import Recording, add_case, cut_at
+from summarizing_context.evaluation.recording import Recording, add_case, cut_at
+from summarizing_context.evaluation.views import ARMS
 from summarizing_context.messages.tokens import estimate_text
-from tests.evaluation.real.building import MADE_UP, WRITTEN, built, copied, replied
+from tests.evaluation.building import MADE_UP, WRITTEN, built, copied, replied
 
 
 def test_without_replies_requests_are_missing_and_no_view_is_given(tmp_path):

@@ -3,12 +3,6 @@
 `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked.
 `replies.jsonl.gz`, `answers.jsonl.gz` and `marks.jsonl.gz` hold what models said, sorted: equal recordings are equal
 bytes. `settings.json` and `prompts/` hold what shapes views otherwise than shipped.
-
-Scores come from the judge's marks alone. Right counts one, partly right half, an abstention and a wrong answer nothing.
-Questions about what was never said are counted apart. Intervals are of sessions; differences between arms are paired.
-
-A suite is a TOML file in `evals/suites` of a checkout that names a recording and bounds on its scores, or a folder of
-`eval ask`. The package ships none.
 """
 
 from __future__ import annotations
@@ -18,47 +12,24 @@ import json
 import re
 import tomllib
 import zlib
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-import anyio
 import msgspec
 
-from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.outcomes import (
-    Interval,
-    changed_settings,
-    difference,
-    for_each,
-    indented,
-    mean_of,
-    ratios,
-)
-from summarizing_context.evaluation.real.arms import (
-    ARMS,
-    COMPACT,
-    OURS,
-    Case,
-    Message,
-    Reply,
-    build,
-    digest,
-    parts_of,
-    text_of,
-)
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.outcomes import changed_settings, indented
+from summarizing_context.evaluation.views import Case, Message, Reply, parts_of, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import read_session
 
-Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
-CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
-ABSENT: Category = "absent"
+CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
 SCALE = {"right": 2, "partly": 1, "abstained": 0, "wrong": -1}  # of a judge's marks
 
 CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
@@ -76,15 +47,18 @@ _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model
 )
 
 
-class Question(msgspec.Struct, frozen=True):
-    """A question about what stands before the cut, and its answer by a reader of the whole log."""
+class Question(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A question about what stands before a cut, with its answer by a reader of the whole log, or `values` that a view
+    has to hold word for word."""
 
     id: str
-    category: Category
+    category: str
     question: str
-    answer: str
-    evidence: list[int] = []  # messages
+    answer: str = ""
+    evidence: list[int] = []  # messages, from 0
     needed_after_cut: bool = False
+    values: list[str] = []
+    used_at: int | None = None  # the message whose tool call uses them
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -305,208 +279,3 @@ def cut_at(messages: Sequence[Message], share: float) -> int:
             cut = at
         before += sizes[at]
     return cut
-
-
-# Scores
-
-
-class Count(msgspec.Struct, frozen=True):
-    """Points out of questions, and the interval of the mean over sessions."""
-
-    points: float
-    questions: int
-    mean: Interval | None
-    ahead: Interval | None  # of the same from one-shot compaction
-
-
-class ArmScore(msgspec.Struct, frozen=True):
-    """The score of one arm."""
-
-    arm: str
-    about: str
-    cases: int
-    score: Count  # of all questions that have an answer
-    categories: dict[str, Count]
-    wrong: int  # answers that contradict the record
-    absent: Count  # abstentions where nothing was said
-
-
-class Shown(msgspec.Struct, frozen=True):
-    """One question with the answers of all arms, for a person to look at."""
-
-    case: str
-    question: Question
-    answers: dict[str, tuple[str, int | None]]  # by arm: words and mark
-
-
-class RealOutcome(msgspec.Struct, frozen=True):
-    """The suite's outcome. A view has its case, arm and tokens (None where a reply is missing that it needs), and
-    says whether the recorded answers were read from it: this view, an earlier view, not read, no view."""
-
-    arms: list[ArmScore]
-    views: list[dict[str, str | int | None]]
-    questions: list[Shown]
-    made_by: dict[str, list[str]]  # models, by what they did
-    missing: int  # requests without a reply
-
-
-def replay(
-    recording: Recording, arms: Sequence[str], *, jobs: int = 1, watch: Callable[[str], None] = lambda _: None
-) -> RealOutcome:
-    """Rebuild every view, offline, and add up the marks. `watch` is told of each case."""
-    views, missing = [], 0
-    work, names = partial(_rebuild, recording.folder, tuple(arms)), [case.name for case in recording.cases]
-    for name, (found, left) in zip(names, for_each(names, work, jobs), strict=True):
-        views += found
-        missing += left
-        watch(name)
-    shown = []
-    for case in recording.cases:
-        read = {arm: recording.answers[case.name, arm] for arm in arms if (case.name, arm) in recording.answers}
-        for question in recording.questions(case) if read else ():
-            answers: dict[str, tuple[str, int | None]] = {}
-            for arm, said in read.items():
-                mark = recording.marks.get((case.name, question.id, arm))
-                answers[arm] = said.answers.get(question.id, ""), None if mark is None else mark.mark
-            shown.append(Shown(case.name, question, answers))
-    makers = {
-        "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
-        "answers": Counter(f"{one.model}, {one.reading}" for one in recording.answers.values()),
-        "marks": Counter(one.model for one in recording.marks.values()),
-    }
-    made_by = {what: [f"{maker} ({n:,})" for maker, n in counts.most_common()] for what, counts in makers.items()}
-    return RealOutcome(scores(recording, arms), views, shown, made_by, missing)
-
-
-def _rebuild(folder: Path, arms: Sequence[str], name: str) -> tuple[list[dict[str, str | int | None]], int]:
-    """Return the views of one case as they are now, and how many requests have no reply."""
-    recording = Recording.open(folder)
-    case = next(case for case in recording.cases if case.name == name)
-    built = anyio.run(build, case, recording.messages(case), recording.replies, arms, recording.settings)
-    found = []
-    for arm in arms:
-        view, answers, reading = built.views.get(arm), recording.answers.get((name, arm)), "no view"
-        if view is not None and answers is not None:
-            reading = "this view" if answers.view == digest(view) else "an earlier view"
-        elif view is not None:
-            reading = "not read"
-        tokens = None if view is None else estimate_text(view)
-        found.append({"case": name, "arm": arm, "tokens": tokens, "reading": reading})
-    return found, len(built.missing) + built.waiting
-
-
-def scores(recording: Recording, arms: Iterable[str]) -> list[ArmScore]:
-    """Return the scores of the arms that have marks, in their order."""
-
-    def marks(arm: str, categories: Sequence[str]) -> list[tuple[str, int]]:
-        """Session and mark of each question of these categories."""
-        return [
-            (case.drawn_as, mark.mark)
-            for case in recording.cases
-            for question in recording.questions(case)
-            if question.category in categories and (mark := recording.marks.get((case.name, question.id, arm)))
-        ]
-
-    def count(arm: str, *categories: str) -> Count:
-        ours, theirs = (
-            [(session, ({2: 1.0, 1: 0.5}.get(mark, 0.0), 1.0)) for session, mark in marks(one, categories)]
-            for one in (arm, COMPACT)
-        )
-        ahead = difference(ratios(ours), ratios(theirs)) if arm != COMPACT else None
-        return Count(sum(points for _, (points, _) in ours), len(ours), mean_of(ratios(ours)), ahead)
-
-    cases = {arm: {case for case, _, name in recording.marks if name == arm} for arm in arms}
-    return [
-        ArmScore(
-            arm=arm,
-            about=ARMS[arm],
-            cases=len(of),
-            score=count(arm, *CATEGORIES),
-            categories={category: count(arm, category) for category in CATEGORIES},
-            wrong=sum(mark == -1 for _, mark in marks(arm, CATEGORIES)),
-            absent=count(arm, ABSENT),
-        )
-        for arm, of in cases.items()
-        if of
-    ]
-
-
-class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the score of an arm must reach: a share, or no certain lag behind one-shot compaction."""
-
-    category: str = "all"  # every question that has an answer; or one of the categories
-    arm: str = OURS
-    at_least: float | None = None
-    not_behind: bool = False  # the interval of the difference does not lie wholly below zero
-
-
-class GateOutcome(msgspec.Struct, frozen=True):
-    """What became of one bound on a score."""
-
-    name: str
-    result: Literal["passed", "failed", "nothing to look at"]
-    words: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether the run fails by it."""
-        return self.result != "passed"
-
-
-def check_bounds(scores: Sequence[ArmScore], bounds: Sequence[Bound]) -> list[GateOutcome]:
-    """Return what became of the bounds, in their order."""
-    found = []
-    for bound in bounds:
-        name = f"{bound.arm}, {bound.category}"
-        name += f", at least {bound.at_least:.0%}" if bound.at_least is not None else ""
-        name += f", not behind {COMPACT}" if bound.not_behind else ""
-        score = next((score for score in scores if score.arm == bound.arm), None)
-        known = {} if score is None else {"all": score.score, ABSENT: score.absent, **score.categories}
-        count = known.get(bound.category)
-        if count is None or count.mean is None or (bound.not_behind and count.ahead is None):
-            found.append(GateOutcome(name, "nothing to look at", "no marks are recorded for it"))
-            continue
-        words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
-        kept = bound.at_least is None or count.mean.mean >= bound.at_least
-        if bound.not_behind and (lead := count.ahead) is not None:
-            words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
-            kept = kept and lead.high >= 0
-        found.append(GateOutcome(name, "passed" if kept else "failed", words))
-    return found
-
-
-class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a suite file says; `recording` is a folder, and `cassette` the file of what is recorded for it, seen from
-    the checkout."""
-
-    name: str
-    claim: str
-    recording: str
-    bounds: list[Bound] = []
-    cassette: str = ""  # else evals/cassettes/<name>.jsonl
-
-
-def load_suite(name: str, start: Path) -> Suite:
-    """Return a suite by its name, or the recorded answers of a folder. Raise `SettingsError`."""
-    if (own := recorded_folder(Path(name))) is not None:
-        return own
-    places = (folder / "evals" / "suites" / f"{name}.toml" for folder in (start, *start.parents))
-    path = next((path for path in places if path.is_file()), None)
-    if path is None:
-        raise SettingsError(
-            f"there is no suite {name!r}: named suites stand in evals/suites of a checkout; take --cases or --dataset "
-            "with data of your own, or a folder that `eval ask` has recorded"
-        )
-    try:
-        suite = msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite)
-    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{path}: {error}") from error
-    root = path.parents[2]
-    cassette = root / (suite.cassette or f"evals/cassettes/{suite.name}.jsonl")
-    return msgspec.structs.replace(suite, recording=str(root / suite.recording), cassette=str(cassette))
-
-
-def recorded_folder(folder: Path) -> Suite | None:
-    """Return a folder of recorded answers as a suite; None if it is none."""
-    claim = "Answers of a model to questions about these sessions, from views with equal tokens."
-    return Suite(folder.resolve().name, claim, str(folder)) if (folder / CASES).is_file() else None

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import anyio
 
-from summarizing_context.evaluation.real.arms import ARMS, Built, Reply, build
-from summarizing_context.evaluation.real.recording import Recording
+from summarizing_context.evaluation.recording import Answers, Mark, Recording
+from summarizing_context.evaluation.views import ARMS, Built, Reply, build, digest
 
-MADE_UP = Path(__file__).parents[2] / "data" / "real"
+MADE_UP = Path(__file__).parents[1] / "data" / "real"
 WRITTEN = {  # what a model might write, by purpose
     "segment": "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day.",
     "rollup": "The sensor reports tenths of a degree. Never restart by day.",
@@ -59,3 +59,15 @@ def replied(folder: Path) -> Recording:
         for one in missing:
             recording.replies[one.key] = Reply(one.key, one.purpose, *BY, WRITTEN[one.purpose])
     raise AssertionError("requests are missing after four rounds")
+
+
+def answered(folder: Path) -> Recording:
+    """The made-up recording with answers and marks of two arms, from the views as they are now."""
+    recording = replied(folder)
+    views = built(recording).views
+    for arm in ("ours", "compact"):
+        answers = {question.id: f"<b>{arm}</b>" for question in recording.questions(recording.cases[0])}
+        recording.add_answers(Answers("heating", arm, digest(views[arm]), 9, answers, BY.model, BY.reading))
+        recording.add_marks(Mark("heating", question, arm, 2, BY.model) for question in answers)
+    recording.save()
+    return recording

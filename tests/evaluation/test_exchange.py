@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from evals.real.exchange import record
-from tests.evaluation.real.building import WRITTEN, copied
+from tests.evaluation.building import WRITTEN, copied
 
 
 def reply(request: str) -> str:

@@ -1,0 +1,419 @@
+"""Data sets: sessions, the places in them where views are compared, and what is asked there.
+
+    Dataset.load("logs/")              # transcripts of any known format: values that were needed later
+    Dataset.load("beam:chats/100K")    # chats and questions as BEAM publishes them; locomo:FILE is that of LoCoMo
+    Dataset.load("real")               # recorded answers of a checkout; or a folder that `eval ask` has recorded
+
+Transcripts need no label: a value was needed later if it was seen before a cut and a short argument of a later tool
+call uses it. It must not stand in the newest part of the past, nor be seen again in between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from summarizing_context.errors import MessageError, SettingsError, TranscriptError
+from summarizing_context.evaluation.recording import CASES, Question, Recording
+from summarizing_context.evaluation.report import ABSENT, Bound
+from summarizing_context.evaluation.views import Case, Message, Text
+from summarizing_context.extraction.values import exact_values
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.shapes import check_message
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
+from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
+from summarizing_context.transcripts.base import load
+
+_MAX_PROBES = 200  # of one cut
+_MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
+_GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being_tested", "preference_being_tested")
+_MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
+
+
+Scrub = Callable[[Message], Message]
+
+
+class Opened(NamedTuple):
+    """A session: its messages, and the cases with what is asked at each."""
+
+    messages: list[Message]
+    cases: list[tuple[Case, list[Question]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """One log of a data set. Logs of one session count as one."""
+
+    name: str
+    session: str
+    _open: Callable[[int, Scrub], Opened]
+
+    def open(self, budget: int, scrub: Scrub = lambda message: message) -> Opened:
+        """Read the log, for views of so many tokens. `scrub` takes secrets out of its messages, before anything is
+        asked about them."""
+        messages, cases = self._open(budget, scrub)
+        return Opened([scrub(message) for message in messages], cases)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Sessions with what is asked about them. `recording` is the folder of recorded answers, where there are some."""
+
+    name: str
+    logs: list[Log]
+    skipped: list[str] = field(default_factory=list)  # lines that cannot be read, as `file:line: why`
+    recording: Path | None = None
+    claim: str = ""
+    bounds: list[Bound] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, *sources: str | Path, format: str = AUTO) -> Dataset:
+        """Return the data set of these sources: transcripts and folders of them, or one of `real`, a folder of recorded
+        answers, `beam:PATH`, `locomo:PATH`.
+
+        Raise `TranscriptError`, which names the first file that cannot be read, before anything is run, and
+        `SettingsError` for sources that cannot be one data set.
+        """
+        named, _, place = str(sources[0]).partition(":") if sources else ("", "", "")
+        if named in ("beam", "locomo") and place:
+            found = cls(named, _published(named, Path(place)))
+        elif sources and (suite := _suite_file(str(sources[0]))) is not None:
+            kind = dict[str, Any]
+            try:
+                told = msgspec.convert(tomllib.loads(suite.read_text(encoding="utf8")), kind)
+                bounds = msgspec.convert(told.get("bounds", []), list[Bound])
+                folder = suite.parents[2] / told["recording"]
+            except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+                raise SettingsError(f"{suite}: {error}") from error
+            found = cls(told["name"], _recorded(folder), [], folder, told.get("claim", ""), bounds)
+        elif sources and (Path(sources[0]) / CASES).is_file():
+            claim = "Answers of a model to questions about these sessions, from views with equal tokens."
+            found = cls(Path(sources[0]).resolve().name, _recorded(Path(sources[0])), [], Path(sources[0]), claim)
+        else:
+            if missing := [str(one) for one in sources if str(one) != "-" and not Path(one).exists()]:
+                raise SettingsError(
+                    f"{missing[0]}: there is no such file, folder or data set here; give transcripts, "
+                    "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
+                )
+            logs, skipped = _transcripts(list(map(Path, sources)), format)
+            return cls("your sessions", logs, skipped)
+        if len(sources) > 1:
+            raise SettingsError(f"{sources[0]} is a data set of its own; give it alone")
+        return found
+
+
+def _suite_file(name: str) -> Path | None:
+    """The file of a suite of a checkout that the current folder is in."""
+    places = (folder / "evals" / "suites" / f"{name}.toml" for folder in (Path.cwd(), *Path.cwd().parents))
+    return next((path for path in places if path.is_file()), None) if re.fullmatch(r"[\w-]+", name) else None
+
+
+# Transcripts, by hindsight
+
+
+def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
+    """Return the sessions of a file that hold messages. Raise `TranscriptError`, which names the first bad message."""
+    sessions = [log for log in read(path, format=format) if log.messages]
+    for log in sessions:
+        for index, message in enumerate(log.messages):
+            try:
+                check_message(message)
+            except MessageError as error:
+                raise TranscriptError(f"{log.where(index)}: {error}") from error
+    return sessions
+
+
+def _transcripts(paths: Sequence[Path], format: str) -> tuple[list[Log], list[str]]:
+    """Return each session of these files and folders, and the lines that were skipped."""
+    found: list[Log] = []
+    skipped: list[str] = []
+    for path in find_transcripts(paths):
+        sessions = read_checked(path, format)
+        for log in sessions:
+            skipped += log.unreadable
+            stem = Path(path.name.removesuffix(".gz")).stem
+            id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
+            found.append(Log(name, name, partial(_own_session, path, id, format, name)))
+    return found, skipped
+
+
+def _own_session(path: Path, session_id: str, format: str, name: str, budget: int, scrub: Scrub) -> Opened:
+    """Return a session with its cuts and the values that were needed after each. A cut before which everything fits
+    the budget is left out, for its view leaves nothing out."""
+    messages = [scrub(message) for message in read_session(path, session_id=session_id, format=format).messages]
+    reads = read_messages(messages)
+    cases = [
+        (Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget))
+        for cut in cuts_of(messages)
+        if sum(read.tokens for read in reads[:cut]) > budget
+    ]
+    return Opened(messages, cases)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One message as probes see it. Tokens are those of the built-in estimate; images cost nothing."""
+
+    role: str
+    tokens: int
+    words: tuple[str, ...]  # texts, names of called tools, arguments as plain values
+    seen: frozenset[str]  # exact values of its texts
+    used: tuple[str, ...]  # those that its calls use
+
+
+def read_messages(messages: Sequence[Message]) -> list[Read]:
+    """Return every message as probes see it."""
+    found = []
+    for message in messages:
+        reading = read_message(message)
+        texts = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
+        calls = [part for part in reading.parts if part.kind == "call"]
+        arguments = tuple(value for part in calls for value in _values("".join(part.texts[:1])))
+        used: dict[str, None] = {}
+        for text in arguments:
+            if len(text) <= _MAX_REFERENCE_CHARS:
+                bare = text.strip()
+                if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
+                    used[bare] = None
+                used |= dict.fromkeys(exact_values(text))
+        tokens = MESSAGE_TOKENS + sum(map(estimate_text, reading.texts))
+        words = (*texts, *(part.name for part in calls), *arguments)
+        seen = frozenset(value for text in texts for value in exact_values(text))
+        found.append(Read(reading.role, tokens, words, seen, tuple(used)))
+    return found
+
+
+def _values(arguments: str) -> list[str]:
+    """The strings and numbers in the arguments of a call."""
+    try:
+        return [str(value) for value in _leaves(json.loads(arguments))]
+    except (ValueError, RecursionError):
+        return [arguments]
+
+
+def _leaves(value: Any, whole: str = "") -> Iterator[Any]:
+    """Yield the strings and numbers in nested JSON, and objects with the key `whole` as they are."""
+    left = [value]
+    while left:
+        value = left.pop(0)
+        if isinstance(value, list) or (isinstance(value, dict) and whole not in value):
+            left[:0] = value.values() if isinstance(value, dict) else value
+        elif value is not None and not isinstance(value, bool):
+            yield value
+
+
+def cuts_of(messages: Sequence[Message]) -> list[int]:
+    """Return the assistant messages nearest to 40, 60 and 80 % of a session."""
+    places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
+    wanted = (share * len(messages) for share in (0.4, 0.6, 0.8))
+    return sorted({min(places, key=lambda at: abs(at - place)) for place in wanted}) if places else []
+
+
+def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
+    """Return the values that were needed after a cut, those that were needed first before the others."""
+    first, last = dict[str, int](), dict[str, int]()
+    for at, message in enumerate(reads[:cut]):
+        for value in (*message.seen, *message.used):
+            first.setdefault(value, at)
+            last[value] = at
+
+    # The newest part, some 16 % of the budget and one message at least, is raw in every view.
+    sums = list(accumulate((message.tokens for message in reads[:cut]), initial=0))
+    kept = next((at for at in range(cut) if sums[cut] - sums[at] <= 0.16 * budget), max(0, cut - 1))
+    tail = Text(text for message in reads[kept:cut] for text in message.words)
+    shown = {value for message in reads[kept:cut] for value in (*message.seen, *message.used)}
+    shown.update(value for message in reads if message.role in ("system", "developer") for value in message.seen)
+
+    found: dict[str, Question] = {}
+    for at, message in enumerate(reads[cut:], cut):
+        for value in message.used:
+            if value in first and value not in shown and value not in found and not tail.holds(value):
+                evidence = tuple(dict.fromkeys((first[value], last[value])))
+                if any(Text(reads[place].words).holds(value) for place in evidence):
+                    kind = (
+                        "path"
+                        if re.search(r"[/\\]|\.\w{1,4}$", value)
+                        else "name"
+                        if re.search(r"[^\W\d]", value)
+                        else "number"
+                    )
+                    asked = f"What message {at} needs"
+                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], True, [value], at)
+        shown.update(message.seen, message.used)
+    return list(found.values())[:_MAX_PROBES]
+
+
+# Published data sets
+
+
+def _published(dataset: str, path: Path) -> list[Log]:
+    """Return every session of a data set under a file or folder. Raise `TranscriptError`, which says what is wrong in
+    it, before anything is run."""
+    patterns = ["*.json"] if dataset == "locomo" else ["chat.json", "chat.json.gz"]
+    files = sorted(file for pattern in patterns for file in path.rglob(pattern)) if path.is_dir() else [path]
+    if not files:
+        raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
+    logs = []
+    for file in files:
+        if dataset == "locomo":
+            found = load(file).value
+            for number, talk in enumerate(found if isinstance(found, list) else [found]):
+                name = f"{file.stem}-{number}"
+                logs.append(Log(name, name, partial(_locomo_session, file, talk, name)))
+        else:
+            _read_beam(file)
+            folders = file.parent.relative_to(path).parts if path.is_dir() else ()
+            name = "/".join(folders) or file.absolute().parent.name
+            logs.append(Log(name, name, partial(_beam_session, file, name)))
+    return logs
+
+
+def _at_end(messages: list[Message], name: str, budget: int, questions: list[Question]) -> Opened:
+    """A session that is asked about at its end; where it fits the budget, nothing is asked."""
+    fits = sum(read.tokens for read in read_messages(messages)) <= budget
+    return Opened(messages, [] if fits else [(Case(name, "", len(messages), budget, "", "", name), questions)])
+
+
+def _locomo_session(path: Path, document: Any, name: str, budget: int, _: Scrub) -> Opened:
+    """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
+    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
+    `TranscriptError`."""
+    messages: list[Message] = []
+    places: dict[str, int] = {}  # of the turns, by id
+    questions: list[Question] = []
+    try:
+        talk = document["conversation"]
+        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+        asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+        for session in numbers:
+            for at, turn in enumerate(talk[f"session_{session}"]):
+                places[str(turn["dia_id"])] = len(messages)
+                date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                role = "user" if turn["speaker"] == asking else "assistant"
+                messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+        for question in document["qa"]:
+            if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
+                ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
+                evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
+                found = Text(messages[at]["content"] for at in evidence)
+                answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
+                if answers:
+                    told = str(question["question"]), str(question["answer"]), [*evidence]
+                    questions.append(Question(f"q{len(questions) + 1}", "", *told, values=[*answers]))
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
+    return _at_end(messages, name, budget, questions)
+
+
+def _literals(answer: str) -> list[str]:
+    """The parts of an answer, without small words at their beginning."""
+    small = ["a", "an", "and", "at", "by", "for", "from", "her", "his", "in", "is", "it", "of", "on", "the", "to"]
+    parts = []
+    for part in re.split(r",| and |;", answer):
+        words = part.strip(" .!?\"'").split()
+        while words and words[0].lower() in small:
+            words.pop(0)
+        if words:
+            parts.append(" ".join(words))
+    return parts
+
+
+class BeamMessage(msgspec.Struct, frozen=True):
+    """One message of a chat of BEAM."""
+
+    id: int
+    role: Literal["user", "assistant"]
+    content: str
+
+
+def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, Any]]]]:
+    """Return the messages of a chat, which lie in turns of batches, and its probing questions by category. Raise
+    `TranscriptError`."""
+    names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
+    try:
+        said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
+        messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
+        asked = [file for name in names for file in sorted(chat.parent.glob(name))]
+        if not asked:
+            raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
+        file = asked[0]
+        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
+    except msgspec.ValidationError as error:
+        raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
+    if len({message.id for message in messages}) < len(messages):
+        raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
+    return messages, questions
+
+
+def _beam_session(chat: Path, name: str, budget: int, _: Scrub) -> Opened:
+    """Return the messages of a chat of BEAM, and the facts of its probing questions: runs of words of answer and rubric
+    that stand in the source messages, in few others, and not in the question."""
+    messages, categories = _read_beam(chat)
+    places = {str(message.id): at for at, message in enumerate(messages)}
+    texts = [Text([message.content]) for message in messages]
+    questions = []
+    for category, given in categories.items():
+        for number, one in enumerate(given, 1):
+            ids = dict.fromkeys(map(str, _leaves(one.get("source_chat_ids"))))
+            sources = [places[id] for id in ids if id in places]
+            said, asked = Text(texts[at].text for at in sources), Text([str(one.get("question"))])
+            gold = [*map(str, _leaves([one.get(name) for name in _GOLD]))]
+            runs = {run.casefold(): run for text in gold for run in _shared_runs(text, said) if not asked.holds(run)}
+            facts = [run for run in runs.values() if sum(text.holds(run) for text in texts) <= _MAX_MENTIONS]
+            evidence = [at for at in sources if any(texts[at].holds(fact) for fact in facts)]
+            told = str(one.get("question")), "; ".join(gold), evidence
+            if facts:
+                questions.append(Question(f"{category} {number}", category, *told, values=facts))
+    rows: list[Message] = [{"role": message.role, "content": message.content} for message in messages]
+    return _at_end(rows, name, budget, questions)
+
+
+def _shared_runs(text: str, said: Text) -> Iterator[str]:
+    """Yield the longest runs of words of a text that are said elsewhere too, if they have a digit or three words of
+    four letters. Small words at their ends are left out."""
+    for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
+        words = clause.split()
+        while words:
+            length = 0
+            while length < len(words) and said.holds(" ".join(words[: length + 1])):
+                length += 1
+            run, words = words[:length], words[max(1, length) :]
+            while run and len(run[0]) < 4 and run[0].islower():
+                run.pop(0)
+            while run and len(run[-1]) < 4 and run[-1].islower():
+                run.pop()
+            if any(map(str.isdigit, "".join(run))) or sum(len(word) > 3 for word in run) > 2:
+                yield " ".join(run)
+
+
+# Recorded answers
+
+
+def _recorded(folder: Path) -> list[Log]:
+    """Return the cases of a folder of recorded answers, each as a session of its own."""
+    recording = Recording.open(folder)
+    return [Log(case.name, case.drawn_as, partial(_recorded_case, folder, case)) for case in recording.cases]
+
+
+def _recorded_case(folder: Path, case: Case, budget: int, _: Scrub) -> Opened:
+    """Return the messages before a cut and its questions, with the facts of each gold answer that its evidence holds
+    and its question does not. The budget is that of the case."""
+    recording = Recording.open(folder)
+    messages = recording.messages(case)
+    reads, questions = read_messages(messages), []
+    for one in recording.questions(case):
+        said, asked = Text(text for at in one.evidence for text in reads[at].words), Text([one.question])
+        found = [value for value in exact_values(one.answer) if said.holds(value)] or _shared_runs(one.answer, said)
+        facts = list(dict.fromkeys(value for value in found if not asked.holds(value)))
+        questions.append(msgspec.structs.replace(one, values=[] if one.category == ABSENT else facts))
+    return Opened(messages, [(case, questions)])

@@ -1,0 +1,191 @@
+"""Runs and reports: scores, verdicts, gates, comparisons, and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+import pytest
+
+from summarizing_context import Settings, SettingsError
+from summarizing_context.evaluation import Arm, Bound, Dataset, Metric, Report, Run
+from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.report import Answer, Asked, Spent, junit
+from summarizing_context.evaluation.views import Text
+from tests.evaluation.building import answered
+from tests.evaluation.sessions import write
+
+SMALL = Settings(max_tokens=3_000)
+
+
+def reported(points: dict[str, list[float]], *, laws: int = 0, categories: tuple[str, ...] = ("",)) -> Report:
+    """A report of sessions with one question each, by arm the points; the first arm is measured."""
+    count = len(next(iter(points.values())))
+    asked = [
+        Asked(
+            f"s{at}",
+            f"s{at}",
+            "q",
+            "What?",
+            {arm: Answer("said", {"held": values[at]}) for arm, values in points.items()},
+            categories[at % len(categories)],
+        )
+        for at in range(count)
+    ]
+    spent = [Spent("s0", next(iter(points)), 1_000, laws={"over_budget_views": laws} if laws else {})]
+    arms = dict.fromkeys(points, "a way")
+    return Report("made up", arms, "held", list(points)[-1], asked, [], spent)
+
+
+def test_a_run_gives_every_view_as_many_tokens_judges_the_laws_and_says_the_same_again(tmp_path: Path):
+    dataset = Dataset.load(write(tmp_path, 1, 2))
+    arms = [Arm("ours", SMALL), Arm("tail"), Arm("masking"), Arm("cliff")]
+    report = Run(dataset=dataset, arms=arms, jobs=2).report()
+    assert Run(dataset=dataset, arms=arms).report() == report
+    assert report.score("ours") is not None
+    tokens = {arm.name: report.figure(arm.name, "tokens") or 0 for arm in arms}
+    assert 0 < tokens["ours"] <= 3_000
+    assert all(abs(size - tokens["ours"]) < 300 for size in tokens.values())
+    assert report.figure("ours", "laws") == 0
+    assert {one.session for one in report.spent if one.summaries} == {"session-1", "session-2"}
+    assert "No law was broken" in report.verdict
+
+
+def test_arms_differ_in_budget_and_strategy_and_metrics_may_be_ones_own(tmp_path: Path):
+    arms = [Arm("wide", SMALL), Arm("truncate", Settings(max_tokens=3_000, strategy="truncate"))]
+
+    def says_found(question: object, view: Text) -> float:
+        return float(view.holds("Found"))
+
+    own = Metric("found", says_found)
+    report = Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms, metrics=[own], baseline="truncate").report()
+    assert (report.metric, report.baseline) == ("found", "truncate")
+    assert report.ahead("wide") is not None
+
+
+@pytest.mark.parametrize(
+    ("arms", "said"),
+    [
+        ([Arm("ours", SMALL), Arm("nothing")], "there is no arm 'nothing'"),
+        ([Arm("tail")], "the first arm needs settings"),
+        ([Arm("a", SMALL), Arm("a", SMALL)], "two arms have one name"),
+        ([Arm("a", Settings(summarizer="openai", model="m"))], "come through a cassette"),
+    ],
+)
+def test_arms_that_cannot_be_measured_are_explained(tmp_path: Path, arms: list[Arm], said: str):
+    with pytest.raises(SettingsError, match=said):
+        Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms)
+
+
+def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(tmp_path: Path):
+    rows = [
+        {"role": "system", "content": "word " * 4_000},
+        *({"role": "user", "content": "x" * 900} for _ in range(40)),
+    ]
+    rows[20] = {"role": "assistant", "content": "so it is"}
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
+    report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", Settings(max_tokens=2_000))]).report()
+    assert report.asked == []
+    assert "take a larger budget" in report.left_out[0]
+    assert "Nothing was measured" in report.verdict
+
+
+def test_differences_are_paired_by_question_and_intervals_are_of_sessions():
+    ours, theirs = [0.9, 0.5, 0.7, 0.3, 0.6], [0.8, 0.4, 0.6, 0.2, 0.5]
+    report = reported({"ours": ours, "tail": theirs})
+    ahead, score = report.ahead("ours"), report.score("ours")
+    assert ahead is not None
+    assert score is not None
+    assert (round(ahead.low, 9), round(ahead.high, 9)) == (0.1, 0.1)
+    assert score.low < score.mean < score.high
+    assert report.ahead("tail", "ours") == pytest.approx((-0.1, -0.1, -0.1, 5))
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [
+        ([0.5] * 6, "equal on every question, 6 sessions"),
+        ([1.0] * 6, "better by 50.0 points, interval +50.0 to +50.0"),
+        ([0.0, 0.1, 0.2, 0.0, 0.1, 0.0], "worse by"),
+        ([1.0, 0.0, 1.0, 0.0, 0.5, 0.5], "no sure difference: +0.0 points"),
+        ([1.0] * 3, "too few sessions to tell (3, at least 5): +50.0 points"),
+    ],
+)
+def test_the_verdict_says_what_the_interval_allows(ours: list[float], said: str):
+    assert said in reported({"ours": ours, "tail": [0.5] * len(ours)}).verdict
+
+
+def test_gates_fail_for_low_scores_for_broken_laws_and_for_what_was_not_measured():
+    report = reported({"ours": [0.5] * 6, "tail": [0.4] * 6}, laws=2)
+    assert [one.passed for one in report.check({"held": 0.5, "laws": 2})] == [True, True]
+    assert [one.passed for one in report.check({"held": 0.6, "laws": 0, "tokens": 9})] == [False, False, False]
+    assert report.check([Bound(metric="held", category="rule", at_least=0.1)])[0].words == "nothing to look at"
+    assert report.check([Bound(metric="held", arm="tail", not_behind=True)])[0].passed
+    with pytest.raises(SettingsError, match="there is no metric 'riht'"):
+        report.check({"riht": 0.9})
+
+
+def test_a_later_run_that_is_surely_worse_or_breaks_a_law_is_told():
+    old = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, categories=("rule", "fact"))
+    worse = reported({"ours": [0.5, 0.6, 0.5, 0.5, 0.6, 0.6]}, categories=("rule", "fact"))
+    found = {what: is_worse for _, what, _, is_worse in worse.compare(old)}
+    assert found["held"]
+    assert not any(is_worse for *_, is_worse in old.compare(old))
+    broken = reported({"ours": [0.9, 0.8, 0.9, 0.7, 0.8, 0.9]}, laws=1)
+    assert [what for _, what, _, is_worse in broken.compare(old) if is_worse] == ["laws"]
+    few = reported({"ours": [0.0, 0.0]}).compare(reported({"ours": [1.0, 1.0]}))
+    assert not any(is_worse for *_, is_worse in few)  # two sessions tell nothing surely
+    with pytest.raises(SettingsError, match="share no question"):
+        old.compare(reported({"other": [0.1]}))
+
+
+def test_junit_holds_a_failure_for_each_that_failed():
+    suite = ElementTree.fromstring(junit("eval", [("ours", "held", "50 % <b>", True), ("ours", "laws", "0", False)]))
+    assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
+    assert [case.find("failure") is not None for case in suite] == [True, False]
+    assert suite[0][0].text == "50 % <b>"
+
+
+def test_a_report_is_read_back_as_it_was_written_and_its_page_is_whole(tmp_path: Path):
+    report = reported({"ours": [1.0] * 6, "tail": [0.5] * 6})
+    evil = msgspec.structs.replace(report.asked[0], question="</script><b>\x1b[31mhere", gold="a\u2028b")
+    report = msgspec.structs.replace(report, asked=[evil, *report.asked[1:]])
+    page = report.write(tmp_path / "out").read_text("utf8")
+    assert Report.read(tmp_path / "out") == report
+    assert page.count("</script>") == 2
+    assert "\x1b" not in page
+    assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
+    assert data["figures"]["verdict"] == report.verdict
+    with pytest.raises(SettingsError, match="is not the report of a run"):
+        Report.read(tmp_path)
+
+
+def test_recorded_answers_are_scored_by_their_marks_and_a_changed_view_is_told(tmp_path: Path):
+    recording = answered(tmp_path)
+    dataset = Dataset.load(tmp_path / "data")
+    report = Run(dataset=dataset).report()
+    assert (report.metric, list(report.arms), report.baseline) == ("right", ["ours", "compact"], "compact")
+    assert sum(report.points("ours").values()) == 4
+    assert report.points("ours", "", "absent") != {}
+    assert {one.reading for one in report.views} == {"this view"}
+    assert next(one for one in report.asked if one.id == "q1").answers["ours"].said == "<b>ours</b>"
+    changed = next(reply for reply in recording.replies.values() if reply.purpose == "compact")
+    recording.replies[changed.key] = msgspec.structs.replace(changed, reply="Another summary.")
+    recording.save()
+    again = Run(dataset=dataset).report()
+    assert [one.reading for one in again.views] == ["this view", "an earlier view"]
+    assert again.points("compact") == report.points("compact")
+
+
+def test_partly_right_counts_half_and_cases_of_one_session_count_as_one(tmp_path: Path):
+    recording = answered(tmp_path)
+    marks = [msgspec.structs.replace(mark, mark=1) for mark in recording.marks.values() if mark.arm == "ours"]
+    recording.add_marks(marks)
+    recording.save()
+    report = Run(dataset=Dataset.load(tmp_path / "data")).report()
+    assert sum(report.points("ours").values()) == 2
+    assert (report.figure("ours", "wrong"), report.score("ours").sessions) == (0, 1)  # type: ignore[union-attr]
+    assert Recording.open(tmp_path / "data").cases[0].drawn_as == "heating"

@@ -1,0 +1,91 @@
+"""A prompt that was made worse on purpose is told as worse on the recordings of the checkout; an equal one as equal.
+
+The model is played by the recorded replies: to the shipped prompt it says what was recorded, to a worse one the same
+without what that prompt has it leave out. Merges and rules are the same for all prompts.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from summarizing_context import Settings, SummaryJob
+from summarizing_context.evaluation import Arm, Dataset, Run
+from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.report import in_words
+from summarizing_context.evaluation.tune import Trial, Variant, tune
+from summarizing_context.evaluation.views import Request
+from summarizing_context.extraction.values import exact_values
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import latest
+
+FOLDER = Path(__file__).parents[2] / "evals" / "real"
+RECORDING = Recording.open(FOLDER)
+WORSE = {
+    "drops errors": "- Leave out errors and how they were fixed.",
+    "drops values": "- Write no paths, names, ids, numbers or versions.",
+    "too short": "- At most 40 words in all.",
+}
+
+
+class Recorded:
+    """Says what was recorded for the shipped prompt, changed as a worse prompt asks for."""
+
+    def __init__(self, name: str) -> None:
+        self.recipe, self.name = f"recorded, {name}", name
+
+    async def summarize(self, job: SummaryJob) -> str:
+        shipped = latest(job.kind) if job.kind in ("segment", "rollup") else None
+        asked = job.instructions if shipped is None else shipped.render_for_rank(job.rank, max_tokens=job.max_tokens)
+        known = RECORDING.replies.get(Request(asked, job.content, job.max_tokens, job.kind, "", 0).key)
+        if known is None:
+            if job.kind not in ("segment", "rollup"):
+                return "none" if job.kind == "rules" else "[]"
+            return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
+        return self.worse(known.reply) if job.kind == "segment" else known.reply
+
+    def worse(self, text: str) -> str:
+        if self.name == "drops errors":
+            sections = re.split(r"(?m)^(?=## )", text)
+            kept = [one for one in sections if not one.startswith("## Errors")]
+            lines = [line for one in kept for line in one.splitlines()]
+            errors = re.compile("error|fail|exception|wrong|broke|bug|fix|cause|because|refus|reject|denied", re.I)
+            return "\n".join(line for line in lines if line.startswith("## ") or not errors.search(line)) or "## Done"
+        if self.name == "drops values":
+            for value in sorted(exact_values(text), key=len, reverse=True):
+                text = text.replace(value, "it")
+            return re.sub(r"\d+", "some", text)
+        if self.name == "too short":
+            return "## Done\n" + " ".join(text.replace("## ", "").split()[:40])
+        return text
+
+
+def settings() -> Settings:
+    return RECORDING.settings or Settings()
+
+
+def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
+    """All prompts on all sessions of the recording, at the budgets of its cases."""
+    arms = [Arm(name, settings(), Recorded(name)) for name in ("start", *WORSE, "the same")]
+    report = Run(Dataset.load(FOLDER), arms, baseline="start").report()
+    for name in WORSE:
+        change = report.ahead(name)
+        assert change is not None
+        assert change.sessions == 12
+        assert change.high < 0, (name, change)
+        assert in_words(change).startswith("worse by")
+    assert in_words(report.ahead("the same")) == "equal on every question, 12 sessions"
+
+
+def test_tuning_keeps_the_start_and_shows_what_a_worse_prompt_loses(tmp_path: Path):
+    prompt = latest("segment")
+    worse = replace(prompt, version=9, text=f"{prompt.text}\n{WORSE['too short']}")
+    dataset = Dataset.load(FOLDER)
+    few = replace(dataset, logs=[log for log in dataset.logs if log.name.startswith(("tau", "openhands"))])
+    trial = Trial(few, replace(settings(), max_tokens=8_000), None, tmp_path)
+    found = tune(trial, Variant("start", (), Recorded("start")), [Variant("short", (worse,), Recorded("too short"))])
+    assert found.tuning is not None
+    assert found.tuning.winner == "start"
+    assert f"+{WORSE['too short']}" in found.tuning.diff
+    assert any({*pair.old_keeps} - {*pair.new_keeps} for pair in found.tuning.pairs)
