@@ -178,7 +178,7 @@ class Run:
         return prices_of(cassette, self.models)
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
-        """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is told of each
+        """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
         """
         logs = self.dataset.logs

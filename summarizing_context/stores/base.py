@@ -141,7 +141,7 @@ class Store(Protocol):
     async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
         """Make the log its own first `keep` entries followed by `entries`, count the replacement, and forget the
         activation states, the rules from `keep` on and the places of summaries. The old log stays readable to the store
-        (undo, fork) until `purge`, which also ends uses of summaries that nobody has noted since."""
+        (undo, fork) until `purge`, which also ends uses of summaries that were not noted since."""
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None

@@ -37,11 +37,11 @@ def test_a_recorded_run_is_replayed_to_the_byte(
 ):
     key = f"{protocol.name.upper()}_API_KEY"
     monkeypatch.setenv(key, KEY)
-    monkeypatch.setattr("sys.stdin", StringIO())  # nobody answers a question
+    monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
     run = partial(command, case=case, tmp_path=tmp_path, provider=protocol.name)
     with serving_apart(answering) as server:
         url = ("--base-url", protocol.base_url(server.root))
-        assert main([*run("record"), *url]) == 2  # nobody is there to accept the price
+        assert main([*run("record"), *url]) == 2  # the price is not accepted
         told = capsys.readouterr().err
         assert "requests (" in told
         assert "give --yes" in told

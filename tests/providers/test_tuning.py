@@ -59,7 +59,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(prompt), encoding="utf8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    monkeypatch.setattr("sys.stdin", StringIO())  # nobody answers a question
+    monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
     return tmp_path
 
 
