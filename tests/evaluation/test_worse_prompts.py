@@ -1,4 +1,4 @@
-"""A prompt that was made worse on purpose is reported as worse on the recordings of the checkout; an equal one as equal.
+"""A prompt made worse on purpose is reported as worse on the recordings of the checkout; an equal one as equal.
 
 The model is played by the recorded replies: to the shipped prompt it says what was recorded, to a worse one the same
 without what that prompt has it leave out. Merges and rules are the same for all prompts.
