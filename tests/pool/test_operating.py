@@ -1,4 +1,4 @@
-"""What the page on operating a pool shows: the compose file, backup and restore, and how a worker ends."""
+"""What the page for operators shows of a pool: the compose file, backup and restore, and how a worker ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.contract.store_builders import log_of
 from tests.pool.test_pool import PATIENCE, Model, host, talk, until, working
 from tests.postgres_server import rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "pool.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "production.md"
 
 
 def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
