@@ -72,7 +72,7 @@ class Trial:
         folder: Where the prompts of variants are written for their sessions.
         held_out: The share of the sessions that only judges; 0 where nothing has to be chosen.
         seed: Of the split.
-        watch: Is told of each variant.
+        watch: Is called with each variant.
     """
 
     def __init__(
