@@ -89,7 +89,7 @@ def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:
     for parameter in command.params:
         if not getattr(parameter, "hidden", False):
             yield f"| {_names(parameter)} | {_cell(_meaning(parameter))} |"
-    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith((PROGRAM, "# ", "eval "))]
+    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith(PROGRAM)]
     if examples:
         yield from ("", "```bash", *examples, "```")
 
