@@ -36,15 +36,14 @@ family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still
 
 CassettePath = Annotated[Path | None, options.path_option("FILE", "Replies. Default: in --out.", "--cassette")]
 Redact = Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")]
+_SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
+_SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float))
 Junit = Annotated[Path | None, options.path_option("FILE", "Write the results as JUnit XML too.")]
 
 
 @command(family)
 def run(
-    sources: Annotated[
-        list[str],
-        argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place),
-    ],
+    sources: Annotated[list[str], _SOURCES],
     *,
     budget: options.Budget = 16_000,
     arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,
@@ -157,37 +156,36 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 # What a model takes
 
 
+def _line(one: Price, done: str = "") -> str:
+    """Return what a model will be asked, or was."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
+    cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
+    known = f"; {one.recorded:,} are recorded" if one.recorded else ""
+    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'} ({kinds})"
+    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
+
+
 def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
     """Say what will be sent and ask whether it may be. Raise `InputError` where it may not."""
-    for one in prices:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
-        cost = f"about {dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-        known = f"; {one.recorded:,} are recorded" if one.recorded else ""
-        tell(plain(f"{one.model} at {one.address}: {one.calls:,} requests ({kinds}), {cost}{known}."))
-    if most:
-        tell(plain(most))
+    for line in (*map(_line, prices), *([most] if most else [])):
+        tell(line)
     output.confirm("Send these requests?", yes, "sent")
 
 
 def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
     it will write, each of which is tried as well."""
-    rows = [msgspec.to_builtins(one) for one in prices]
-    notes = [f"{one.model} at {one.address}: {one.priced or 'no price is known'}." for one in prices]
+    rows, lines = [msgspec.to_builtins(one) for one in prices], [*map(_line, prices)]
     if proposals:
         calls = prices[0].calls + proposals * (prices[0].calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        notes.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
+        lines.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
-    figures = ("calls", "input_tokens", "output_tokens", "recorded")
-    cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
-    if len(rows) > 1:
-        cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
-    columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
-    notes.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
-    return Result(document, [table("Nothing is sent", *columns, rows=cells), *map(dim, notes)])
+    note = "Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."
+    return Result(document, ["Nothing is sent.", *lines, f"In all {dollars(total)}.", dim(note)])
 
 
 def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
@@ -195,8 +193,7 @@ def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
     from summarizing_context.evaluation.run import prices_of
 
     for one in prices_of(cassette, models):
-        sums = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens, {dollars(one.estimated_cost)}"
-        tell(plain(f"Recorded with {one.model} at {one.address}: {one.calls:,} calls, {sums}."))
+        tell(_line(one, "Recorded with "))
 
 
 # What came of it
@@ -305,14 +302,9 @@ def ask(
     judge_provider: Annotated[str | None, option("NAME", "Of the judge, if another.")] = None,
     judge_base_url: Annotated[str | None, option("URL", "Server of judge and reader.")] = None,
     budget: options.Budget = 16_000,
-    share: Annotated[
-        float,
-        option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float)),
-    ] = 1.0,
+    share: Annotated[float, _SHARE] = 1.0,
     questions: Annotated[int, option("N", "Questions to write.", parser=between(1, 60))] = 20,
-    arms: Annotated[
-        str, option("A[,B]", "Default: ours,extractive,compact,tail.", show_default=False)
-    ] = "ours,extractive,compact,tail",
+    arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
     redact: Redact = None,
     max_calls: options.MaxCalls = None,
     out: options.ReportFolder = Path("eval-ask"),
@@ -333,7 +325,7 @@ def ask(
     from summarizing_context.evaluation.run import Run, prices_of
     from summarizing_context.evaluation.views import ARMS
 
-    started, chosen = time.perf_counter(), listed(arms)
+    started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     if strange := [name for name in chosen if name not in ARMS]:
         raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
     found = read_session(log, format=own.format)

@@ -127,7 +127,9 @@ def read_tokens(text: str | int, option: str | None = None) -> int:
     return int(digits) * factor
 
 
-def between(least: float, most: float, kind: type[int] | type[float] = int) -> Callable[[object], float]:
+def between(
+    least: float, most: float = 1_000_000_000, kind: type[int] | type[float] = int
+) -> Callable[[object], float]:
     """Return a reader of numbers within these bounds."""
 
     def read(text: object) -> float:
@@ -180,6 +182,11 @@ def path_option(metavar: str, help: str, *names: str) -> Any:
     return option(metavar, help, *names, parser=read_path)
 
 
+def place_option(metavar: str, help: str, *names: str) -> Any:
+    """Return an option that takes a path or an address."""
+    return option(metavar, help, *names, parser=read_place)
+
+
 def flag(name: str, help: str) -> Any:
     """Return an option without a value."""
     return typer.Option(name, help=help)
@@ -190,22 +197,20 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
     return typer.Argument(metavar=metavar, help=help, **more)
 
 
-COUNT = 1_000_000_000
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 Budget = Annotated[int, option("N", "Tokens of a view, as 8k.", parser=read_tokens)]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, flag("--dry-run", "Show calls, tokens, price; send nothing.")]
-Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1, COUNT))]
-JsonPath = Annotated[str | None, option("PATH", "JSON to this file; - for standard output.", "--json",
-                                        parser=read_place)]  # fmt: skip
-MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0, COUNT))]
+Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]
+JsonPath = Annotated[str | None, place_option("PATH", "JSON to this file; - for standard output.", "--json")]
+MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
 PromptsPath = Annotated[Path | None, path_option("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
 ReportFolder = Annotated[Path, path_option("DIR", "Reports and replies.")]
-StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]
+StorePath = Annotated[str | None, place_option("STORE", "SQLite file, or postgresql://user@host/db.")]
 SummarizerModel = Annotated[str | None, option("M", f"Its model; alone, one of {next(iter(PROVIDERS))}.")]
 TranscriptFormat = Annotated[str, option("NAME", "Such as codex or messages.")]
-TranscriptPaths = Annotated[list[Path], argument("PATH", "Transcripts, folders, or - for standard input.",
-                                                 parser=read_path)]  # fmt: skip
+_TRANSCRIPTS = argument("PATH", "Transcripts, folders, or - for standard input.", parser=read_path)
+TranscriptPaths = Annotated[list[Path], _TRANSCRIPTS]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 

@@ -190,6 +190,23 @@ def replay(
     return replace(result, status=status, remarks=(*result.remarks, *output.told_lines((), unreadable), *stopped))
 
 
+_Columns = dict[str, tuple[str, Callable[[Any], Any]]]  # by heading: the figure, and how it is shown
+
+
+def _table(
+    title: str, groups: Sequence[Sequence[Any]], columns: _Columns, *price: Any, by_strategy: bool = False
+) -> RenderableType:
+    """Show figures of files and sums, with a line between groups."""
+    rows: list[tuple[object, ...] | None] = []
+    for group in groups:
+        rows += [None] if rows else []
+        for one in group:
+            name, figures = Path(one.file).name, one.figures(*price)
+            cells = (show(figures[figure]) for figure, show in columns.values())
+            rows.append((f"{one.strategy}: {name}" if by_strategy else name, one.budget, *cells))
+    return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=rows, wide="file")
+
+
 def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
     from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
@@ -205,30 +222,21 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     by_strategy = len({tally.strategy for tally in tallies}) > 1
 
-    # The tables: for each column its heading, the figure, and how it is shown.
+    # The tables.
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws: list[tuple[str, str, Callable[[Any], Any]]] = [
-        *([("refused", "refused_views", number)] if total.refused_views else []),
-        *((heading, figure, output.verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)),
+    laws: _Columns = {"refused": ("refused_views", number)} if total.refused_views else {}
+    laws |= {heading: (law, output.verdict) for heading, law in zip(headings, LAW_FIGURES, strict=True)}
+    views: _Columns = {
+        "mean": ("mean_view_tokens", round),
+        "activ.": ("activations", number),
+        "reused": ("prefix_hit", "{:.1%}".format),
+        "uncached": ("uncached_tokens", number),
+        "ms p99": ("view_p99_ms", "{:.1f}".format),
+    }
+    shown: list[RenderableType] = [
+        _table("Laws: 0 is right", [told, sums], laws, by_strategy=by_strategy),
+        _table("Views", [tallies if is_few else [], sums], views, by_strategy=by_strategy),
     ]
-    views: list[tuple[str, str, Callable[[Any], Any]]] = [
-        ("mean", "mean_view_tokens", round),
-        ("activ.", "activations", number),
-        ("reused", "prefix_hit", "{:.1%}".format),
-        ("uncached", "uncached_tokens", number),
-        ("ms p99", "view_p99_ms", "{:.1f}".format),
-    ]
-    shown: list[RenderableType] = []
-    for title, some, columns in (("Laws: 0 is right", told, laws), ("Views", tallies if is_few else [], views)):
-        rows: list[tuple[object, ...] | None] = []
-        for tally in (*some, None, *sums):
-            if tally is None:
-                rows.append(None)
-                continue
-            name, figures = Path(tally.file).name, tally.figures()
-            cells = (show(figures[figure]) for _, figure, show in columns)
-            rows.append((f"{tally.strategy}: {name}" if by_strategy else name, tally.budget, *cells))
-        shown.append(table(title, "file", "#budget", *(f"#{one[0]}" for one in columns), rows=rows, wide="file"))
 
     # What the figures mean, and what was left out.
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
@@ -278,14 +286,16 @@ def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
     model, address = str(settings.model), make_model(settings, read_only=True).address
     price = load_prices(settings.prices).price_of(model)
     sums, total = add_up_by_variant(forecasts), add_up(forecasts)
-    rows: list[tuple[object, ...] | None] = []
-    for group in (forecasts if len(forecasts) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
-        rows.append(None)
-        for row in group:
-            tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-            rows.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
-    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=rows, wide="file")
+    few = forecasts if len(forecasts) <= _MOST_ROWS else []
+    columns: _Columns = {
+        "tokens": ("history_tokens", number),
+        "calls": ("calls", number),
+        "input": ("input_tokens", number),
+        "output": ("output_tokens", number),
+        "price": ("estimated_cost", dollars),
+    }
+    title, groups = f"Dry run with {plain(model, 40)}: nothing is sent", [few, sums, [total] if len(sums) > 1 else []]
+    made = _table(title, groups, columns, price)
     costs = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
         costs = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "

@@ -22,7 +22,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 import anyio
 import typer
 
-from summarizing_context.cli import options
+from summarizing_context.cli import options, output
 from summarizing_context.cli.options import (
     SERVE,
     STORED,
@@ -30,25 +30,16 @@ from summarizing_context.cli.options import (
     OwnSettings,
     Place,
     argument,
+    between,
     command,
     flag,
     option,
     read_address,
+    read_tokens,
     store_of,
     url_of,
 )
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    dollars,
-    facts,
-    mark,
-    plain,
-    table,
-    tell,
-    write_json,
-)
+from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
 from summarizing_context.settings.values import PROVIDERS, is_address, shown_store
@@ -117,20 +108,18 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     answered = "ready" if asked["seconds"] is None else f"answered in {asked['seconds']:.1f} s"
     rows = [
         ("summarizer", settings.summarizer, called),
-        ("", mark(not asked["problem"], "ok", "failed"), asked["problem"] or answered),
-        ("store", mark(not problem, "ok", "failed"), f"{opened['name']}: {problem or about}"),
+        ("", output.mark(not asked["problem"], "ok", "failed"), asked["problem"] or answered),
+        ("store", output.mark(not problem, "ok", "failed"), f"{opened['name']}: {problem or about}"),
     ]
     document = {"ok": is_well, "summarizer": asked, "store": opened}
-    return Result(document, [facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
+    return Result(document, [output.facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
 
 
 @command(commands, SERVE)
 def mcp(
     place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
-    json_path: Annotated[
-        str | None, option("PATH", "JSON at the start; - is standard error.", "--json", parser=options.read_place)
-    ] = None,
+    json_path: Annotated[str | None, options.place_option("PATH", "JSON; - for standard error.", "--json")] = None,
 ) -> None:
     """Serve the past of sessions to agents, as tools of MCP.
 
@@ -192,13 +181,9 @@ def inspect(
 def worker(
     *,
     store: options.StorePath = None,
-    concurrency: Annotated[
-        int | None, option("N", "Summaries made at once.", parser=options.between(1, options.COUNT))
-    ] = None,
+    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=between(1))] = None,
     listen: Annotated[str, option("H:P", "Of /health, /metrics; port 0: a free one.")] = "127.0.0.1:9464",
-    drain: Annotated[
-        float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, options.COUNT, float))
-    ] = 20.0,
+    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=between(0, kind=float))] = 20.0,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
@@ -247,9 +232,8 @@ _LISTEN = "127.0.0.1:8377"
 _TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
 
 Address = Annotated[str, option("H:P", "Address to listen on.")]
-Token = Annotated[
-    str | None, option("T", "Of clients. Default: a kept one.", envvar=_TOKEN_VARIABLE, show_envvar=False)
-]
+_TOKEN = option("T", "Of clients. Default: a kept one.", envvar=_TOKEN_VARIABLE, show_envvar=False)
+Token = Annotated[str | None, _TOKEN]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,9 +242,7 @@ class ProxyOptions(Place):
 
     anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or compatible.")] = None
     openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or compatible.")] = None
-    budget: Annotated[
-        int | None, option("N", "Tokens of a request. Default: by model.", parser=options.read_tokens)
-    ] = None
+    budget: Annotated[int | None, option("N", "Tokens of a request. Default: by model.", parser=read_tokens)] = None
     summarizer: Annotated[str | None, option("NAME", f"{', '.join(('extractive', *PROVIDERS, 'client'))}.")] = None
     model: options.SummarizerModel = None
     shadow: Annotated[bool, flag("--shadow", "Change nothing; count what it would save.")] = False
@@ -345,9 +327,11 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     for each in told["sessions"]:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
         figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
-        rows.append((plain(each["session"], 80), plain(each["model"], 24), *figures, cached, dollars(each["cost"])))
+        rows.append(
+            (plain(each["session"], 80), plain(each["model"], 24), *figures, cached, output.dollars(each["cost"]))
+        )
     names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
-    made = table(title, "session", *names, rows=rows, wide="session")
+    made = output.table(title, "session", *names, rows=rows, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
 

@@ -16,22 +16,9 @@ import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli import options
-from summarizing_context.cli.options import STORED, Place, argument, command, flag, option, path_option, store_of
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    confirm,
-    counted,
-    dim,
-    number,
-    plain,
-    progress,
-    shell_line,
-    table,
-    watched,
-)
+from summarizing_context.cli import options, output
+from summarizing_context.cli.options import STORED, Place, argument, between, command, flag, option, store_of
+from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
@@ -88,9 +75,9 @@ class StoredSession(Place):
     """Options of a command on one session."""
 
     session: Annotated[str | None, argument("SESSION", "Its id; not needed if --config names it.")] = None
-    budget: Annotated[
-        int | None, option("N", "Tokens of a view. Default: the last request's.", parser=options.read_tokens)
-    ] = None
+    budget: Annotated[int | None, option("N", "Tokens. Default: of the last request.", parser=options.read_tokens)] = (
+        None
+    )
 
     def find(self, *words: str) -> tuple[Settings, list[str]]:
         """Return the settings for a look at it, and the words that follow its id.
@@ -199,9 +186,7 @@ def search(
     place: Place,
     session: Annotated[str | None, option("ID", "Search this session only.")] = None,
     project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", parser=options.between(1, 1_000), help="Most hits.")
-    ] = 10,
+    limit: Annotated[int, option("N", "Most hits.", "--limit", "-n", parser=between(1, 1_000))] = 10,
 ) -> Result:
     """Find messages, summaries and memories by their words.
 
@@ -263,7 +248,7 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
         first = result = await context.handle_command(line)
         while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
             pending = partial(lambda left: left - context.statistics().summaries_pending, left)
-            await watched(context.wait_idle(), "summaries", left, pending)
+            await output.watched(context.wait_idle(), "summaries", left, pending)
             again = await context.handle_command(line)
             if not again.data.get("activated"):
                 break
@@ -287,7 +272,7 @@ def _add(name: str, spec: Command) -> None:
             raise InputError(str(result.data["error"]))
 
         def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
-            return shell_line(typed[1], settings.session_id, *typed[2].split(), store=store_of(settings))
+            return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=store_of(settings))
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
@@ -295,9 +280,7 @@ def _add(name: str, spec: Command) -> None:
         at.find_alone()
         return with_words(at)
 
-    with_words.__annotations__["words"] = Annotated[
-        list[str] | None, argument(takes, f"As `{PREFIX} {name}` takes it.")
-    ]
+    with_words.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     run = with_words if takes else alone
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
     run.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}.\n\nExamples:\n{example}"
@@ -363,7 +346,7 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
 def export_sessions(
     sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
     place: Place,
-    out: Annotated[Path, path_option("FILE", "The new file, which only you can read.")],
+    out: Annotated[Path, options.path_option("FILE", "The new file, which only you can read.")],
 ) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 
@@ -423,7 +406,7 @@ def import_sessions(
                         f"{plain(file)}:{at}: this is no whole session, and nothing from here on was imported; export "
                         "it again, and import that: what is there already is continued"
                     ) from error
-                update(counted(at, "session"), len(line))
+                update(output.counted(at, "session"), len(line))
 
     if not file.is_file():
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
