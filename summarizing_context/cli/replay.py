@@ -91,7 +91,6 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
     yield output.facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
-        ("mean view", round(told["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
         ("broken laws", output.verdict(broken), "calls keep results, the order holds, the newest message is shown"),
         ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
@@ -111,12 +110,10 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - told["last_view_tokens"])
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
-    yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
     price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
     yield output.facts("What it saved", [
         ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
-        ("saved", f"{1 - sent / max(whole, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
         ("price of the input", price, f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
@@ -298,13 +295,14 @@ def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
     made = _table(title, groups, columns, price)
     costs = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
-        costs = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
-        costs += f"({price.source or 'your file'}). An estimate."
+        costs = (
+            f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of}. An estimate."
+        )
     assumed = [
-        "each summary is as long as its cap allows, or half of a short source",
-        "tokens are the built-in estimate; the model's own count differs by some percent",
-        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
-        "views wait for their summaries, as a replay without --live does",
+        "summaries as long as their cap, or half of a short source",
+        "tokens by the built-in estimate",
+        "no failed call, no prompt cache, no hidden thinking",
+        "views that wait for their summaries",
     ]
     document = {
         "rows": [row.figures(price) for row in forecasts],
