@@ -70,26 +70,27 @@ def chosen(known: dict[str, SessionInfo], session: str, store: str) -> SessionIn
 # One session
 
 
+_BUDGET = option("N", "Tokens of a view. Default: of the last request.", parser=options.read_tokens)
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoredSession(Place):
     """Options of a command on one session."""
 
     session: Annotated[str | None, argument("SESSION", "Its id; not needed if --config names it.")] = None
-    budget: Annotated[int | None, option("N", "Tokens. Default: of the last request.", parser=options.read_tokens)] = (
-        None
-    )
+    budget: Annotated[int | None, _BUDGET] = None
 
-    def find(self, *words: str) -> tuple[Settings, list[str]]:
-        """Return the settings for a look at it, and the words that follow its id.
+    def find(self, words: list[str] | None = None) -> tuple[Settings, list[str]]:
+        """Return the settings for a look at it, and the words that follow its id, where a command takes any.
 
         Where `--config` or the environment names a session, what is no session's id is the first of the words. The
         budget is the one that was set, else that of its last request.
         """
         settings = self.load()
-        store, configured = store_of(settings), settings.session_id
-        known, session, rest = find_sessions(store), self.session, list(words)
-        if configured != Settings().session_id and session not in known:
-            rest, session = ([] if session is None else [session]) + rest, configured
+        store, session, rest = store_of(settings), self.session, words or []
+        known, is_named = find_sessions(store), settings.session_id != Settings().session_id
+        if is_named and (session is None or (words is not None and session not in known)):
+            rest, session = ([] if session is None else [session, *rest]), settings.session_id
         if session is None:
             raise InputError("SESSION: name a session, or set session_id in the file of --config")
         info = chosen(known, session, store)
@@ -98,13 +99,6 @@ class StoredSession(Place):
         if not settings.max_tokens_is_set and info.budget is not None:
             settings = replace(settings, max_tokens=info.budget)
         return settings, rest
-
-    def find_alone(self) -> Settings:
-        """Return the settings, likewise, for a command that takes no words."""
-        settings, rest = self.find()
-        if rest:
-            chosen(find_sessions(store_of(settings)), rest[0], store_of(settings))
-        return settings
 
 
 @command(commands, STORED)
@@ -127,7 +121,7 @@ def view(
 
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
-    settings = at.find_alone()
+    settings, _ = at.find()
 
     async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
@@ -266,7 +260,13 @@ def _add(name: str, spec: Command) -> None:
     takes = spec.usage.partition(" ")[2]
 
     def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
-        settings, rest = at.find(*(words or ()))
+        return perform(at, words or [])
+
+    def alone(at: StoredSession) -> Result:
+        return perform(at, None)
+
+    def perform(at: StoredSession, words: list[str] | None) -> Result:
+        settings, rest = at.find(words)
         result = anyio.run(_perform, settings, name, f"{name} {' '.join(rest)}")
         if not result.ok:
             raise InputError(str(result.data["error"]))
@@ -275,10 +275,6 @@ def _add(name: str, spec: Command) -> None:
             return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=store_of(settings))
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
-
-    def alone(at: StoredSession) -> Result:
-        at.find_alone()
-        return with_words(at)
 
     with_words.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     run = with_words if takes else alone

@@ -90,6 +90,8 @@ def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
         assert (ran.status, ran.out, len(said)) == (status, "", 1), ran
         assert said[0].startswith("error: ")
 
+    assert not (tmp_path / "none.db").exists()  # nothing is made
+
     async def held() -> None:
         async with open_context(Settings(store=store, session_id="s1")):
             ran = await anyio.to_thread.run_sync(run, "pin", "s1", "0", "--store", store)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, fill_store, says, write_transcript
 
-PLACES = ("log", "empty", "store", "none", "notes", "mine")
+PLACES = ("log", "empty", "store", "none", "mine")
 
 WRONG = """
 repaly                                                        | replay
@@ -62,6 +62,11 @@ eval run real                                                 | stands in a chec
 eval run real --config x.toml                                 | stands in a checkout
 eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
 eval run {log} --redact m:f                                   | without a model
+eval run {log} --format gemini --out {none}                   | a content without a list of parts
+eval run {log} --format gemini --out {none} --model m --dry-run | a content without a list of parts
+eval ask {log} --format gemini --model m --judge-model n      | a content without a list of parts
+eval ask {log} --model m                                      | --judge-model: name the model
+tune {log} --format gemini --model m --propose 2              | a content without a list of parts
 eval run {log} --dry-run                                      | without a model nothing is sent
 eval run {log} --fail-under held                              | write it like right=0.9
 eval compare {mine} {mine}                                    | is not the report of a run
@@ -80,7 +85,6 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     write_transcript(places["log"], [says("user", "hello"), says("assistant", "hi")])
     write_transcript(places["empty"], [])
     places["mine"].mkdir()
-    places["notes"].write_text("these are notes, no database at all " * 10)
     return places
 
 
@@ -95,22 +99,3 @@ def test_a_wrong_argument_is_one_line_that_helps(
     assert told[0].startswith("error: ")
     assert hint in told[0]
     assert not {"/context", "()"} & set(told[0].replace("'", " ").split())
-
-
-@pytest.mark.parametrize(
-    ("command", "hint"),
-    [
-        ("sessions list --store {none}", "there is no such file"),
-        ("search hello --store {none}", "there is no such file"),
-        ("mcp --store {none}", "there is no such file"),
-        ("replay {log} --budget 1k --store {notes}", "notes"),
-        ("replay {log} --budget 1k --json {none}/figures.json", "figures.json"),
-    ],
-)
-def test_what_is_wrong_with_a_place_is_told_and_nothing_is_made(
-    run: Runner, places: dict[str, Path], command: str, hint: str
-):
-    ran = run(*command.format(**places).split())
-    assert (ran.status, ran.out) == (4, "")
-    assert hint in ran.err.splitlines()[-1]
-    assert not places["none"].exists()
