@@ -25,13 +25,15 @@ TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serv
 
 
 class _Untyped:
-    """Show no type beside an option that takes no value."""
+    """Show no type of an option that takes no value, and no default where there is none."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for one in params:
             if getattr(one, "is_flag", False):
                 one.metavar = ""
+            if one.default is None:
+                one.show_default = False
         return params
 
 
