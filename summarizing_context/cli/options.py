@@ -200,7 +200,7 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 
 
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
-Budget = Annotated[int, option("N", "Tokens of a view, as 8k.", parser=read_tokens)]
+Budget = Annotated[int, option("N", "Tokens of a view, like 8k.", parser=read_tokens)]
 ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, flag("--dry-run", "Show calls, tokens, price; send nothing.")]
 Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]

@@ -147,7 +147,7 @@ def mcp(
 @command(commands, STORED)
 def inspect(
     place: Place,
-    listen: Annotated[str, option("H:P", "Loopback address; port 0 is a free one.")] = "127.0.0.1:8378",
+    listen: Annotated[str, option("HOST:PORT", "Loopback address; port 0 picks a free one.")] = "127.0.0.1:8378",
     browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
     json_path: JsonPath = None,
 ) -> None:
@@ -182,7 +182,7 @@ def worker(
     *,
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=between(1))] = None,
-    listen: Annotated[str, option("H:P", "Of /health, /metrics; port 0: a free one.")] = "127.0.0.1:9464",
+    listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
     drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=between(0, kind=float))] = 20.0,
     own: OwnSettings,
     json_path: JsonPath = None,
@@ -231,8 +231,8 @@ commands.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 _LISTEN = "127.0.0.1:8377"
 _TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
 
-Address = Annotated[str, option("H:P", "Address to listen on.")]
-_TOKEN = option("T", "Of clients. Default: a kept one.", envvar=_TOKEN_VARIABLE, show_envvar=False)
+Address = Annotated[str, option("HOST:PORT", "Address; a port alone is on the loopback.")]
+_TOKEN = option("T", "Token of clients. Default: kept in a file.", envvar=_TOKEN_VARIABLE, show_envvar=False)
 Token = Annotated[str | None, _TOKEN]
 
 

@@ -24,11 +24,9 @@ from summarizing_context.errors import MessageError, SessionInUseError, StoreErr
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
-from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
 from summarizing_context.settings.values import Settings, is_address, shown_store
 from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-from summarizing_context.views.view import ActivationReport
 
 T = TypeVar("T")
 
@@ -234,6 +232,7 @@ def list_commands() -> Result:
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
     """Run a `/context` command on a stored session; one that covers the past goes on until the summaries are there."""
     from summarizing_context.assembly import open_context
+    from summarizing_context.views.view import ActivationReport
 
     writes = COMMANDS[name].writes
     async with open_context(settings, read_only=not writes) as context:
@@ -348,6 +347,8 @@ def export_sessions(
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
+    from summarizing_context.sessions.transfer import export_session
+
     store = store_of(place.load())
     known = find_sessions(store)
     infos = list(known.values()) if sessions == ["all"] else [chosen(known, name, store) for name in sessions]
@@ -385,6 +386,8 @@ def import_sessions(
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
+    from summarizing_context.sessions.transfer import OtherContentError, import_session
+
     store = store_of(place.load())
     told: list[dict[str, Any]] = []
     refused: list[str] = []
