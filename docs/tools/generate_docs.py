@@ -105,7 +105,7 @@ def _meaning(parameter: Any) -> str:
     words = _plain(getattr(parameter, "help", None) or "")
     if parameter.required:
         return f"{words} Required."
-    default = parameter.default
+    default = parameter.default if parameter.show_default else None
     if isinstance(default, str | int | Path) and not isinstance(default, bool) and str(default):
         return f"{words} Default: `{default}`."
     return words

@@ -34,11 +34,13 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
 
-CassettePath = Annotated[Path | None, options.path_option("FILE", "Replies. Default: in --out.", "--cassette")]
+CassettePath = Annotated[
+    Path | None, option("FILE", "Replies. Default: in --out.", "--cassette", parser=options.read_path)
+]
 Redact = Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")]
 _SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
 _SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float))
-Junit = Annotated[Path | None, options.path_option("FILE", "Write the results as JUnit XML too.")]
+Junit = Annotated[Path | None, option("FILE", "Write the results as JUnit XML too.", parser=options.read_path)]
 
 
 @command(family)

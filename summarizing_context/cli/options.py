@@ -179,36 +179,23 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
-def path_option(metavar: str, help: str, *names: str) -> Any:
-    """Return an option that takes a path."""
-    return option(metavar, help, *names, parser=read_path)
-
-
-def place_option(metavar: str, help: str, *names: str) -> Any:
-    """Return an option that takes a path or an address."""
-    return option(metavar, help, *names, parser=read_place)
-
-
-def flag(name: str, help: str) -> Any:
-    """Return an option without a value."""
-    return typer.Option(name, help=help)
-
-
 def argument(metavar: str, help: str, **more: Any) -> Any:
     """Return an argument, which has no name on the command line."""
     return typer.Argument(metavar=metavar, help=help, **more)
 
 
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
-Budget = Annotated[int, option("N", "Tokens of a view, like 8k.", parser=read_tokens)]
-ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-DryRun = Annotated[bool, flag("--dry-run", "Show calls, tokens, price; send nothing.")]
+Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
+ConfigPath = Annotated[Path | None, option("FILE", "Settings from this TOML or JSON file.", parser=read_path)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
 Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]
-JsonPath = Annotated[str | None, place_option("PATH", "JSON to this file; - for standard output.", "--json")]
+JsonPath = Annotated[
+    str | None, option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
+]
 MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
-PromptsPath = Annotated[Path | None, path_option("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
-ReportFolder = Annotated[Path, path_option("DIR", "Reports and replies.")]
-StorePath = Annotated[str | None, place_option("STORE", "SQLite file, or postgresql://user@host/db.")]
+PromptsPath = Annotated[Path | None, option("DIR", "Your own prompts, <purpose>/v<N>.md in it.", parser=read_path)]
+ReportFolder = Annotated[Path, option("DIR", "Reports and replies.", parser=read_path)]
+StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]
 SummarizerModel = Annotated[str | None, option("M", f"Its model; alone, one of {next(iter(PROVIDERS))}.")]
 TranscriptFormat = Annotated[str, option("NAME", "Such as codex or messages.")]
 _TRANSCRIPTS = argument("PATH", "Transcripts, folders, or - for standard input.", parser=read_path)

@@ -28,10 +28,8 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import (
     TRANSCRIPTS,
     command,
-    flag,
     listed,
     option,
-    path_option,
     read_tokens,
     store_of,
 )
@@ -51,7 +49,9 @@ _MOST_ROWS = 24  # that are shown one by one
 @command(commands, TRANSCRIPTS)
 def demo(
     budget: options.Budget = 16_000,
-    keep: Annotated[Path | None, path_option("FILE", "Keep the session in this SQLite file.")] = None,
+    keep: Annotated[
+        Path | None, option("FILE", "Keep the session in this SQLite file.", parser=options.read_path)
+    ] = None,
 ) -> Result:
     """Watch a long agent session stay inside a small budget.
 
@@ -133,8 +133,10 @@ def replay(
     *,
     budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 32k.")] = None,
     strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
-    store: Annotated[Path | None, path_option("FILE", "Keep the sessions in this SQLite file.")] = None,
-    live: Annotated[bool, flag("--live", "Take views without waiting for the worker.")] = False,
+    store: Annotated[
+        Path | None, option("FILE", "Keep the sessions in this SQLite file.", parser=options.read_path)
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Take views without waiting for the worker.")] = False,
     jobs: options.Jobs = None,
     own: options.ModelOptions,
 ) -> Result:

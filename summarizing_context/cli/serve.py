@@ -32,7 +32,6 @@ from summarizing_context.cli.options import (
     argument,
     between,
     command,
-    flag,
     option,
     read_address,
     read_tokens,
@@ -119,7 +118,9 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
 def mcp(
     place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
-    json_path: Annotated[str | None, options.place_option("PATH", "JSON; - for standard error.", "--json")] = None,
+    json_path: Annotated[
+        str | None, option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
+    ] = None,
 ) -> None:
     """Serve the past of sessions to agents, as tools of MCP.
 
@@ -148,7 +149,7 @@ def mcp(
 def inspect(
     place: Place,
     listen: Annotated[str, option("HOST:PORT", "Loopback address; port 0 picks a free one.")] = "127.0.0.1:8378",
-    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     json_path: JsonPath = None,
 ) -> None:
     """Show the sessions of a store in a browser.
@@ -245,7 +246,7 @@ class ProxyOptions(Place):
     budget: Annotated[int | None, option("N", "Tokens of a request. Default: by model.", parser=read_tokens)] = None
     summarizer: Annotated[str | None, option("NAME", f"{', '.join(('extractive', *PROVIDERS, 'client'))}.")] = None
     model: options.SummarizerModel = None
-    shadow: Annotated[bool, flag("--shadow", "Change nothing; count what it would save.")] = False
+    shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
 
     def settings(self, token: str | None) -> ProxySettings:
         """Return the settings of the proxy. Raise `InputError`."""
@@ -269,7 +270,7 @@ def serve(
     given: ProxyOptions,
     listen: Address = _LISTEN,
     token: Token = None,
-    no_token: Annotated[bool, flag("--no-token", "Let every user of this machine use it.")] = False,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Let every user of this machine use it.")] = False,
     json_path: JsonPath = None,
 ) -> None:
     """Serve a proxy that keeps sessions of any client in the window.

@@ -17,7 +17,7 @@ import typer
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import STORED, Place, argument, between, command, flag, option, store_of
+from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
 from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
@@ -102,8 +102,8 @@ class StoredSession(Place):
 @command(commands, STORED)
 def view(
     at: StoredSession,
-    full: Annotated[bool, flag("--full", "Print the messages as they are sent, as JSON.")] = False,
-    explain: Annotated[bool, flag("--explain", "Show what each node of the header stands for.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, as JSON.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each node of the header stands for.")] = False,
 ) -> Result:
     """Show the view of a session as the next request would get it.
 
@@ -341,7 +341,7 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
 def export_sessions(
     sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
     place: Place,
-    out: Annotated[Path, options.path_option("FILE", "The new file, which only you can read.")],
+    out: Annotated[Path, option("FILE", "The new file, which only you can read.", parser=options.read_path)],
 ) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 

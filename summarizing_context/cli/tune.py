@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import eval, options, output
-from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option, path_option
+from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
 from summarizing_context.errors import CassetteMissError
 from summarizing_context.messages.tokens import estimate_text
@@ -33,7 +33,9 @@ commands = typer.Typer()
 def tune(
     logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
     *,
-    prompt: Annotated[list[Path] | None, path_option("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
+    prompt: Annotated[
+        list[Path] | None, option("PATH", "A prompt to try; repeatable.", "--prompt", parser=options.read_path)
+    ] = None,
     propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
     optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
@@ -44,7 +46,9 @@ def tune(
     yes: options.Yes = False,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
-    write: Annotated[Path | None, path_option("DIR", "For the winner. Default: prompts in --out.")] = None,
+    write: Annotated[
+        Path | None, option("DIR", "For the winner. Default: prompts in --out.", parser=options.read_path)
+    ] = None,
     own: options.ModelOptions,
 ) -> Result:
     """Compare prompts on your own transcripts.
