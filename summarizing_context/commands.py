@@ -12,11 +12,11 @@ import msgspec
 
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.messages.text import inert
-from summarizing_context.sessions.session import Statistics
-from summarizing_context.views.view import ActivationReport
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a shell that completes a command reads the table, not the engine
     from summarizing_context.context import SummarizingContext
+    from summarizing_context.sessions.session import Statistics
+    from summarizing_context.views.view import ActivationReport
 
 PREFIX = "/context"
 

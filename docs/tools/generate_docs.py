@@ -89,7 +89,7 @@ def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:
     for parameter in command.params:
         if not getattr(parameter, "hidden", False):
             yield f"| {_names(parameter)} | {_cell(_meaning(parameter))} |"
-    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith((PROGRAM, "# ", "eval "))]
+    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith(PROGRAM)]
     if examples:
         yield from ("", "```bash", *examples, "```")
 
@@ -105,7 +105,7 @@ def _meaning(parameter: Any) -> str:
     words = _plain(getattr(parameter, "help", None) or "")
     if parameter.required:
         return f"{words} Required."
-    default = parameter.default
+    default = parameter.default if parameter.show_default else None
     if isinstance(default, str | int | Path) and not isinstance(default, bool) and str(default):
         return f"{words} Default: `{default}`."
     return words

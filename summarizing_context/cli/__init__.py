@@ -34,7 +34,24 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import eval, options, output, prompts, proxy, replay, serve, sessions, tune
+    from summarizing_context.cli import eval, options, output, prompts, replay, serve, sessions, tune
+
+    class Top(options.Group):
+        """Lists the commands that stand for themselves; those of one session are named below."""
+
+        def format_help(self, ctx: Any, formatter: Any) -> None:
+            every = self.commands
+            self.commands = {name: one for name, one in every.items() if name not in sessions.OF_ONE}
+            try:
+                super().format_help(ctx, formatter)
+            finally:
+                self.commands = every
+
+        def get_params(self, ctx: Any) -> list[Any]:
+            params = super().get_params(ctx)
+            for one in params:
+                one.hidden = one.hidden or one.name == "show_completion"
+            return params
 
     def show_version(asked: bool) -> None:
         if asked:
@@ -45,33 +62,26 @@ def build_command() -> Any:
 
     app = typer.Typer(
         name=output.PROGRAM,
+        cls=Top,
         no_args_is_help=True,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        **options.help_of(_ABOUT),
+        help=_ABOUT,
+        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join(sessions.OF_ONE)}.",
     )
+
     shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")
 
     @app.callback()
     def about(version: bool = shown) -> None:
         pass
 
-    for module in (replay, sessions, serve, proxy, eval, tune, prompts):
+    for module in (replay, eval, tune, prompts, sessions, serve):
         app.add_typer(module.commands)
     return typer.main.get_command(app)
 
 
-_ABOUT = """Long agent sessions inside any token budget.
+_ABOUT = """Keep long agent sessions inside any token budget.
 
-Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that fits its
-budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model.
-
-Exit status: 0 all well, 1 a law was broken, a gate or a check failed, 2 bad input, 3 a view was refused, 4 store or
-environment, 130 Ctrl-C.
-
-Examples:
-    demo    # watch a long session being kept inside 16,000 tokens
-    replay ~/.claude/projects --budget 32k    # the same for sessions of your own client
-    demo --keep demo.db    # keep the demo, and look into it
-    view demo --store demo.db --explain
+Exit status: 0 well, 1 law or check failed, 2 input, 3 no view fits, 4 store.
 """

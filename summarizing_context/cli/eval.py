@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,8 +18,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import MEASURE, argument, command, option, path_option, read_path
-from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, plain, table, tell, told_lines
+from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
+from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, plain, table, tell
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import make_private_folder, write_private
@@ -32,97 +32,87 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.run import Price, Run
 
 commands = typer.Typer()
-family = options.family(commands, "eval", MEASURE, "Measure what views still hold, without a model unless asked.")
+family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
 
-_SOURCES = (
-    "Transcripts, files or folders; or one of: real (in a checkout), a folder of `eval ask`, beam:PATH, locomo:PATH."
-)
-_CASSETTE = "File of recorded replies. Default: replies.jsonl in the folder of the report."
-_REDACT = "Function that removes secrets from each message before it is sent, kept or reported."
-_FAIL = "Exit 1 unless the first arm reaches these, such as right=0.9,held=0.6,laws=0,tokens=16000."
-_ARMS = "Arms to compare: ours, extractive, tail, masking, cliff; of recorded answers all that were read."
-
-Budget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Recorded answers have their own.")]
-CassettePath = Annotated[Path | None, path_option("FILE", _CASSETTE, "--cassette")]
-Redact = Annotated[str | None, option("MODULE:FUNCTION", _REDACT)]
-Junit = Annotated[Path | None, path_option("FILE", "Write the results as JUnit XML too.")]
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunOptions(options.ModelOptions):
-    """Options of `eval run`."""
-
-    budget: Budget = "16k"
-    arms: Annotated[str | None, option("A[,B]", _ARMS)] = None
-    out: options.ReportFolder = Path("eval-report")
-    cassette: CassettePath = None
-    redact: Redact = None
-    max_calls: options.MaxCalls = None
-    yes: options.Yes = False
-    jobs: options.Jobs = None
-    fail_under: Annotated[str | None, option("NAME=X[,..]", _FAIL)] = None
-    junit: Junit = None
+CassettePath = Annotated[
+    Path | None, option("FILE", "Replies. Default: in --out.", "--cassette", parser=options.read_path)
+]
+Redact = Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")]
+_SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
+_SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float))
+Junit = Annotated[Path | None, option("FILE", "Write the results as JUnit XML too.", parser=options.read_path)]
 
 
 @command(family)
 def run(
-    sources: Annotated[list[str], argument("SOURCE", _SOURCES, parser=options.read_place)], given: RunOptions
+    sources: Annotated[list[str], _SOURCES],
+    *,
+    budget: options.Budget = 16_000,
+    arms: Annotated[str | None, option("A[,B]", "ours, extractive, tail, masking, cliff.")] = None,
+    fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as right=0.9,laws=0.")] = None,
+    out: options.ReportFolder = Path("eval-report"),
+    cassette: CassettePath = None,
+    redact: Redact = None,
+    max_calls: options.MaxCalls = None,
+    yes: options.Yes = False,
+    jobs: options.Jobs = None,
+    junit: Junit = None,
+    own: ModelOptions,
 ) -> Result:
-    """Measure what views still hold, against other views of as many tokens, and judge each view by the laws.
+    """Measure what views still hold, against other views of as many tokens.
 
-    Transcripts need no label: what is asked for are exact values that were seen before a cut and that later tool calls
-    really used. With --model, summaries are by that model: its price is shown first, its replies are kept, and the same
-    command goes on after a stop. Later it runs without a key.
-
-    Exit status 1: a gate failed, a law was broken, or nothing could be measured.
+    Exact values that later tool calls really used are asked for, without any label. With --model, summaries are by that
+    model, priced first and recorded. Exit status 1: a gate failed, a law was broken, or nothing could be measured.
 
     Examples:
-        eval run logs/    # your own transcripts; no label, no model
-        eval run logs/ --fail-under held=0.6,laws=0 --junit eval.xml    # in CI
-        eval run beam:chats/100K    # evidence of the questions of BEAM
-        eval run real    # recorded answers of a model, in a checkout
+        eval run logs/ --fail-under held=0.6,laws=0
+        eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.run import Arm, Run
+    from summarizing_context.evaluation.run import Arm, Run, prices_of
 
-    started, gates = time.perf_counter(), read_gates(given.fail_under)
-    dataset = Dataset.load(*sources, format=given.format)
-    arms = []
-    names = [name.strip() for name in (given.arms or "").split(",") if name.strip()]
+    started, gates, names = time.perf_counter(), read_gates(fail_under), listed(arms)
+    dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
-        if any((given.config, given.prompts, given.summarizer, given.model)):
+        if any((own.config, own.prompts, own.summarizer, own.model)):
             raise InputError("recorded answers belong to their own settings; `tune` compares prompts on these sessions")
-        arms = [Arm(name) for name in names]
+        chosen = [Arm(name) for name in names]
     else:
-        settings = replace(given.load(), max_tokens=options.read_tokens(given.budget))
-        if given.redact is not None and settings.summarizer not in PROVIDERS:
+        settings = replace(own.load(), max_tokens=budget)
+        if redact is not None and settings.summarizer not in PROVIDERS:
             raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
-        bare = replace(settings, summarizer="extractive", model=None)
-        own = {"ours": settings, "extractive": bare}
+        made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
         names = names or ["ours", "tail", "masking"]
-        names = names if names[0] in own else ["ours", *(name for name in names if name != "ours")]
-        arms = [Arm(name, own.get(name)) for name in names]
-    measured = Run(
-        dataset=dataset,
-        arms=arms,
-        cassette=given.cassette or given.out / "replies.jsonl",
-        jobs=given.jobs or os.cpu_count() or 1,
-        redact=given.redact,
-    )
-    recording = pay(measured, given)
-    if isinstance(recording, Result):
-        return recording
-    with nullcontext() if recording is None else recording as cassette:
-        report = watched(measured, cassette)
-    if cassette is not None:
-        tell_spent(cassette, measured.models)
-    return shown(report, given, started, gates)
+        names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
+        chosen = [Arm(name, made.get(name)) for name in names]
+    jobs = jobs or os.cpu_count() or 1
+    measured = Run(dataset=dataset, arms=chosen, cassette=cassette or out / "replies.jsonl", jobs=jobs, redact=redact)
+
+    # What has to be sent is priced first, and accepted.
+    prices: list[Price] = []
+    if (forecast := measured.open("forecast")) is not None:
+        with forecast:
+            watched(measured, forecast, "Pricing")
+        prices = prices_of(forecast, measured.models)
+    if own.dry_run:
+        if not measured.models:
+            raise InputError("--dry-run: without a model nothing is sent; name one with --model")
+        return priced(prices)
+    recording = None
+    if any(one.calls for one in prices):
+        ask_for(prices, yes)
+        recording = measured.open("record", max_calls)
+    with nullcontext() if recording is None else recording:
+        report = watched(measured, recording)
+    if recording is not None:
+        tell_spent(recording, measured.models)
+    return shown(report, out, started, gates, junit)
 
 
 @command(family)
 def compare(
-    old: Annotated[Path, argument("OLD", "Folder or report.json of an earlier run.", parser=read_path)],
-    new: Annotated[Path, argument("NEW", "A later run of the same logs.", parser=read_path)],
+    old: Annotated[Path, argument("OLD", "Folder or report.json of an earlier run.", parser=options.read_path)],
+    new: Annotated[Path, argument("NEW", "A later run of the same logs.", parser=options.read_path)],
     junit: Junit = None,
 ) -> Result:
     """Compare two runs on the same logs, question by question. Exit status 1 if the new one is surely worse.
@@ -142,7 +132,7 @@ def compare(
         documents.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
     is_worse = any(worse for *_, worse in results)
     write_junit(junit, "eval compare", results)
-    verdict = "The new run is surely worse." if is_worse else "The new run is not surely worse."
+    verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
     document = {"worse": is_worse, "verdict": verdict, "changes": documents}
     status = Status.LAW_BROKEN if is_worse else Status.OK
     return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
@@ -151,7 +141,7 @@ def compare(
 def read_gates(text: str | None) -> dict[str, float]:
     """Return the figures that `--fail-under` names. Raise `InputError`."""
     try:
-        pairs = (one.partition("=") for one in (text or "").split(",") if one.strip())
+        pairs = (one.partition("=") for one in listed(text))
         return {name.strip(): float(value.removesuffix("%")) / (100 if "%" in value else 1) for name, _, value in pairs}
     except ValueError as error:
         raise InputError(f"--fail-under: {plain(text, 60)!r}; write it like right=0.9,laws=0") from error
@@ -168,63 +158,36 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 # What a model takes
 
 
-def pay(run: Run, given: Any) -> Cassette | Result | None:
-    """Return the open cassette for what is not recorded yet, once its price was accepted; None where nothing has to be
-    sent, and a result where only the price was asked for."""
-    if not run.models:
-        if given.dry_run:
-            raise InputError("--dry-run: without a model nothing is sent; name one with --model")
-        return None
-    prices = run.price()
-    if given.dry_run:
-        return priced(prices)
-    if not any(one.calls for one in prices):
-        return None
-    ask_for(prices, given.yes)
-    return run.open("record", given.max_calls)
+def _line(one: Price, done: str = "") -> str:
+    """Return what a model will be asked, or was."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
+    cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
+    known = f"; {one.recorded:,} are recorded" if one.recorded else ""
+    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'} ({kinds})"
+    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
 
 
 def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
     """Say what will be sent and ask whether it may be. Raise `InputError` where it may not."""
-    for line in price_words(prices):
+    for line in (*map(_line, prices), *([most] if most else [])):
         tell(line)
-    if most:
-        tell(plain(most))
     output.confirm("Send these requests?", yes, "sent")
-
-
-def price_words(prices: Sequence[Price]) -> list[str]:
-    """Return what each model will be asked, in words."""
-    found = []
-    for one in prices:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
-        cost = (
-            f"about {dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known for this model"
-        )
-        known = f"; {one.recorded:,} are recorded" if one.recorded else ""
-        found.append(plain(f"{one.model} at {one.address}: {one.calls:,} requests ({kinds}), {cost}{known}."))
-    return found
 
 
 def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
     it will write, each of which is tried as well."""
-    rows = [msgspec.to_builtins(one) for one in prices]
-    words = price_words(prices)
+    rows, lines = [msgspec.to_builtins(one) for one in prices], [*map(_line, prices)]
     if proposals:
         calls = prices[0].calls + proposals * (prices[0].calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        words.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
+        lines.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
-    figures = ("calls", "input_tokens", "output_tokens", "recorded")
-    cells = [(plain(row["model"], 40), *map(row.get, figures), dollars(row["estimated_cost"])) for row in rows]
-    if len(rows) > 1:
-        cells.append(("all", *(sum(row[name] for row in rows) for name in figures), dollars(total)))
-    columns = ("model", "#calls", "#input", "#output", "#recorded", "#price")
-    words.append("Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted.")
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
-    return Result(document, [table("Nothing is sent", *columns, rows=cells), *map(dim, words)])
+    note = "Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."
+    return Result(document, ["Nothing is sent.", *lines, f"In all {dollars(total)}.", dim(note)])
 
 
 def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
@@ -232,33 +195,27 @@ def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
     from summarizing_context.evaluation.run import prices_of
 
     for one in prices_of(cassette, models):
-        sums = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens, {dollars(one.estimated_cost)}"
-        tell(plain(f"Recorded with {one.model} at {one.address}: {one.calls:,} calls, {sums}."))
+        tell(_line(one, "Recorded with "))
 
 
 # What came of it
 
 
-def watched(run: Run, cassette: Cassette | None) -> Report:
+def watched(run: Run, cassette: Cassette | None, doing: str = "Measuring") -> Report:
     """Measure, with a bar."""
-    logs = run.dataset.logs
-    with output.progress("sessions", len(logs), f"Measuring {output.counted(len(logs), 'session')}.") as update:
-        return run.report(cassette, watch=lambda name: update(plain(name, 40)))
+    logs = len(run.dataset.logs)
+    with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
+        return run.report(cassette, watch=update)
 
 
-def share(interval: Interval | None) -> str:
-    """Return a share, with the ends of its interval where there are several sessions."""
+def share(interval: Interval | None, *, ahead: bool = False) -> str:
+    """Return a share, or a difference in points, with the ends of its interval where there are several sessions."""
     if interval is None:
         return "–"
-    return f"{interval.mean:.1%}" + (f" {interval.low:.0%} … {interval.high:.0%}" if interval.sessions > 1 else "")
-
-
-def lead(interval: Interval | None) -> str:
-    """Return a difference in points, likewise."""
-    if interval is None:
-        return "–"
-    ends = f" {100 * interval.low:+.1f} … {100 * interval.high:+.1f}" if interval.sessions > 1 else ""
-    return f"{100 * interval.mean:+.1f}{ends}"
+    mean, low, high = (100 * end for end in (interval.mean, interval.low, interval.high))
+    if ahead:
+        return f"{mean:+.1f}" + (f" {low:+.1f} … {high:+.1f}" if interval.sessions > 1 else "")
+    return f"{mean:.1f}%" + (f" {low:.0f}% … {high:.0f}%" if interval.sessions > 1 else "")
 
 
 def score_table(report: Report, marked: str = "") -> RenderableType:
@@ -266,7 +223,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
     rows = []
     for arm in report.arms:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
-        ahead = "" if arm == report.baseline else lead(report.ahead(arm))
+        ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
         cells = [None if one is None else round(one) for one in figures]
         rows.append((name, share(report.score(arm)), ahead, *cells))
@@ -274,17 +231,18 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
     return table("", "arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws", rows=rows)
 
 
-def shown(report: Report, given: Any, started: float, gates: dict[str, float] | None = None) -> Result:
+def shown(
+    report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
+) -> Result:
     """Write the reports of a run and return its result."""
     checked = report.check(gates) if gates else report.check()
-    page = report.write(given.out)
+    page = report.write(out)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
         parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
     if checked:
-        results = {True: Text("passed", "green"), False: Text("failed", "bold red")}
-        cells = [(one.name, results[one.passed], dim(one.words)) for one in checked]
+        cells = [(one.name, mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
         parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
@@ -297,28 +255,19 @@ def shown(report: Report, given: Any, started: float, gates: dict[str, float] | 
     parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
     seconds = time.perf_counter() - started
     parts.append(f"{len(report.asked):,} questions in {seconds:.0f} s. Each with what every view said: {page}")
+
+    # The exit status: gates, laws where no gate is about them, and whether anything was measured.
     tests = [("gates", one.name, one.words, not one.passed) for one in checked]
     broken = report.figure(report.first, "laws")
-    if not gates or "laws" not in gates:
+    if "laws" not in (gates or {}):
         tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
     tests.append(("questions", "something was measured", f"{len(report.asked):,} questions", not report.asked))
-    write_junit(getattr(given, "junit", None), "eval run", tests)
+    write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
-    return Result(report.document(), parts, status, told_lines(report.left_out))
+    return Result(report.document(), parts, status, output.told_lines(report.left_out))
 
 
 # Models question one log
-
-_QUESTION = "Model that writes questions. Default: the summarizer's model."
-_READER = "Model that answers from views, of the judge's provider. Default: the judge's model."
-_MARKER = "Model that marks the answers. It must differ from the writer's."
-
-
-def known(provider: str, option: str) -> str:
-    """Return the name of a provider. Raise `InputError`."""
-    if provider not in PROVIDERS:
-        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
-    return provider
 
 
 def judges_of(
@@ -328,7 +277,9 @@ def judges_of(
 
     One reply holds all questions, so a call may take long.
     """
-    named = known(provider or settings.summarizer, "--judge-provider")
+    named = provider or settings.summarizer
+    if named not in PROVIDERS:
+        raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
     if url is None and named == settings.summarizer:
         url = settings.base_url
     elif url is None and settings.base_url is not None:
@@ -345,34 +296,29 @@ def judges_of(
 
 @command(family)
 def ask(
-    log: Annotated[Path, argument("LOG", "A transcript of any known format, with one session.", parser=read_path)],
+    log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
     *,
-    judge_model: Annotated[str, option("M", _MARKER)],
-    reader_model: Annotated[str | None, option("M", _READER)] = None,
-    question_model: Annotated[str | None, option("M", _QUESTION)] = None,
-    budget: Budget = "16k",
-    share: Annotated[float, option("X", "Share of the log before the view.", min=0.01, max=1.0)] = 1.0,
-    questions: Annotated[int, option("N", "Number of questions to write.", min=1, max=60)] = 20,
-    judge_provider: Annotated[str | None, option("NAME", "Provider of the judge. Default: the summarizer's.")] = None,
-    judge_base_url: Annotated[str | None, option("URL", "Base URL for the judge and the reader.")] = None,
-    arms: Annotated[str, option("A[,B]", "Views to be read.")] = "ours,extractive,compact,tail",
+    judge_model: Annotated[str | None, option("M", "Marks the answers; not the writer.")] = None,
+    reader_model: Annotated[str | None, option("M", "Answers. Default: the judge's model.")] = None,
+    question_model: Annotated[str | None, option("M", "Writes questions. Default: --model.")] = None,
+    judge_provider: Annotated[str | None, option("NAME", "Of the judge, if another.")] = None,
+    judge_base_url: Annotated[str | None, option("URL", "Server of judge and reader.")] = None,
+    budget: options.Budget = 16_000,
+    share: Annotated[float, _SHARE] = 1.0,
+    questions: Annotated[int, option("N", "Questions to write.", parser=between(1, 60))] = 20,
+    arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
     redact: Redact = None,
     max_calls: options.MaxCalls = None,
     out: options.ReportFolder = Path("eval-ask"),
-    own: options.ModelOptions,
+    own: ModelOptions,
 ) -> Result:
-    """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
+    """Have models question a log, answer from views, and mark the answers.
 
-    The writer reads the log before the cut and gives each question a gold answer with its messages. Views of all arms
-    get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
-    a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
-
-    Keys are read from the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or
-    as a whole; keys and tokens are taken out by their shape, others by --redact.
+    The log is sent to all models; keys and tokens are taken out by their shape, others by --redact. Keys are read from
+    OPENAI_API_KEY or ANTHROPIC_API_KEY. A run that was stopped goes on in its folder, which `eval run` shows again.
 
     Examples:
-        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price
-        eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
     from summarizing_context.evaluation.asking import record_answers
     from summarizing_context.evaluation.cassettes import Cassette
@@ -381,17 +327,19 @@ def ask(
     from summarizing_context.evaluation.run import Run, prices_of
     from summarizing_context.evaluation.views import ARMS
 
-    started, chosen = time.perf_counter(), [name.strip() for name in arms.split(",") if name.strip()]
+    started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     if strange := [name for name in chosen if name not in ARMS]:
         raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
     found = read_session(log, format=own.format)
     if not found.messages:
         raise TranscriptError(f"{log}:1: holds no message; name another transcript")
-    for line in told_lines(found.unreadable):
+    for line in output.told_lines(found.unreadable):
         tell(line)
-    settings, tokens = own.load(), options.read_tokens(budget)
+    settings = own.load()
     if settings.summarizer not in PROVIDERS or settings.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
+    if judge_model is None:
+        raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
     reader, judge = judges_of(settings, judge_model, reader_model, judge_provider, judge_base_url)
     copied: Any = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
     summarizes = Settings(**copied, call_timeout=300.0)
@@ -399,26 +347,31 @@ def ask(
     if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
     models = [summarizes, writer, reader, judge]
-    if not own.dry_run:
-        make_private_folder(out)
-        tell(f"Recording into {plain(out)}. --dry-run tells what it takes; after a stop the same command goes on.")
-    keys = [one.api_key for one in models]
-    with (
-        TemporaryDirectory() if own.dry_run else nullcontext(str(out)) as to,
-        Cassette(
-            out / "cassette.jsonl",
-            "forecast" if own.dry_run else "record",
-            max_calls=max_calls,
-            secrets=keys,
-            redact=redact,
-        ) as cassette,
-    ):
+    keys: Any = {"secrets": [one.api_key for one in models], "redact": redact}
+
+    def asked(cassette: Cassette, to: Path, total: int | None = None) -> int:
         messages = [cassette.scrub(message) for message in found.messages]
-        recording = with_own_case(out, log, messages, cut=share, budget=tokens, own=settings, to=Path(to))
-        tell(f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}.")
-        anyio.run(record_answers, recording, cassette, models, chosen, questions)
+        recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
+        if total is not None:
+            tell(
+                f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}: {counted(total, 'call')}."
+            )
+        work = record_answers(recording, cassette, models, chosen, questions)
+
+        def calls() -> int:
+            return sum(one.calls for one in prices_of(cassette, models))
+
+        anyio.run(output.watched, work, "calls", total or 0, calls)
+        return calls()
+
+    with TemporaryDirectory() as folder, Cassette(out / "cassette.jsonl", "forecast", **keys) as forecast:
+        total = asked(forecast, Path(folder))
     if own.dry_run:
-        return priced(prices_of(cassette, models))
+        return priced(prices_of(forecast, models))
+    make_private_folder(out)
+    tell(f"Recording into {plain(out)}. --dry-run shows what it takes; after a stop the same command goes on.")
+    with Cassette(out / "cassette.jsonl", "record", max_calls=max_calls, **keys) as cassette:
+        asked(cassette, out, total)
     tell_spent(cassette, models)
     measured = Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1)
-    return shown(watched(measured, None), RunOptions(out=out), started)
+    return shown(watched(measured, None), out, started)

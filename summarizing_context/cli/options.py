@@ -1,27 +1,48 @@
-"""Options that several commands share, how their values are read, and how a command is added to typer.
+"""Options that commands share, how their values are read, and how a command is added to typer.
 
 A command may take a dataclass of options beside single ones, each field an option of its own. One that returns a
-`Result` has the option `--json`.
+`Result` has the option `--json`. Texts are short: the help of each command fits a screen of 40 lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings, check_scheme
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
-TRY, LOOK, CHANGE = "Try it", "Look into a store", "Change a session"  # groups of the help
-SERVE, MEASURE = "Serve", "Measure and improve"
+TRANSCRIPTS, STORED, SERVE = "Transcripts and prompts", "Stored sessions", "Serve"  # groups of the help
+
+
+class _Untyped:
+    """Show no type of an option that takes no value, and no default where there is none."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for one in params:
+            if getattr(one, "is_flag", False):
+                one.metavar = ""
+            if one.default is None:
+                one.show_default = False
+        return params
+
+
+class _Command(_Untyped, TyperCommand):
+    pass
+
+
+class Group(_Untyped, TyperGroup):
+    """A family of commands."""
 
 
 def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: Any) -> Callable[[Command], Command]:
@@ -30,7 +51,7 @@ def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: 
 
     def add(command: Command) -> Command:
         help = help_of(command.__doc__ or "")
-        to.command(name or command.__name__, rich_help_panel=panel, **help, **given)(flat(command))
+        to.command(name or command.__name__, cls=_Command, rich_help_panel=panel, **help, **given)(flat(command))
         return command
 
     return add
@@ -38,21 +59,15 @@ def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: 
 
 def family(to: typer.Typer, name: str, panel: str, about: str) -> typer.Typer:
     """Return a family of commands, with `about` as its help."""
-    made = typer.Typer(**help_of(about), no_args_is_help=True, rich_markup_mode="rich")
+    made = typer.Typer(cls=Group, **help_of(about), no_args_is_help=True, rich_markup_mode="rich")
     to.add_typer(made, name=name, rich_help_panel=panel)
     return made
 
 
 def help_of(text: str) -> dict[str, Any]:
-    """Return a docstring as typer takes it: each paragraph on one line, and the examples at the end.
-
-    A remark behind an example, four spaces and `#`, is set above it, where nothing wraps.
-    """
+    """Return a docstring as typer takes it: each paragraph on one line, and the examples, one a line, at the end."""
     about, _, examples = cleandoc(text).partition("\n\nExamples:\n")
-    shown = ["[bold]Examples[/bold]"] if examples else []
-    for line in examples.splitlines():
-        command, _, remark = line.strip().partition("    # ")
-        shown.append(f"[dim]# {remark}[/dim]\n{PROGRAM} {command}" if remark else f"{PROGRAM} {command}")
+    shown = [f"{PROGRAM} {line.strip()}" for line in examples.splitlines()]
     return {"help": "\n\n".join(" ".join(part.split()) for part in about.split("\n\n")), "epilog": "\n\n".join(shown)}
 
 
@@ -61,24 +76,20 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
     hints: dict[str, Any] = get_type_hints(command, include_extras=True)
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []
-
-    def add(name: str, default: Any, annotation: Any) -> None:
-        options.append(Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
-
     for one in signature(command).parameters.values():
         kind = hints[one.name]
-        if not hasattr(kind, "__dataclass_fields__"):
-            add(one.name, one.default, kind)
+        if not is_dataclass(kind):
+            options.append(one.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
             continue
-        inner = get_type_hints(kind, include_extras=True)
-        names = (name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
-        groups[one.name] = list(dict.fromkeys(names))
-        for name in groups[one.name]:
-            add(name, getattr(kind, name, Parameter.empty), inner[name])
+        inner, groups[one.name] = get_type_hints(kind, include_extras=True), [field.name for field in fields(kind)]
+        for field in fields(kind):
+            default = Parameter.empty if field.default is MISSING else field.default
+            options.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[field.name]))
     if hints["return"] is Result:
-        add("json_path", None, _JsonPath)
+        options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=JsonPath))
 
-    def run(json_path: str | None = None, **values: Any) -> int | None:
+    def run(**values: Any) -> int | None:
+        json_path = values.pop("json_path") if hints["return"] is Result else None
         for name, names in groups.items():
             values[name] = hints[name](**{option: values.pop(option) for option in names})
         result = command(**values)
@@ -87,6 +98,9 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     run.__annotations__ = {one.name: one.annotation for one in options}
     return run
+
+
+# How values are read
 
 
 def read_place(text: str) -> str:
@@ -105,19 +119,64 @@ def read_path(text: str | Path) -> Path:
     return Path(read_place(str(text)))
 
 
+def read_tokens(text: str | int, option: str | None = None) -> int:
+    """Return a number of tokens such as `16000`, `16_000` or `16k`; a default is one already."""
+    bare = str(text).strip().lower().replace("_", "")
+    digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
+    if not (digits.isascii() and digits.isdigit()) or not int(digits):
+        problem = f"{plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k"
+        raise typer.BadParameter(problem, param_hint=option)
+    return int(digits) * factor
+
+
+def between(
+    least: float, most: float = 1_000_000_000, kind: type[int] | type[float] = int
+) -> Callable[[object], float]:
+    """Return a reader of numbers within these bounds."""
+
+    def read(text: object) -> float:
+        try:
+            value = kind(str(text))
+        except ValueError:
+            value = None
+        if value is None or not least <= value <= most:
+            raise typer.BadParameter(f"{plain(text, 40)!r} is refused; give a number from {least:,} to {most:,}")
+        return value
+
+    return read
+
+
+def listed(text: str | None) -> list[str]:
+    """Return the names in a list with commas."""
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def read_address(text: str) -> tuple[str, int]:
+    """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
+    host, _, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    host = "127.0.0.1" if host in ("", "localhost") else host
+    try:
+        ip_address(host)
+    except ValueError as error:
+        like = "write it like 127.0.0.1:8379"
+        raise InputError(f"--listen: {plain(host, 60)!r} is not an IP address; {like}") from error
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise InputError(f"--listen: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
+    return host, int(port)
+
+
+def url_of(host: str, port: int) -> str:
+    """Return the address of a server, as a browser takes it."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+# How options are declared
+
+
 def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     """Return an option with a value. Without names it has that of its parameter."""
     return typer.Option(*names, metavar=metavar, help=help, **more)
-
-
-def path_option(metavar: str, help: str, *names: str, **more: Any) -> Any:
-    """Return an option that takes a path."""
-    return option(metavar, help, *names, parser=read_path, **more)
-
-
-def flag(name: str, help: str) -> Any:
-    """Return an option without a value."""
-    return typer.Option(name, help=help)
 
 
 def argument(metavar: str, help: str, **more: Any) -> Any:
@@ -126,25 +185,45 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 
 
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
-CaseBudget = Annotated[str, option("N", "Tokens of a view, such as 8000 or 8k. Suites have their own.")]
-ConfigPath = Annotated[Path | None, path_option("FILE", "Settings from this TOML or JSON file.")]
-Jobs = Annotated[int | None, option("N", "Sessions or files to run in parallel. Default: one per core.", min=1)]
-_JSON = "Write the result as JSON to this file; [bold]-[/bold] is standard output."
-_JsonPath = Annotated[str | None, option("PATH", _JSON, "--json", parser=read_place)]
-MaxCalls = Annotated[int | None, option("N", "Maximum number of calls; the same command resumes.", min=0)]
-_PROMPTS = "Folder of prompts that override the shipped ones, with files such as segment/v1.md."
-PromptsPath = Annotated[Path | None, path_option("FOLDER", _PROMPTS)]
-ReportFolder = Annotated[Path, path_option("FOLDER", "Folder of the reports, and of what is recorded.")]
-_STORE = "The SQLite file of the sessions, or postgresql://user@host/database."
-StorePath = Annotated[str, option("STORE", _STORE, envvar="SUMMARIZING_CONTEXT_STORE", parser=read_place)]
-SummarizerModel = Annotated[
-    str | None, option("M", f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}.")
+Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
+ConfigPath = Annotated[Path | None, option("FILE", "Settings from this TOML or JSON file.", parser=read_path)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
+Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]
+JsonPath = Annotated[
+    str | None, option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 ]
-TranscriptFormat = Annotated[str, option("NAME", "Format, such as codex or messages; auto detects it.")]
-_TRANSCRIPTS = "Transcripts of any known format, folders of them, or - for standard input."
-TranscriptPaths = Annotated[list[Path], argument("PATH", _TRANSCRIPTS, parser=read_path)]
+MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
+PromptsPath = Annotated[Path | None, option("DIR", "Your own prompts, <purpose>/v<N>.md in it.", parser=read_path)]
+ReportFolder = Annotated[Path, option("DIR", "Reports and replies.", parser=read_path)]
+StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]
+SummarizerModel = Annotated[str | None, option("M", f"Its model; alone, one of {next(iter(PROVIDERS))}.")]
+TranscriptFormat = Annotated[str, option("NAME", "Such as codex or messages.")]
+_TRANSCRIPTS = argument("PATH", "Transcripts, folders, or - for standard input.", parser=read_path)
+TranscriptPaths = Annotated[list[Path], _TRANSCRIPTS]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-_DRY_RUN = "Report calls, tokens and price of what is not recorded yet. Nothing is sent."
+
+
+def store_of(settings: Settings) -> str:
+    """Return the store that was named, by an option, a file or the environment. Raise `InputError` for none."""
+    if str(settings.store) == ":memory:":
+        raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
+    check_scheme(settings.store)
+    return str(settings.store) if isinstance(settings.store, Path) else settings.store
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """The store of a command, which the file of settings may name too."""
+
+    store: StorePath = None
+    config: ConfigPath = None
+
+    def load(self, **given: Any) -> Settings:
+        """Return the settings. Raise `InputError` where no store is named."""
+        given |= {} if self.store is None else {"store": self.store}
+        settings = Settings.load(self.config, **given)
+        store_of(settings)
+        return settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +231,7 @@ class OwnSettings:
     """Settings of the user's, as the command line names them."""
 
     config: ConfigPath = None
-    summarizer: Annotated[str | None, option("NAME", f"Summarizer: extractive, {NAMED}.")] = None
+    summarizer: Annotated[str | None, option("NAME", f"extractive, {NAMED}.")] = None
     model: SummarizerModel = None
     prompts: PromptsPath = None
 
@@ -183,35 +262,6 @@ class OwnSettings:
 class ModelOptions(OwnSettings):
     """Options of a command that may send transcripts to a model."""
 
-    format: TranscriptFormat = "auto"
     base_url: BaseUrl = None
-    dry_run: Annotated[bool, flag("--dry-run", _DRY_RUN)] = False
-
-
-def read_tokens(text: str) -> int:
-    """Return a number of tokens such as `16000`, `16_000` or `16k`."""
-    bare = text.strip().lower().replace("_", "")
-    digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
-    if not (digits.isascii() and digits.isdigit()) or not int(digits):
-        raise InputError(f"--budget: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
-    return int(digits) * factor
-
-
-def read_address(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Return an IP address and a port; that of a port alone is the loopback's. Raise `InputError`."""
-    host, _, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    host = "127.0.0.1" if host in ("", "localhost") else host
-    try:
-        ip_address(host)
-    except ValueError as error:
-        like = "write it like 127.0.0.1:8379"
-        raise InputError(f"{option}: {plain(host, 60)!r} is not an IP address; {like}") from error
-    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"{option}: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
-    return host, int(port)
-
-
-def url_of(host: str, port: int) -> str:
-    """Return the address of a server, as a browser takes it."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    format: TranscriptFormat = "auto"
+    dry_run: DryRun = False

@@ -1,19 +1,21 @@
-"""The output of all commands: results for people or as JSON, tables, progress, errors on one line, exit statuses.
+"""The output of all commands: results for people or as JSON, tables, progress, errors, exit statuses.
 
 Messages may hold control characters. The console makes them inert.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 from rich import box
@@ -28,7 +30,7 @@ from summarizing_context.settings.values import shown_store
 from summarizing_context.stores.private_files import write_private
 
 PROGRAM = "summarizing-context"
-Update = Callable[[str], None]
+T = TypeVar("T")
 
 
 class Status(IntEnum):
@@ -57,18 +59,21 @@ class Result:
 
     def deliver(self, json_path: str | None) -> int:
         """Write the document where that is asked for, print the rest unless the JSON goes to standard output."""
-        text = "" if json_path is None else json.dumps(self.document, indent=2) + "\n"
-        if json_path == "-":
-            print(text, end="", flush=True)
-        else:
-            if json_path is not None:
-                write_private(Path(json_path), text)
+        write_json(self.document, json_path, indent=2)
+        if json_path != "-":
             console = screen()
             for one in self.shown:
                 console.print(one, soft_wrap=True if isinstance(one, str | Text) else None)
         for remark in self.remarks:
             tell(remark)
         return self.status
+
+
+def write_json(document: object, path: str | None, *, indent: int | None = None) -> None:
+    """Write a document to a file that is named, or to standard output for `-`."""
+    if path is not None:
+        text = json.dumps(document, indent=indent) + "\n"
+        print(text, end="", flush=True) if path == "-" else write_private(Path(path), text)
 
 
 class _InertConsole(Console):
@@ -92,9 +97,9 @@ def screen(*, stderr: bool = False) -> Console:
     return console
 
 
-def tell(words: str | Text) -> None:
+def tell(text: str | Text) -> None:
     """Print a remark or a warning, apart from the results."""
-    screen(stderr=True).print(words, soft_wrap=True)
+    screen(stderr=True).print(text, soft_wrap=True)
 
 
 def _close_stdout() -> None:
@@ -103,10 +108,12 @@ def _close_stdout() -> None:
 
 
 @contextmanager
-def progress(name: str, total: int | None, announced: str = "", stopped: list[str] | None = None) -> Iterator[Update]:
-    """Show a bar on a terminal, which leaves no trace; else print what is `announced`.
+def progress(
+    name: str, total: int | None, announced: str = "", stopped: list[str] | None = None
+) -> Iterator[Callable[..., None]]:
+    """Show a bar with the remaining time on a terminal, which leaves no trace; else print what is `announced`.
 
-    Yields `update(words)`, which moves the bar by one unit. After one, Ctrl-C ends the block alone and `stopped` tells.
+    Yields `update(text, steps=1)`, which moves the bar. After a step, Ctrl-C ends the block alone; `stopped` says so.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -114,15 +121,32 @@ def progress(name: str, total: int | None, announced: str = "", stopped: list[st
     if announced and not console.is_terminal:
         tell(announced)
     columns = (TextColumn(name), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    words_column = TextColumn("{task.fields[words]}", markup=False)
-    with Progress(*columns, words_column, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=total, words="")
+    shown = TextColumn("{task.fields[text]}", markup=False)
+    with Progress(*columns, shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(name, total=total, text="")
         try:
-            yield lambda words: bar.update(task, advance=1, words=words)
+            yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))
         except KeyboardInterrupt:
             if stopped is None or not bar.tasks[0].completed:
                 raise
             stopped.append(f"Stopped after {bar.tasks[0].completed} of {total:,} {name}; the result is theirs.")
+
+
+async def watched(work: Awaitable[T], name: str, total: int, done: Callable[[], int]) -> T:
+    """Return what `work` comes to; meanwhile a bar shows how much is done."""
+    with progress(name, total) as update:
+
+        async def look(shown: int = 0) -> None:
+            while True:
+                await asyncio.sleep(0.5)
+                update("", (now := done()) - shown)
+                shown = now
+
+        looking = asyncio.create_task(look())
+        try:
+            return await work
+        finally:
+            looking.cancel()
 
 
 def confirm(question: str, yes: bool, done: str) -> None:
@@ -135,8 +159,8 @@ def confirm(question: str, yes: bool, done: str) -> None:
 
 
 def explain_failure(error: BaseException) -> int:
-    """Say on one line of standard error what went wrong; return the exit status for it."""
-    words = "; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))
+    """Say on standard error what went wrong, each problem of a file of settings on a line; return the exit status."""
+    problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
     status = Status.ENVIRONMENT
     if isinstance(error, BrokenPipeError):
         _close_stdout()
@@ -144,20 +168,23 @@ def explain_failure(error: BaseException) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
         return Status.OK
     if isinstance(error, KeyboardInterrupt | typer.Abort):
-        words, status = "stopped; nothing that was stored is lost", Status.INTERRUPTED
+        problems, status = ["stopped; nothing that was stored is lost"], Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
-        words, status = f"{error.format_message().rstrip('.')}; see --help", Status.BAD_INPUT
+        problems, status = [f"{error.format_message().rstrip('.')}; see --help"], Status.BAD_INPUT
     elif isinstance(error, OSError) and error.filename is not None:
-        words = f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"
+        problems = [f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"]
     elif isinstance(error, errors.BudgetError):
         status = Status.REFUSED
+    elif isinstance(error, errors.SettingsError):
+        problems, status = list(error.problems), Status.BAD_INPUT
     elif not isinstance(error, errors.SummarizingContextError | OSError):
-        words = f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"
+        problems = [f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"]
     elif isinstance(error, errors.CassetteLimitError):
         status = Status.ENVIRONMENT
     elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
         status = Status.BAD_INPUT  # what was given is wrong, or not there
-    tell(Text.assemble(("error: ", "bold red"), plain(words)))
+    for problem in problems:
+        tell(Text.assemble(("error: ", "bold red"), plain(problem)))
     return status
 
 
@@ -185,13 +212,13 @@ def table(
     for row in rows:
         if row is None:
             made.add_section()
-            continue
-        made.add_row(*(
-            value if isinstance(value, Text)
-            else number(value) if value is None or isinstance(value, int | float)
-            else plain(value)
-            for value in row
-        ))  # fmt: skip
+        else:
+            made.add_row(*(
+                value if isinstance(value, Text)
+                else number(value) if value is None or isinstance(value, int | float)
+                else plain(value)
+                for value in row
+            ))  # fmt: skip
     return made
 
 
@@ -214,9 +241,14 @@ def dim(text: object, width: int = 0) -> Text:
     return Text(plain(text, width), style="dim")
 
 
+def mark(is_good: bool, good: str, bad: str) -> Text:
+    """Return one of two texts in green or red."""
+    return Text(good, "green") if is_good else Text(bad, "bold red")
+
+
 def verdict(value: int) -> Text:
     """Return a figure that should be 0."""
-    return Text(f"{value:,}", style="green" if value == 0 else "bold red")
+    return mark(value == 0, f"{value:,}", f"{value:,}")
 
 
 def number(value: float | None) -> str:
@@ -227,7 +259,7 @@ def number(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Return US dollars; small sums keep the places that tell something."""
+    """Return US dollars; small sums keep the places that say something."""
     if value is None:
         return "–"
     return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"

@@ -7,11 +7,10 @@ from typing import Annotated, Any
 
 import anyio
 import typer
-from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options
-from summarizing_context.cli.options import PromptsPath, argument, command, option
+from summarizing_context.cli.options import PromptsPath, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.settings.values import Settings
@@ -22,12 +21,11 @@ _Name = Annotated[str, argument("NAME", "segment/v2, or segment for the newest v
 _ABOUT = """Show and check prompts.
 
 Examples:
-    prompts list
-    prompts render segment run.jsonl    # the request for a real segment, part by part
+    prompts render segment run.jsonl
     prompts check --prompts my-prompts/
 """
 commands = typer.Typer()
-family = options.family(commands, "prompts", options.MEASURE, _ABOUT)
+family = options.family(commands, "prompts", options.TRANSCRIPTS, _ABOUT)
 
 
 @command(family, name="list")
@@ -58,10 +56,10 @@ def show(name: _Name, prompts: PromptsPath = None) -> Result:
 @command(family)
 def render(
     name: _Name,
-    transcript: Annotated[Path, argument("TRANSCRIPT", "A transcript of any known format.", parser=options.read_path)],
+    transcript: Annotated[Path, argument("TRANSCRIPT", "One of any known format.", parser=options.read_path)],
     format: options.TranscriptFormat = "auto",
-    number: Annotated[int, option("N", "Number of the segment or rollup, from 1.")] = 1,
-    rank: Annotated[int, option("R", "Rank in the tree, for rollups.", min=1)] = 1,
+    number: Annotated[int, option("N", "Number of the segment or rollup.")] = 1,
+    rank: Annotated[int, option("R", "Rank in the tree, for rollups.", parser=between(1, 100))] = 1,
     prompts: PromptsPath = None,
 ) -> Result:
     """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
@@ -77,13 +75,9 @@ def render(
     if len(files) > 1:
         raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
     found = read_session(files[0], format=format)
-
-    async def render() -> dict[str, Any]:
-        settings = Settings.load(store=":memory:", summarizer="extractive")
-        jobs = await jobs_for(list(found.messages), settings, purpose=prompt.name, rank=rank)
-        return render_request(prompt, jobs, number, counter.count)
-
-    rendered = anyio.run(render)
+    settings = Settings.load(store=":memory:", summarizer="extractive")
+    jobs = anyio.run(lambda: jobs_for(list(found.messages), settings, purpose=prompt.name, rank=rank))
+    rendered: dict[str, Any] = render_request(prompt, jobs, number, counter.count)
     parts = rendered["parts"]
     where = f"messages {rendered['start']}–{rendered['stop'] - 1}, number {number} of {rendered['among']}"
     rows = [(one["slot"], one["name"], "yes" if one["fixed"] else "no", one["tokens"]) for one in parts]
@@ -92,8 +86,9 @@ def render(
         f"{rendered['tokens']:,} tokens by {counter.name}, {rendered['fixed_tokens']:,} of them the same every time; "
         f"the answer may have {rendered['max_tokens']:,}"
     )
-    system, user = ("".join(part["text"] for part in parts if part["slot"] == slot) for slot in ("system", "user"))
-    shown: list[RenderableType] = [made, Text("── system", style="bold"), system, Text("── user", style="bold"), user]
+    shown: list[Any] = [made]
+    for slot in ("system", "user"):
+        shown += [Text(f"── {slot}", style="bold"), "".join(part["text"] for part in parts if part["slot"] == slot)]
     return Result({**rendered, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable))
 
 
@@ -114,14 +109,9 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
     """Return what there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.prompt_inspection import fixed_text
 
-    return {
-        "name": f"{prompt.name}/v{prompt.version}",
-        "purpose": prompt.name,
-        "version": prompt.version,
-        "about": prompt.purpose,
-        "fixed_tokens": counter.count(fixed_text(prompt)),
-        "hash": prompt.hash,
-    }
+    name, tokens = f"{prompt.name}/v{prompt.version}", counter.count(fixed_text(prompt))
+    known = {"name": name, "purpose": prompt.name, "version": prompt.version, "about": prompt.purpose}
+    return {**known, "fixed_tokens": tokens, "hash": prompt.hash}
 
 
 def _find(name: str, folder: Path | None) -> Prompt:

@@ -25,12 +25,18 @@ from rich.text import Text
 
 from summarizing_context import transcripts
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import TRY, command, flag, option, path_option, read_tokens
-from summarizing_context.cli.output import InputError, Result, Status, dim, dollars, number, plain, table, told_lines
+from summarizing_context.cli.options import (
+    TRANSCRIPTS,
+    command,
+    listed,
+    option,
+    read_tokens,
+    store_of,
+)
+from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, number, plain, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings, shown_store
 from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.views.view import REASON_WORDS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Forecast, Tally
@@ -38,39 +44,36 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 
 _MOST_ROWS = 24  # that are shown one by one
-_BUDGETS = "Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."
-_STRATEGIES = "hierarchical (default), summarize or truncate; each one is replayed."
-_KEEP = "Keep the sessions in this SQLite file; files are then replayed one by one."
 
 
-@command(commands, TRY)
+@command(commands, TRANSCRIPTS)
 def demo(
-    budget: Annotated[str, option("N", "Tokens that a view may use, such as 16000 or 16k.")] = "16k",
-    keep: Annotated[Path | None, path_option("FILE", "Keep the session in this SQLite file.")] = None,
+    budget: options.Budget = 16_000,
+    keep: Annotated[
+        Path | None, option("FILE", "Keep the session in this SQLite file.", parser=options.read_path)
+    ] = None,
 ) -> Result:
     """Watch a long agent session stay inside a small budget.
 
-    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. It has
-    parallel calls, two standing rules, a value that is superseded, an error and its fix. The extractive summarizer
-    is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
+    The session comes with the package: some 500 messages and 170,000 tokens of coding and operations work. The
+    extractive summarizer is used: no key, no network. Before each answer of the agent a view is taken.
 
     Examples:
-        demo --budget 8k    # the same session in half the room
-        demo --keep demo.db    # to look into it afterwards
+        demo --budget 8k
+        demo --keep demo.db
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo
 
-    most = read_tokens(budget)
-    settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=most)
+    settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=budget)
     messages = demo_session()
-    announced = f"Replaying the demo session: {len(messages)} messages, {most:,} tokens a view."
+    announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
 
         def watch(at: int, view_tokens: int, ready: int) -> None:
-            update(f"{view_tokens:>6,} of {most:,} tokens in view, {ready} summaries")
+            update(f"{view_tokens:>6,} of {budget:,} tokens in view, {ready} summaries")
 
-        tally, document = anyio.run(partial(play_demo, messages, settings, most, watch=watch))
-    return Result(document, _demo_tables(tally, document, keep, budget), _status(tally))
+        tally, document = anyio.run(partial(play_demo, messages, settings, budget, watch=watch))
+    return Result(document, _demo_tables(tally, document, keep), _status(tally))
 
 
 def _status(total: Tally) -> Status:
@@ -78,15 +81,16 @@ def _status(total: Tally) -> Status:
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None, budget: str) -> Iterator[RenderableType]:
+def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Iterator[RenderableType]:
     """Show what happened, what is found with and without this package, what it saved, and what to type next."""
+    from summarizing_context.views.view import REASON_WORDS
+
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
     slowest = max(tally.view_ms, default=0.0)
     broken = sum(told[law] for law in tally.broken_laws())
     yield output.facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
-        ("mean view", round(told["mean_view_tokens"]), "tokens"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
         ("broken laws", output.verdict(broken), "calls keep results, the order holds, the newest message is shown"),
         ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
@@ -95,64 +99,64 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None, budget: 
         ("activations", tally.activations, reasons or "the whole session fits"),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
     ])  # fmt: skip
-    marks = {True: Text("yes", "green"), False: Text("no", "bold red")}
     asked = told["questions"]
-    answers = ((one["question"], marks[one["found"]], marks[one["without"]], dim(one["words"])) for one in asked)
+    answers = (
+        (one["question"], *(output.mark(one[key], "yes", "no") for key in ("found", "without")), dim(one["words"]))
+        for one in asked
+    )
     columns = ("question", "view", "newest", "answer")
     yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
     of, found, without = len(asked), *(sum(one[key] for one in asked) for key in ("found", "without"))
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - told["last_view_tokens"])
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
-    yield "What a view leaves out stays in the log: 'recall' and 'search' find it.\n"
     sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
     price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
     yield output.facts("What it saved", [
         ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
-        ("saved", f"{1 - sent / max(whole, 1):.0%}", "of the tokens"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
         ("price of the input", price, f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ])  # fmt: skip
-    store = keep or Path("demo.db")
+    store, session = keep or Path("demo.db"), told["session"]
     yield "What to type next"
     if not keep:
         yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
-    yield f"  {output.shell_line('view', told['session'], '--budget', budget, '--explain', store=store)}"
-    yield f"  {output.shell_line('recall', told['session'], 'What fixed the tide import', store=store)}"
+    yield f"  {output.shell_line('view', session, '--budget', tally.budget, '--explain', store=store)}"
+    yield f"  {output.shell_line('recall', session, 'What fixed the tide import', store=store)}"
     yield "  summarizing-context replay YOUR_LOG.jsonl"
 
 
-@command(commands, TRY)
+@command(commands, TRANSCRIPTS)
 def replay(
     paths: options.TranscriptPaths,
     *,
-    budget: Annotated[list[str] | None, option("N[,N]", _BUDGETS)] = None,
-    strategy: Annotated[list[str] | None, option("NAME[,NAME]", _STRATEGIES)] = None,
-    store: Annotated[Path | None, path_option("FILE", _KEEP)] = None,
-    live: Annotated[bool, flag("--live", "Take views without waiting until the worker has caught up.")] = False,
+    budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 32k.")] = None,
+    strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
+    store: Annotated[
+        Path | None, option("FILE", "Keep the sessions in this SQLite file.", parser=options.read_path)
+    ] = None,
+    live: Annotated[bool, typer.Option("--live", help="Take views without waiting for the worker.")] = False,
     jobs: options.Jobs = None,
     own: options.ModelOptions,
 ) -> Result:
-    """Replay transcripts and judge every view that a request would have got.
+    """Replay transcripts and judge every view by the laws.
 
-    A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
-    keep the log's order and show its newest message. It must begin with the view before, unless an activation is
-    reported. No text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped
-    from each message. A file that cannot be read is named, and the others are replayed.
+    A view is taken before each assistant message. It must fit the budget, keep calls with their results, keep the log's
+    order, show its newest message, and begin with the view before unless an activation is reported; no text may leave
+    the views that no summarizer has read. Keys that begin with an underscore are dropped.
 
     Examples:
-        replay ~/.claude/projects    # of your own client
-        replay logs/ --budget 8000,16000,64000 --json figures.json
-        replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side
-        replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards
-        replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price
+        replay logs/ --budget 8k,16k --strategy hierarchical,truncate
+        replay logs/ --model gpt-5.4-mini --dry-run
     """
     from summarizing_context.evaluation.replay import Plan, replay_files
 
-    names = [name.strip() for text in strategy or () for name in text.split(",")]
+    names = [name for text in strategy or () for name in listed(text)]
     variants = [own.load(store=store, strategy=name) for name in names or (None,)]
-    budgets = tuple(dict.fromkeys(read_tokens(one) for text in budget or ["32k"] for one in text.split(",")))
+    budgets = tuple(
+        dict.fromkeys(read_tokens(one, "--budget") for text in budget or ["32k"] for one in text.split(","))
+    )
     settings = variants[0]
     plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
     if own.dry_run and len(plan.strategies) > 1:
@@ -165,14 +169,16 @@ def replay(
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()  # rows: forecasts, or tallies
-    at = f"{output.counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with output.progress("files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped) as move:
+    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    with output.progress(
+        "files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped
+    ) as update:
         for found in replay_files(files, plan, jobs=jobs, dry_run=own.dry_run):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
                 rows += found
-            move(f"{sum(row.messages for row in rows):,} messages")
+            update(f"{sum(row.messages for row in rows):,} messages")
     if not rows or not (unreadable or any(row.messages for row in rows)):
         raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
     result = _forecast(rows, settings) if own.dry_run else _judged(rows)
@@ -180,7 +186,24 @@ def replay(
     document["unreadable"] = [str(error) for error in unreadable]
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
     status = Status.INTERRUPTED if stopped else status
-    return replace(result, status=status, remarks=(*result.remarks, *told_lines((), unreadable), *stopped))
+    return replace(result, status=status, remarks=(*result.remarks, *output.told_lines((), unreadable), *stopped))
+
+
+_Columns = dict[str, tuple[str, Callable[[Any], Any]]]  # by heading: the figure, and how it is shown
+
+
+def _table(
+    title: str, groups: Sequence[Sequence[Any]], columns: _Columns, *price: Any, by_strategy: bool = False
+) -> RenderableType:
+    """Show figures of files and sums, with a line between groups."""
+    rows: list[tuple[object, ...] | None] = []
+    for group in groups:
+        rows += [None] if rows else []
+        for one in group:
+            name, figures = Path(one.file).name, one.figures(*price)
+            cells = (show(figures[figure]) for figure, show in columns.values())
+            rows.append((f"{one.strategy}: {name}" if by_strategy else name, one.budget, *cells))
+    return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=rows, wide="file")
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
@@ -198,38 +221,29 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     by_strategy = len({tally.strategy for tally in tallies}) > 1
 
-    # The tables: for each column its heading, the figure, and how it is shown.
-    laws: list[tuple[str, str, Callable[[Any], Any]]] = []
-    if total.refused_views:
-        laws.append(("refused", "refused_views", number))
+    # The tables.
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws += [(heading, figure, output.verdict) for heading, figure in zip(headings, LAW_FIGURES, strict=True)]
-    views: list[tuple[str, str, Callable[[Any], Any]]] = [
-        ("mean", "mean_view_tokens", round),
-        ("activ.", "activations", number),
-        ("reused", "prefix_hit", "{:.1%}".format),
-        ("uncached", "uncached_tokens", number),
-        ("ms p99", "view_p99_ms", "{:.1f}".format),
+    laws: _Columns = {"refused": ("refused_views", number)} if total.refused_views else {}
+    laws |= {heading: (law, output.verdict) for heading, law in zip(headings, LAW_FIGURES, strict=True)}
+    views: _Columns = {
+        "mean": ("mean_view_tokens", round),
+        "activ.": ("activations", number),
+        "reused": ("prefix_hit", "{:.1%}".format),
+        "uncached": ("uncached_tokens", number),
+        "ms p99": ("view_p99_ms", "{:.1f}".format),
+    }
+    shown: list[RenderableType] = [
+        _table("Laws: 0 is right", [told, sums], laws, by_strategy=by_strategy),
+        _table("Views", [tallies if is_few else [], sums], views, by_strategy=by_strategy),
     ]
-    shown: list[RenderableType] = []
-    for title, some, columns in (("Laws: 0 is right", told, laws), ("Views", tallies if is_few else [], views)):
-        rows: list[tuple[object, ...] | None] = []
-        for tally in (*some, None, *sums):
-            if tally is None:
-                rows.append(None)
-                continue
-            name, figures = Path(tally.file).name, tally.figures()
-            cells = (show(figures[figure]) for _, figure, show in columns)
-            rows.append((f"{tally.strategy}: {name}" if by_strategy else name, tally.budget, *cells))
-        shown.append(table(title, "file", "#budget", *(f"#{one[0]}" for one in columns), rows=rows, wide="file"))
 
     # What the figures mean, and what was left out.
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
-    told_calls = "No model was called; where none is named, summaries are extracted from the text."
+    called = "No model was called; where none is named, summaries are extracted from the text."
     if total.model_calls:
         tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-        told_calls = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
-    shown.append(dim(told_calls))
+        called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
+    shown.append(dim(called))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
     if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
@@ -239,14 +253,13 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         title = "Where the client compacted its own context"
         shown.append(table(title, "file", *titles, rows=compacted, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
-    shown += _told_counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
-    shown += _told_counts(_SKIPPED, total.skipped)
+    shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
+    shown += _counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
     if len(told) < len(tallies):
-        hidden = len(tallies) - len(told)
-        shown.append(dim(f"{hidden:,} rows in which every law held are not shown; --json tells them."))
-    return Result(document, shown, _status(total), told_lines(total.skipped_lines))
+        shown.append(dim(f"{len(tallies) - len(told):,} rows in which every law held are left out; --json has them."))
+    return Result(document, shown, _status(total), output.told_lines(total.skipped_lines))
 
 
 _SKIPPED = "Skipped, being no messages"
@@ -257,7 +270,7 @@ Next, with the same PATH:
   summarizing-context inspect --store logs.db"""
 
 
-def _told_counts(title: str, counts: Mapping[str, int]) -> list[Text]:
+def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     """Return a line of the most frequent counts by their kind; none for no counts."""
     ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     said = ", ".join(f"{count:,} {kind}" for kind, count in ranked[:6])
@@ -272,23 +285,26 @@ def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
     model, address = str(settings.model), make_model(settings, read_only=True).address
     price = load_prices(settings.prices).price_of(model)
     sums, total = add_up_by_variant(forecasts), add_up(forecasts)
-    rows: list[tuple[object, ...] | None] = []
-    for group in (forecasts if len(forecasts) <= _MOST_ROWS else [], sums, [total] if len(sums) > 1 else []):
-        rows.append(None)
-        for row in group:
-            tokens = (row.history_tokens, row.calls, row.input_tokens, row.output_tokens)
-            rows.append((Path(row.file).name, row.budget, *tokens, dollars(row.cost(price))))
-    titles = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
-    made = table(f"Dry run with {plain(model, 40)}: nothing is sent", "file", *titles, rows=rows, wide="file")
-    words = f"No price is known for {model!r}; the setting prices names a file that has one."
+    few = forecasts if len(forecasts) <= _MOST_ROWS else []
+    columns: _Columns = {
+        "tokens": ("history_tokens", number),
+        "calls": ("calls", number),
+        "input": ("input_tokens", number),
+        "output": ("output_tokens", number),
+        "price": ("estimated_cost", dollars),
+    }
+    title, groups = f"Dry run with {plain(model, 40)}: nothing is sent", [few, sums, [total] if len(sums) > 1 else []]
+    made = _table(title, groups, columns, price)
+    costs = f"No price is known for {model!r}; the setting prices names a file that has one."
     if price is not None:
-        words = f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
-        words += f"({price.source or 'your file'}). An estimate."
+        costs = (
+            f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of}. An estimate."
+        )
     assumed = [
-        "each summary is as long as its cap allows, or half of a short source",
-        "tokens are the built-in estimate; the model's own count differs by some percent",
-        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
-        "views wait for their summaries, as a replay without --live does",
+        "summaries as long as their cap, or half of a short source",
+        "tokens by the built-in estimate",
+        "no failed call, no prompt cache, no hidden thinking",
+        "views that wait for their summaries",
     ]
     document = {
         "rows": [row.figures(price) for row in forecasts],
@@ -299,16 +315,13 @@ def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
         "price": msgspec.to_builtins(price),
         "assumed": assumed,
     }
-    told = (f"{model} would be asked at {address}.", words, f"Assumed: {'; '.join(assumed)}.")
-    return Result(document, (made, *map(dim, told)), remarks=told_lines(total.skipped_lines))
+    told = (f"{model} would be asked at {address}.", costs, f"Assumed: {'; '.join(assumed)}.")
+    return Result(document, (made, *map(dim, told)), remarks=output.told_lines(total.skipped_lines))
 
 
-@command(commands, TRY, "import")
+@command(commands, TRANSCRIPTS, "import")
 def import_transcripts(
-    paths: options.TranscriptPaths,
-    store: options.StorePath,
-    format: options.TranscriptFormat = "auto",
-    config: options.ConfigPath = None,
+    paths: options.TranscriptPaths, place: options.Place, format: options.TranscriptFormat = "auto"
 ) -> Result:
     """Put the sessions of transcripts into a store.
 
@@ -321,10 +334,8 @@ def import_transcripts(
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.datasets import read_checked
 
-    settings = options.OwnSettings(config=config).load(store=store)
-    if str(settings.store) == ":memory:":
-        raise InputError("--store: an import into memory would be lost; name a file")
-    files = transcripts.find_transcripts(paths)
+    settings = place.load()
+    store, files = store_of(settings), transcripts.find_transcripts(paths)
     rows, unreadable, stopped = list[dict[str, Any]](), list[TranscriptError](), list[str]()
     skipped, skipped_lines = Counter[str](), list[str]()
 
@@ -343,7 +354,7 @@ def import_transcripts(
                 rows.append({**row, "messages": len(context), "added": len(context) - len(held)})
                 return
 
-    with output.progress("files", len(files), f"Importing {output.counted(len(files), 'file')}.", stopped) as update:
+    with output.progress("files", len(files), f"Importing {counted(len(files), 'file')}.", stopped) as update:
         for path in files:
             try:
                 for log in read_checked(path, format):  # all of it, before any session is changed
@@ -353,7 +364,7 @@ def import_transcripts(
             except TranscriptError as error:
                 unreadable.append(error)
             new = sum(row["added"] for row in rows)
-            update(f"{output.counted(len(rows), 'session')}, {output.counted(new, 'new message')}")
+            update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}")
     if not rows:
         raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
     document = {
@@ -363,8 +374,8 @@ def import_transcripts(
         "skipped_lines": skipped_lines,
     }
     cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
-    title = f"Imported into {plain(shown_store(settings.store))}"
+    title = f"Imported into {plain(shown_store(store))}"
     made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
     status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
-    remarks = (*told_lines(skipped_lines, unreadable), *stopped)
-    return Result(document, [made, *_told_counts(_SKIPPED, skipped)], status, remarks)
+    remarks = (*output.told_lines(skipped_lines, unreadable), *stopped)
+    return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

@@ -1,43 +1,64 @@
-"""Commands for who operates it: `check`, and `mcp`, `inspect` and `worker`, which serve until they are told to end.
+"""Commands for who operates it: `check`, and `mcp`, `inspect`, `worker` and `proxy`, which serve until they are ended.
 
-Agents get the past of a store's sessions as tools, browsers a live page, and hosts the summaries that they ask for.
+Agents get the past of a store's sessions as tools, browsers a live page, hosts the summaries that they ask for, and any
+client that lets its base URL be set views of its history. With `--json`, one line says at the start what serves where.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import time
+from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import ProxyHandler, Request, build_opener
 
 import anyio
 import typer
-from rich.text import Text
 
-from summarizing_context.cli import options
-from summarizing_context.cli.options import LOOK, SERVE, TRY, command, flag, option, read_address
-from summarizing_context.cli.output import InputError, Result, Status, facts, plain, tell
+from summarizing_context.cli import options, output
+from summarizing_context.cli.options import (
+    SERVE,
+    STORED,
+    JsonPath,
+    OwnSettings,
+    Place,
+    argument,
+    between,
+    command,
+    option,
+    read_address,
+    read_tokens,
+    store_of,
+    url_of,
+)
+from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
-from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address, shown_store
+from summarizing_context.settings.values import PROVIDERS, is_address, shown_store
+from summarizing_context.stores.private_files import checked_token, kept_token, token_file
+
+if TYPE_CHECKING:
+    from summarizing_context.contrib.proxy.server import ProxySettings
 
 commands = typer.Typer()
 
-_FREE = "port 0 picks a free port."
 
+@command(commands, STORED)
+def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
+    """Check that the summarizer answers and the store opens.
 
-@command(commands, TRY)
-def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
-    """Check that the summarizer answers and the store opens, with one call of a few tokens.
-
-    The exit status is 0 if both are well and 1 if not; the table says what is wrong, and where. With the summarizer
-    extractive no model is called. Nothing is written to the store.
+    One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if one is not well.
 
     Examples:
         check --config agent.toml
-        check --model my-model --base-url http://127.0.0.1:8000/v1 --json -
+        check --model my-model --base-url http://127.0.0.1:8000/v1
     """
     settings = own.load(base_url=base_url)
     names = ("host", "model", "problem", "status", "seconds", "input_tokens", "output_tokens")
@@ -74,7 +95,7 @@ def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
     path, about, problem = Path(settings.store), "is made at first use", None
     if is_address(settings.store) or path.exists():
         try:
-            about = f"opened, {len(find_sessions(settings.store))} sessions"
+            about = f"opened, {len(find_sessions(str(settings.store)))} sessions"
         except SummarizingContextError as error:
             about, problem = "opened", str(error)
     elif not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
@@ -84,64 +105,74 @@ def check(own: options.OwnSettings, base_url: options.BaseUrl = None) -> Result:
     is_well = asked["problem"] is None and problem is None
     called = "no model is called" if asked["host"] is None else f"{asked['model']} at {asked['host']}"
     answered = "ready" if asked["seconds"] is None else f"answered in {asked['seconds']:.1f} s"
-    marks = [Text("failed", "bold red") if one["problem"] else Text("ok", "green") for one in (asked, opened)]
     rows = [
         ("summarizer", settings.summarizer, called),
-        ("", marks[0], asked["problem"] or answered),
-        ("store", marks[1], f"{opened['name']}: {problem or about}"),
+        ("", output.mark(not asked["problem"], "ok", "failed"), asked["problem"] or answered),
+        ("store", output.mark(not problem, "ok", "failed"), f"{opened['name']}: {problem or about}"),
     ]
     document = {"ok": is_well, "summarizer": asked, "store": opened}
-    return Result(document, [facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
+    return Result(document, [output.facts("Check", rows)], Status.OK if is_well else Status.LAW_BROKEN)
 
 
 @command(commands, SERVE)
 def mcp(
-    store: options.StorePath,
+    place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
-    config: options.ConfigPath = None,
+    json_path: Annotated[
+        str | None, option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
+    ] = None,
 ) -> None:
-    """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
+    """Serve the past of sessions to agents, as tools of MCP.
 
+    These are context_recall, context_search and context_expand, over standard input and output, as a client starts it.
     The store is only read, and other programs may write it meanwhile. With the settings of the writer in --config, its
     summaries are found too.
 
     Examples:
-        mcp --store run.db    # as a client starts it: over standard input and output
+        mcp --store run.db
     """
-    settings = Settings.load(config, store=store)
-    find_sessions(store)  # what is wrong with it is told at once
+    settings = place.load()
+    find_sessions(store_of(settings))  # what is wrong with it is told at once
 
     from summarizing_context.adapters.mcp import make_server, serve_stdio
 
-    anyio.run(serve_stdio, make_server(settings, session))
+    server = make_server(settings, session)
+    started = {"serves": "mcp", "at": "stdio", "store": shown_store(settings.store), "token_file": None}
+    if json_path == "-":  # standard output carries the protocol
+        tell(json.dumps(started))
+    else:
+        write_json(started, json_path)
+    anyio.run(serve_stdio, server)
 
 
-@command(commands, LOOK)
+@command(commands, STORED)
 def inspect(
-    store: options.StorePath,
-    listen: Annotated[str, option("HOST:PORT", f"Loopback address to listen on; {_FREE}")] = "127.0.0.1:8378",
-    browser: Annotated[bool, flag("--browser/--no-browser", "Open the page in a browser.")] = True,
-    config: options.ConfigPath = None,
+    place: Place,
+    listen: Annotated[str, option("HOST:PORT", "Loopback address; port 0 picks a free one.")] = "127.0.0.1:8378",
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    json_path: JsonPath = None,
 ) -> None:
-    """Show the sessions of a store in a browser: what was summarized, what left the view, what it cost.
+    """Show the sessions of a store in a browser.
 
-    The store is only read, and the page follows its writers. Only an undo that you confirm writes.
+    What was summarized, what left the view, what it cost. The store is only read, and the page follows its writers.
+    Only an undo that you confirm writes.
 
     Examples:
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
     """
     import webbrowser
 
-    address = read_address(listen)
-    settings = Settings.load(config, store=store)
+    address, settings = read_address(listen), place.load()
+    store = store_of(settings)
     find_sessions(store)  # what is wrong with it is told at once
 
     from summarizing_context.contrib.inspector import Access, bound_socket, inspector_app, serve
 
     access = Access()
     with bound_socket(*address) as listening:
-        url = access.link(f"{options.url_of(*listening.getsockname()[:2])}/{access.folder}")
+        url = access.link(f"{url_of(*listening.getsockname()[:2])}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
+        write_json({"serves": "inspect", "at": url, "store": shown_store(store), "token_file": None}, json_path)
         if browser:
             webbrowser.open(url)
         anyio.run(serve, inspector_app(store, settings=settings, access=access), listening, access)
@@ -149,29 +180,27 @@ def inspect(
 
 @command(commands, SERVE)
 def worker(
-    store: Annotated[str, option("ADDRESS", "postgresql://user@host/database", parser=options.read_place)],
     *,
-    concurrency: Annotated[int | None, option("N", "Number of summaries made at once.", min=1)] = None,
-    listen: Annotated[str, option("HOST:PORT", f"Address of /health and /metrics; {_FREE}")] = "127.0.0.1:9464",
-    drain: Annotated[float, option("S", "Seconds to finish running work after SIGTERM.", min=0)] = 20.0,
-    own: options.OwnSettings,
+    store: options.StorePath = None,
+    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=between(1))] = None,
+    listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
+    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=between(0, kind=float))] = 20.0,
+    own: OwnSettings,
+    json_path: JsonPath = None,
 ) -> None:
-    """Make the summaries that hosts ask for.
+    """Make the summaries that hosts ask for, on a PostgreSQL store.
 
-    These hosts have the setting `workers = "pool"`. A worker runs until SIGTERM or Ctrl-C.
-
-    Any number of workers may run, anywhere. One that ends finishes what it makes, or gives it to another; one that is
-    killed loses only its calls. It needs the model that the hosts name, and the model's key.
+    These hosts have the setting `workers = "pool"`. Any number of workers may run, anywhere, until SIGTERM or Ctrl-C.
+    One that ends finishes what it makes, or gives it to another; one that is killed loses only its calls. It needs the
+    model that the hosts name, and the model's key.
 
     Examples:
-        worker --store postgresql://agents@db.example.org/agents --model gpt-5.4-mini --concurrency 16
-        worker --store postgresql://agents@db.example.org/agents --config agent.toml --drain 60
+        worker --store postgresql://agents@db/agents --config agent.toml
     """
-    check_scheme(store)
-    if not is_address(store):  # before what needs the extra is imported
-        raise InputError(f"--store: {plain(store, 60)!r} is no address; write postgresql://user@host/database")
     address = read_address(listen)
     settings = own.load(store=store, concurrency=concurrency)
+    if not is_address(store_of(settings)):  # before what needs the extra is imported
+        raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
     from summarizing_context.assembly import open_store
     from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker, serving
@@ -183,11 +212,146 @@ def worker(
                 loop = asyncio.get_running_loop()
                 for number in (signal.SIGTERM, signal.SIGINT):
                     loop.add_signal_handler(number, one.drain)
-                with serving(*address, metrics, lambda: one.health) as place:
-                    tell(f"{plain(shown_store(settings.store))}: {place}/health and /metrics")
+                with serving(*address, metrics, lambda: one.health) as at:
+                    name = shown_store(settings.store)
+                    tell(f"{plain(name)}: {at}/health and /metrics")
+                    write_json({"serves": "worker", "at": at, "store": name, "token_file": None}, json_path)
                     await one.run()
         finally:
             await opened.close()
 
     anyio.run(serve)
     tell("The worker has ended; nothing is left under way.")
+
+
+# The proxy
+
+proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
+commands.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
+
+_LISTEN = "127.0.0.1:8377"
+_TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
+
+Address = Annotated[str, option("HOST:PORT", "Address; a port alone is on the loopback.")]
+_TOKEN = option("T", "Token of clients. Default: kept in a file.", envvar=_TOKEN_VARIABLE, show_envvar=False)
+Token = Annotated[str | None, _TOKEN]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProxyOptions(Place):
+    """Options of a proxy, however it is started."""
+
+    anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or compatible.")] = None
+    openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or compatible.")] = None
+    budget: Annotated[int | None, option("N", "Tokens of a request. Default: by model.", parser=read_tokens)] = None
+    summarizer: Annotated[str | None, option("NAME", f"{', '.join(('extractive', *PROVIDERS, 'client'))}.")] = None
+    model: options.SummarizerModel = None
+    shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
+
+    def settings(self, token: str | None) -> ProxySettings:
+        """Return the settings of the proxy. Raise `InputError`."""
+        from summarizing_context.contrib.proxy.server import ProxySettings
+
+        lends = self.summarizer == "client"  # the client's own model summarizes
+        named: dict[str, Any] = {} if lends else {"summarizer": self.summarizer, "model": self.model}
+        settings = OwnSettings(config=self.config, **named).load(store=self.store)
+        if lends and self.model is not None:
+            settings = replace(settings, model=self.model)
+        if self.store is None:
+            store_of(settings)
+        given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
+        given["token"] = None if token is None else checked_token(token)
+        given = {name: value for name, value in given.items() if value is not None}
+        return ProxySettings(settings, lends=lends, shadow=self.shadow, **given)
+
+
+def serve(
+    context: typer.Context,
+    given: ProxyOptions,
+    listen: Address = _LISTEN,
+    token: Token = None,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Let every user of this machine use it.")] = False,
+    json_path: JsonPath = None,
+) -> None:
+    """Serve a proxy that keeps sessions of any client in the window.
+
+    Point a client's base URL at it. Whatever fails in the proxy, the request goes on unchanged.
+
+    Examples:
+        proxy --store proxy.db --budget 60k --summarizer client
+        proxy run --store proxy.db -- claude
+    """
+    if context.invoked_subcommand is not None:
+        return
+    host, port = read_address(listen)
+    kept = token is None and not no_token and ip_address(host).is_loopback
+    token = kept_token(token_file(_TOKEN_FILE)) if kept else None if no_token else token
+    settings = given.settings(token)
+    from summarizing_context.contrib.proxy import server
+
+    app = server.make_app(settings, host)  # before the first output: an error is the only line
+    with server.bound_socket(host, port) as listening:
+        at = server.address_of(listening)
+        urls, store = server.base_urls(at, token), shown_store(settings.settings.store)
+        text = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
+        if store != ":memory:":
+            text += f"; look at {settings.access.link(f'{at}/inspect/{settings.access.folder}')}"
+        if token is None:
+            text += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
+        tell(text)
+        file = str(token_file(_TOKEN_FILE)) if kept else None
+        write_json({"serves": "proxy", "at": at, "urls": urls, "store": store, "token_file": file}, json_path)
+        anyio.run(server.serve, app, listening)
+
+
+proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
+
+
+@command(proxy)
+def status(listen: Address = _LISTEN, token: Token = None) -> Result:
+    """Show what a running proxy does: its sessions, what was sent, kept and paid."""
+    address, kept = url_of(*read_address(listen)), token_file(_TOKEN_FILE)
+    token = kept_token(kept) if token is None and kept.exists() else token
+    headers = {} if token is None else {"x-summarizing-context-token": token}
+    try:
+        request = Request(f"{address}/_status?{urlencode({'link': 1})}", headers=headers)
+        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
+            told: dict[str, Any] = json.load(answer)
+    except HTTPError as error:
+        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
+    except (URLError, ValueError, OSError) as error:
+        why = type(error).__name__
+        raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
+    unchanged, failures = told["passed_unchanged"], told["failures"]
+    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
+    rows = []
+    for each in told["sessions"]:
+        cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
+        figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
+        rows.append(
+            (plain(each["session"], 80), plain(each["model"], 24), *figures, cached, output.dollars(each["cost"]))
+        )
+    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
+    made = output.table(title, "session", *names, rows=rows, wide="session")
+    inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
+    return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
+
+
+@command(proxy, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # the client's
+def run(
+    command: Annotated[list[str], argument("-- COMMAND", "The client, and its arguments.")],
+    given: ProxyOptions,
+    json_path: JsonPath = None,
+) -> int:
+    """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
+    named, file = os.environ.get(_TOKEN_VARIABLE), token_file(_TOKEN_FILE)
+    settings = given.settings(named or kept_token(file))
+    from summarizing_context.contrib.proxy.server import run_behind
+
+    store, kept = shown_store(settings.settings.store), None if named else str(file)
+
+    def started(at: str) -> None:
+        document = {"serves": "proxy", "at": at, "command": command, "store": store, "token_file": kept}
+        write_json(document, json_path)
+
+    return anyio.run(run_behind, settings, command, started)

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -15,47 +16,25 @@ import anyio
 import typer
 from rich.text import Text
 
-from summarizing_context.cli import options
-from summarizing_context.cli.options import CHANGE, LOOK, argument, command, flag, option, path_option
-from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, shell_line, table
+from summarizing_context.cli import options, output
+from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
+from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, progress, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
-from summarizing_context.evaluation.laws import canonical
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
-from summarizing_context.sessions.transfer import OtherContentError, export_session, import_session
-from summarizing_context.settings.values import Settings, check_scheme, is_address, shown_store
+from summarizing_context.settings.values import Settings, is_address, shown_store
 from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
-from summarizing_context.views.view import ActivationReport
 
 T = TypeVar("T")
 
 commands = typer.Typer()
+OF_ONE = [name for name in COMMANDS if name not in ("help", "search")]  # commands of one session, as in a host
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredSession:
-    """Options of a command on one session."""
-
-    session: Annotated[str, argument("SESSION", "The session's id.")]
-    store: options.StorePath
-    budget: Annotated[str | None, option("N", "Tokens that a view may use. Default: those of the last request.")] = None
-    config: options.ConfigPath = None
-
-    def settings(self) -> Settings:
-        """Return the settings for a look at it. Its budget is the one that was set, else that of its last request."""
-        info = find_session(self.store, self.session)
-        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": options.read_tokens(self.budget)}
-        given |= {"session_id": info.session_id, "store": self.store, "project": info.project}
-        settings = Settings.load(self.config, **given)
-        if settings.max_tokens_is_set or info.budget is None:
-            return settings
-        return replace(settings, max_tokens=info.budget)
-
-
-def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
+def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
     """Return what `act` makes of the opened store. One that is only read must be there."""
     from summarizing_context.assembly import open_store
 
@@ -66,20 +45,18 @@ def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *
         finally:
             await opened.close()
 
-    check_scheme(store)
     if read_only and not (is_address(store) or Path(store).exists()):
         raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
     return anyio.run(within)
 
 
-def find_sessions(store: str | Path) -> dict[str, SessionInfo]:
+def find_sessions(store: str) -> dict[str, SessionInfo]:
     """Return all sessions of a store by their ids."""
     return {info.session_id: info for info in with_store(store, lambda opened: opened.sessions())}
 
 
-def find_session(store: str | Path, session: str) -> SessionInfo:
-    """Return what the store knows of a session; an error names the nearest one if it has none of this name."""
-    known = find_sessions(store)
+def chosen(known: dict[str, SessionInfo], session: str, store: str) -> SessionInfo:
+    """Return one of the known sessions; an error names the nearest one if none has this name."""
     if session in known:
         return known[session]
     near = get_close_matches(session, known, n=1, cutoff=0.4)
@@ -91,27 +68,58 @@ def find_session(store: str | Path, session: str) -> SessionInfo:
 # One session
 
 
-@command(commands, LOOK)
+_BUDGET = option("N", "Tokens of a view. Default: of the last request.", parser=options.read_tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSession(Place):
+    """Options of a command on one session."""
+
+    session: Annotated[str | None, argument("SESSION", "Its id; not needed if --config names it.")] = None
+    budget: Annotated[int | None, _BUDGET] = None
+
+    def find(self, words: list[str] | None = None) -> tuple[Settings, list[str]]:
+        """Return the settings for a look at it, and the words that follow its id, where a command takes any.
+
+        Where `--config` or the environment names a session, what is no session's id is the first of the words. The
+        budget is the one that was set, else that of its last request.
+        """
+        settings = self.load()
+        store, session, rest = store_of(settings), self.session, words or []
+        known, is_named = find_sessions(store), settings.session_id != Settings().session_id
+        if is_named and (session is None or (words is not None and session not in known)):
+            rest, session = ([] if session is None else [session, *rest]), settings.session_id
+        if session is None:
+            raise InputError("SESSION: name a session, or set session_id in the file of --config")
+        info = chosen(known, session, store)
+        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": self.budget}
+        settings = self.load(session_id=info.session_id, project=info.project, **given)
+        if not settings.max_tokens_is_set and info.budget is not None:
+            settings = replace(settings, max_tokens=info.budget)
+        return settings, rest
+
+
+@command(commands, STORED)
 def view(
     at: StoredSession,
-    full: Annotated[bool, flag("--full", "Print the messages exactly as they are sent, as JSON.")] = False,
-    explain: Annotated[bool, flag("--explain", "Show which messages each node of the header stands for.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, as JSON.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what each node of the header stands for.")] = False,
 ) -> Result:
     """Show the view of a session as the next request would get it.
 
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
 
     Examples:
-        view s1 --store run.db --budget 16k --explain    # what each summary stands for
-        view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole
+        view s1 --store run.db --budget 16k --explain
+        view s1 --store run.db --full | jq -r '.[-1].content'
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import view_parts
+    from summarizing_context.evaluation.laws import canonical, view_parts
     from summarizing_context.evaluation.replay import make_costs
 
     if full and explain:
         raise InputError("--full prints the messages alone; ask for --explain in another call")
-    settings = at.settings()
+    settings, _ = at.find()
 
     async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
@@ -122,11 +130,11 @@ def view(
         # Each message of the view, and what is known of it.
         rows = []
         for position, (part, message) in enumerate(zip(parts, messages, strict=True)):
-            tokens, words = costs.of(message, canonical(message)), " ".join(message_text_parts(message))
+            tokens, text = costs.of(message, canonical(message)), " ".join(message_text_parts(message))
             row = {"position": position, "part": part, "role": message["role"], "tokens": tokens}
-            rows.append({**row, "words": plain(words, 400)})
+            rows.append({**row, "words": plain(text, 400)})
         tokens = sum(row["tokens"] for row in rows)
-        document: dict[str, Any] = {"session": at.session, "tokens": tokens}
+        document: dict[str, Any] = {"session": settings.session_id, "tokens": tokens}
         document |= {"budget": settings.max_tokens, "messages": rows}
         if full:
             text = json.dumps(messages, indent=2, ensure_ascii=False)
@@ -136,9 +144,10 @@ def view(
         styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
         cells: list[tuple[object, ...]] = []
         for row in rows:
-            mark = Text(row["part"], style=styles.get(row["part"], ""))
-            cells.append((row["position"], mark, row["role"], row["tokens"], dim(row["words"], 160)))
-        title = f"View of {at.session}: {len(rows)} messages, {number(tokens)} of {number(settings.max_tokens)} tokens"
+            styled = Text(row["part"], style=styles.get(row["part"], ""))
+            cells.append((row["position"], styled, row["role"], row["tokens"], dim(row["words"], 160)))
+        of = f"{number(tokens)} of {number(settings.max_tokens)} tokens"
+        title = f"View of {settings.session_id}: {len(rows)} messages, {of}"
         tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
         if not explain:
             return Result(document, tables)
@@ -163,18 +172,18 @@ def view(
     return anyio.run(look)
 
 
-@command(commands, LOOK)
+@command(commands, STORED)
 def search(
     words: Annotated[list[str], argument("WORDS", "Words to search for.")],
-    store: options.StorePath,
+    place: Place,
     session: Annotated[str | None, option("ID", "Search this session only.")] = None,
     project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="Maximum number of hits.")] = 10,
+    limit: Annotated[int, option("N", "Most hits.", "--limit", "-n", parser=between(1, 1_000))] = 10,
 ) -> Result:
-    """Find messages, summaries and memories of all sessions by their words, the most relevant first.
+    """Find messages, summaries and memories by their words.
 
-    With [bold]--session[/bold], the memories are those that the session shares with its project. Numbers of messages
-    are those that [bold]view[/bold] and the log count by, from 0.
+    The most relevant come first. With --session, the memories are those that the session shares with its project.
+    Messages are numbered from 0.
 
     Examples:
         search src/parser.py --store run.db --session s1 --limit 3
@@ -183,9 +192,11 @@ def search(
 
     if session is not None and project is not None:
         raise InputError("--session and --project exclude each other; give one of them")
+    store = store_of(place.load())
     scope, memories = Scope(None, None, project), None if project is None else MemoryScope(project, "")
     if session is not None:
-        scope, memories = Scope(session, session), MemoryScope(find_session(store, session).project, session)
+        info = chosen(find_sessions(store), session, store)
+        scope, memories = Scope(session, session), MemoryScope(info.project, session)
     query = " ".join(words)
     terms = query_terms(query)
 
@@ -205,17 +216,32 @@ def search(
     return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
 
 
+# The commands of `/context`, by their table
+
+
+@command(commands, STORED, "help")
+def list_commands() -> Result:
+    """Explain the commands of one session, here and in a host."""
+    rows = [(spec.usage, spec.about) for name, spec in COMMANDS.items() if name != "help"]
+    shown = table("Commands of one session", "command", "what it does", rows=rows, wide="what it does", fold=True)
+    document = {"commands": [{"usage": usage, "about": about} for usage, about in rows]}
+    typed = f"In a host: {PREFIX} COMMAND. Here: summarizing-context COMMAND, then SESSION and --store STORE."
+    return Result(document, [shown, dim(typed)])
+
+
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
-    """Run a `/context` command on a stored session."""
+    """Run a `/context` command on a stored session; one that covers the past goes on until the summaries are there."""
     from summarizing_context.assembly import open_context
+    from summarizing_context.views.view import ActivationReport
 
     writes = COMMANDS[name].writes
     async with open_context(settings, read_only=not writes) as context:
         if not writes:
             await context.get_messages_for_request(token_budget=settings.max_tokens)
         first = result = await context.handle_command(line)
-        while name in ("summarize", "compress") and context.statistics().summaries_pending:
-            await context.wait_idle()  # until the summarizer has made what the view shows
+        while name in ("summarize", "compress") and (left := context.statistics().summaries_pending):
+            pending = partial(lambda left: left - context.statistics().summaries_pending, left)
+            await output.watched(context.wait_idle(), "summaries", left, pending)
             again = await context.handle_command(line)
             if not again.data.get("activated"):
                 break
@@ -228,52 +254,54 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
         return activated(report, context.statistics())
 
 
-def _add_session_command(name: str, spec: Command) -> None:
+def _add(name: str, spec: Command) -> None:
     """Add one of the `/context` commands, with its name, arguments and text."""
+    takes = spec.usage.partition(" ")[2]
 
     def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
-        result = anyio.run(_perform, at.settings(), name, f"{name} {' '.join(words or ())}")
+        return perform(at, words or [])
+
+    def alone(at: StoredSession) -> Result:
+        return perform(at, None)
+
+    def perform(at: StoredSession, words: list[str] | None) -> Result:
+        settings, rest = at.find(words)
+        result = anyio.run(_perform, settings, name, f"{name} {' '.join(rest)}")
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
         def in_shell(typed: re.Match[str]) -> str:  # what to type next ends the text of a command
-            return shell_line(typed[1], at.session, *typed[2].split(), store=at.store)
+            return output.shell_line(typed[1], settings.session_id, *typed[2].split(), store=store_of(settings))
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
-    def alone(at: StoredSession) -> Result:
-        return with_words(at)
-
-    takes = spec.usage.partition(" ")[2]
-    taken = argument(takes, f"What `{PREFIX} {name}` takes.")
-    with_words.__annotations__["words"] = Annotated[list[str] | None, taken]
-    example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
+    with_words.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     run = with_words if takes else alone
+    example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
     run.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}.\n\nExamples:\n{example}"
-    command(commands, CHANGE if spec.writes else LOOK, name)(run)
+    command(commands, STORED, name)(run)
 
 
-for _name, _spec in COMMANDS.items():
-    if _name not in ("help", "search"):
-        _add_session_command(_name, _spec)
+for _name in OF_ONE:
+    _add(_name, COMMANDS[_name])
 
 
 # All sessions of a store
 
-_ABOUT = """List, export, import or delete the sessions of a store, or purge unused data.
+_ABOUT = """List, export, import or delete the sessions of a store.
 
 Examples:
     sessions export all --store run.db --out run.jsonl
-    sessions import run.jsonl --store postgresql://agents@db.example.org/agents
-    sessions delete old-run --store run.db
+    sessions import run.jsonl --store postgresql://agents@db/agents
     sessions purge --store run.db --yes
 """
-family = options.family(commands, "sessions", LOOK, _ABOUT)
+family = options.family(commands, "sessions", STORED, _ABOUT)
 
 
 @command(family, name="list")
-def list_sessions(store: options.StorePath) -> Result:
+def list_sessions(place: Place) -> Result:
     """List all sessions of a store, the newest change first."""
+    store = store_of(place.load())
     found = find_sessions(store).values()
     rows = []
     for info in found:
@@ -289,20 +317,20 @@ def list_sessions(store: options.StorePath) -> Result:
 
 @command(family, name="delete")
 def delete_session(
-    session: Annotated[str, argument("ID", "The session to delete.")],
-    store: options.StorePath,
-    yes: options.Yes = False,
+    session: Annotated[str, argument("ID", "The session to delete.")], place: Place, yes: options.Yes = False
 ) -> Result:
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
-    info = find_session(store, session)
+    store = store_of(place.load())
+    info = chosen(find_sessions(store), session, store)
     confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
 
 
 @command(family)
-def purge(store: options.StorePath, yes: options.Yes = False) -> Result:
+def purge(place: Place, yes: options.Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
+    store = store_of(place.load())
     find_sessions(store)  # a wrong store is refused before the question
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
     freed = with_store(store, lambda opened: opened.purge(), read_only=False)
@@ -312,26 +340,28 @@ def purge(store: options.StorePath, yes: options.Yes = False) -> Result:
 @command(family, name="export")
 def export_sessions(
     sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
-    store: options.StorePath,
-    out: Annotated[Path, path_option("FILE", "The new file, which only you can read.")],
+    place: Place,
+    out: Annotated[Path, option("FILE", "The new file, which only you can read.", parser=options.read_path)],
 ) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 
     Messages that are damaged are left out and named, and so are checkpoints of logs that were replaced since.
     """
+    from summarizing_context.sessions.transfer import export_session
+
+    store = store_of(place.load())
     known = find_sessions(store)
-    chosen = list(known.values())
-    if sessions != ["all"]:
-        chosen = [known.get(name) or find_session(store, name) for name in sessions]
+    infos = list(known.values()) if sessions == ["all"] else [chosen(known, name, store) for name in sessions]
     kinds = ("messages", "summaries", "checkpoints", "memories")
     told: list[dict[str, Any]] = []
 
     async def write(opened: SessionStore) -> None:
-        with open_private(out, new=True) as file:
-            for info in chosen:
+        with open_private(out, new=True) as file, progress("sessions", len(infos)) as update:
+            for info in infos:
                 document, left_out = await export_session(opened, info)
                 file.write(json.dumps(document).encode() + b"\n")
                 told.append({"session": info.session_id, **{kind: len(document[kind]) for kind in kinds}, **left_out})
+                update(info.session_id)
 
     if out.exists():
         raise InputError(f"{out} is there already; name a new file")
@@ -349,19 +379,21 @@ def export_sessions(
 
 @command(family, name="import")
 def import_sessions(
-    file: Annotated[Path, argument("FILE", "What `sessions export` wrote.", parser=options.read_path)],
-    store: options.StorePath,
+    file: Annotated[Path, argument("FILE", "What `sessions export` wrote.", parser=options.read_path)], place: Place
 ) -> Result:
     """Put exported sessions into a store, which is made if needed. No summary is paid for again.
 
     A session that the store has already is continued where its messages are the first of those in the file, and
     refused where they are others.
     """
+    from summarizing_context.sessions.transfer import OtherContentError, import_session
+
+    store = store_of(place.load())
     told: list[dict[str, Any]] = []
     refused: list[str] = []
 
     async def read(opened: SessionStore) -> None:
-        with file.open(encoding="utf-8") as lines:
+        with file.open("rb") as lines, progress("bytes", file.stat().st_size) as update:
             for at, line in enumerate(lines, 1):
                 try:
                     done = await import_session(opened, json.loads(line))
@@ -373,6 +405,7 @@ def import_sessions(
                         f"{plain(file)}:{at}: this is no whole session, and nothing from here on was imported; export "
                         "it again, and import that: what is there already is continued"
                     ) from error
+                update(output.counted(at, "session"), len(line))
 
     if not file.is_file():
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")

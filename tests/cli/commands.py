@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from functools import partial
+from contextlib import redirect_stdout
+from functools import cache, partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import anyio
 import pytest
 
-from summarizing_context.assembly import open_context
+from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.settings.values import Settings
 
 
 class Ran(NamedTuple):
@@ -41,6 +43,23 @@ class Runner:
         status = main([str(argument) for argument in arguments])
         out, err = self._capsys.readouterr()
         return Ran(status, out, err)
+
+
+@cache
+def helps() -> dict[tuple[str, ...], str]:
+    """The help of every command and family by its words, in 80 columns; the help itself names those below."""
+    found: dict[tuple[str, ...], str] = {}
+    waiting: list[tuple[str, ...]] = [()]
+    while waiting:
+        words = waiting.pop()
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as shown:
+            patch.setenv("COLUMNS", "80")
+            assert main([*words, "--help"]) == 0
+        found[words] = shown.getvalue()
+        named = re.findall(r"^│ ([a-z]+) +[A-Z]", found[words], re.MULTILINE)
+        of_one = re.search(r"as /context in a host \(.*?\): (.*?)\.", " ".join(found[words].split()))
+        waiting += [(*words, name) for name in [*named, *(of_one[1].split(", ") if of_one else ())]]
+    return found
 
 
 def says(role: str, text: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`expand`, `recall`, `summarize`, `memory`, `budget` on a stored session, and completion."""
+"""Commands of one stored session: `expand`, `recall`, `summarize`, `pin`, `checkpoint` and their kin."""
 
 from __future__ import annotations
 
@@ -20,22 +20,13 @@ def store(tmp_path: Path) -> Path:
     return fill_store(tmp_path / "run.db", "s1", LOG, max_tokens=4_000)
 
 
-def test_messages_of_a_stored_session_are_expanded_page_by_page(run: Runner, store):
-    page = run("expand", "s1", "0..60", "--store", store, "--json", "-").document
-    assert (page["start"], page["text"].count("Ursula")) == (0, 1)
-    onward = run("expand", "s1", "0..60", page["next_cursor"], "--store", store, "--json", "-").document
-    assert onward["start"] > 0
-    shown = run("expand", "s1", "0", "line", "--store", store)
-    assert shown.status == 0
-    assert "[message 0: user]" in shown.out
-    assert "\x1b" not in shown.out
-
-
 def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
     assert "Ursula" in run("recall", "s1", "walrus", "name", "--store", store, "--budget", "4k").out
     assert run("budget", "s1", "--store", store, "--budget", "4k", "--json", "-").document["max_tokens"] == 4_000
     assert "No memory" in run("memory", "s1", "walrus", "--store", store).out
     assert run("ledger", "s1", "zebra", "--store", store, "--json", "-").document == {"facts": []}
+    shown = run("expand", "s1", "0", "line", "--store", store)
+    assert (shown.status, "[message 0: user]" in shown.out, "\x1b" in shown.out) == (0, True, False)
     report = run("summarize", "s1", "walrus", "--store", store, "--budget", "8k", "--json", "-").document
     assert report["activated"]
 
@@ -45,7 +36,6 @@ def test_a_stored_session_keeps_what_is_pinned(run: Runner, store):
     assert run("pins", "s1", "--store", store, "--json", "-").document["pins"][0]["text"] == "Ursula bites"
     assert run("compress", "s1", "--store", store, "--budget", "2k", "--json", "-").document["activated"]
     assert "Ursula bites" in run("view", "s1", "--store", store, "--budget", "2k", "--json", "-").out
-    typed(run, run("pin", "s1", "0", "--store", store).out)
     assert run("unpin", "s1", id, "--store", store).status == 0
     assert run("pins", "s1", "--store", store, "--json", "-").document == {"pins": []}
 
@@ -64,18 +54,12 @@ def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
     assert '<recalled messages="' in onward
     back = run("checkpoint", "s1", "the start", "--store", store).out
     typed(run, typed(run, back))
+    typed(run, run("pin", "s1", "0", "--store", store).out)
     assert "/context" not in onward + back
 
 
-def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, capsys):
-    monkeypatch.setenv("_SUMMARIZING_CONTEXT_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "summarizing-context exp")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    with pytest.raises(SystemExit):
-        run()
-    assert capsys.readouterr().out.split() == ["expand"]
-
-
-def test_every_command_of_a_host_is_one_of_the_command_line(run: Runner, store):
-    shown = run("--help").out
-    assert all(f" {name} " in shown for name in COMMANDS if name != "help")
+def test_one_table_makes_the_commands_of_a_host_and_those_of_the_command_line(run: Runner):
+    usages = {one["usage"] for one in run("help", "--json", "-").document["commands"]}
+    assert usages == {command.usage for name, command in COMMANDS.items() if name != "help"}
+    shown = run("help").out
+    assert all(f"\n {name} " in shown or f"\n{name} " in shown for name in COMMANDS if name != "help")

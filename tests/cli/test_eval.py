@@ -70,24 +70,6 @@ def test_where_nothing_was_measured_nothing_passes(run: Runner, folder: Path, tm
     assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("eval", "run"),
-        ("eval", "run", "--model", "m", "--cassette", "none.jsonl", "--dry-run"),
-        ("tune", "--model", "m", "--propose", "2"),
-        ("eval", "ask", "--model", "m", "--judge-model", "n", "--dry-run"),
-    ],
-)
-def test_a_format_of_ones_own_choice_is_how_the_transcript_is_read(
-    run: Runner, folder: Path, tmp_path: Path, arguments: tuple[str, ...]
-):
-    log = folder / "session-1.jsonl"
-    ran = run(*arguments, log, "--format", "gemini", "--out", tmp_path / "out")
-    assert ran.status == 2
-    assert f"{log}:1: a content without a list of parts" in " ".join(ran.err.split())
-
-
 def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path: Path):
     config = tmp_path / "mine.json"
     config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")

@@ -14,7 +14,7 @@ SHORT = [says("user", "hello"), says("assistant", "hi")]
 
 def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runner, tmp_path):
     ran = run("import", CODEX, "--store", tmp_path / "logs.db", "--json", "-")
-    assert ran.status == 0
+    assert (ran.status, ran.err) == (0, "Importing 1 file.\n")
     (row,) = ran.document["sessions"]
     assert (row["format"], row["messages"], row["added"]) == ("codex", 19, 19)
     assert ran.document["skipped"]["session_meta"] == 1
@@ -37,16 +37,6 @@ def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_
     assert [name in listed for name in ("log ", "log:2")] == [True, True]
 
 
-def test_a_bad_file_is_named_and_the_others_are_imported(run: Runner, tmp_path):
-    bad = write_transcript(tmp_path / "a.jsonl", [*SHORT, {"content": "no role"}])
-    write_transcript(tmp_path / "b.jsonl", SHORT)
-    ran = run("import", tmp_path, "--store", tmp_path / "logs.db", "--json", "-")
-    assert ran.status == 2
-    assert [row["session_id"] for row in ran.document["sessions"]] == ["b"]
-    assert [error.startswith(f"{bad}:3: ") for error in ran.document["unreadable"]] == [True]
-    assert run("import", bad, "--store", tmp_path / "logs.db").status == 2
-
-
 def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner, tmp_path):
     path = write_transcript(tmp_path / "log.jsonl", [{"role": "user", "content": "hello", "parts": [{"text": "hi"}]}])
     for named, words in ((None, "hello"), ("gemini", "hi")):
@@ -54,31 +44,13 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
         ran = run("import", path, "--store", store, *(["--format", named] if named else []), "--json", "-")
         assert ran.document["sessions"][0]["format"] == (named or "messages")
         assert words in run("search", words, "--store", store).out
-    assert run("import", path, "--store", tmp_path / "x.db", "--format", "gemnii").status == 2
-    assert run("replay", path, "--budget", "4k", "--format", "gemini").status == 0
-    assert run("prompts", "render", "segment", path, "--format", "codxe").status == 2
 
 
-def test_a_file_without_a_message_is_refused(run: Runner, tmp_path):
-    path = write_transcript(tmp_path / "log.jsonl", [])
-    commands: list[list[object]] = [
-        ["import", path, "--store", tmp_path / "logs.db"],
-        ["replay", path, "--budget", "4k"],
-        ["replay", path, "--budget", "4k", "--dry-run", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
-    ]
-    for command in commands:
-        ran = run(*command)
-        said = "".join(ran.err.split("\n"))
-        assert (ran.status, ran.out, f"{path}:1: holds no message" in said) == (2, "", True), command
-
-
-def test_an_import_shows_on_a_terminal_how_far_it_is(run: Runner, tmp_path, monkeypatch):
+def test_progress_is_shown_on_a_terminal(run: Runner, tmp_path, monkeypatch):
     path = write_transcript(tmp_path / "log.jsonl", SHORT)
-    assert run("import", path, "--store", tmp_path / "logs.db").err == "Importing 1 file.\n"
     monkeypatch.setenv("FORCE_COLOR", "1")
     shown = run("import", path, "--store", tmp_path / "more.db").err
-    assert "0/1" in shown
-    assert "2 new messages" in shown
+    assert all(words in shown for words in ("0/1", "-:--:--", "2 new messages"))
 
 
 def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner, tmp_path):
@@ -89,11 +61,9 @@ def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner
         "replay": [path, "--budget", "4k"],
         "replay --dry-run": [path, "--budget", "4k", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
         "prompts render": ["segment", path],
-        "eval run": [path, "--budget", "4k", "--jobs", 1],
+        "eval run": [path, "--budget", "4k", "--jobs", 1, "--out", tmp_path / "report"],
     }
     for command, arguments in commands.items():
         ran = run(*command.split(), *arguments)
         assert ran.status == 0, ran.err
         assert f"skipped: {path}:2: not JSON" in "".join(ran.err.split("\n")), command
-    figures = run("replay", path, "--budget", "4k", "--json", "-").document["total"]
-    assert (figures["skipped"], len(figures["skipped_lines"])) == ({"unreadable line": 1}, 1)

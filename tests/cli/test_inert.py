@@ -23,7 +23,7 @@ ESCAPES = (
     "\x1b]8;;http://evil.example\x07",
     "\u202e\u2066\x00\x08\r",
 )
-OURS = re.compile(r"\x1b\[[0-9;]*m")  # colours that the tables themselves use
+OURS = re.compile(r"\x1b\[[0-9;]*m|\r?\x1b\[(?:\?25[lh]|\d*[AK])")  # colours of tables, and what moves a bar
 BLINKING = re.compile(r"\x1b\[(?:\d+;)*5(?:;\d+)*m")
 ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
 

@@ -1,123 +1,161 @@
-"""The entry point: help, errors on one line, exit statuses, cheap to import."""
+"""The entry point: help, completion, errors and their exit statuses, `--json`, a file of settings."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
-from cli.commands import Runner, says, write_transcript
+from cli.commands import Runner, fill_store, helps, says, write_transcript
 
-from summarizing_context.cli import build_command
-from summarizing_context.errors import (
-    BudgetError,
-    MessageError,
-    SessionInUseError,
-    SettingsError,
-    StoreCorruptError,
-    SummarizerError,
-    TranscriptError,
-    UndoError,
-)
+from summarizing_context import Settings, open_context
+from summarizing_context.commands import COMMANDS
 from tests.docs.checkout import ROOT, run_python
 
-PLACES = {"ADDRESS", "FILE", "FIRST", "FOLDER", "LOG", "PATH", "RUN", "SECOND", "STORE", "TRANSCRIPT"}
+PROGRAM = [sys.executable, "-m", "summarizing_context"]
+PAIR = [says("user", "hello"), says("assistant", "hi")]
 EMPTY = re.compile(r"error: Invalid value for '.*: it is empty; name a file or a folder; see --help\n")
+ARGUMENTS = ["replay", "import", "eval run", "eval compare", "eval compare x", "eval ask", "tune", "sessions import"]
+PLACES = [
+    (words, option)
+    for words, text in helps().items()
+    for option in re.findall(r"^│ (--[a-z-]+)[ \S]*? (?:FILE|DIR|PATH|STORE) ", text, re.MULTILINE)
+]
+FAMILIES = {(), ("eval",), ("sessions",), ("prompts",)}
 
 
-def all_commands() -> dict[tuple[str, ...], Any]:
-    """Every command and family by its words. A family may do something by itself, as `proxy` does."""
-    found: dict[tuple[str, ...], Any] = {}
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), build_command())]
-    while waiting:
-        words, found[words] = waiting.pop()
-        waiting += [((*words, name), one) for name, one in getattr(found[words], "commands", {}).items()]
-    return found
+def test_the_help_of_every_command_fits_a_screen():
+    assert {words: text.count("\n") for words, text in helps().items() if text.count("\n") > 40} == {}
+    assert {max(map(len, text.splitlines())) for text in helps().values()} == {80}
+    assert not [words for words, text in helps().items() if "…" in text or "<bool>" in text]
+    assert set(COMMANDS) < {words[0] for words in helps() if words}
+    assert len(helps()) > 44
 
 
-def placed(command: Any) -> list[Any]:
-    """The parameters of a command that take a path or a store."""
-    return [one for one in command.params if PLACES & set(re.findall(r"\w+", one.metavar or ""))]
+def test_every_command_prints_json():
+    assert {words for words, text in helps().items() if "--json" not in text} == FAMILIES
 
 
-ALL = all_commands()
-COMMANDS = {words: command for words, command in ALL.items() if not hasattr(command, "commands")}
-WITH_PLACES = {words: command for words, command in ALL.items() if placed(command)}
-
-
-def test_the_help_groups_all_commands_and_sets_remarks_above_examples(run: Runner, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    shown = run("--help").out
-    assert "─ Commands ─" not in shown
-    for words, command in COMMANDS.items():
-        assert f" {words[0]} " in shown
-        assert all(len(remark) < 79 for remark in re.findall(r"#[^\[]*", command.epilog or ""))
-        assert not re.search(r"\S.*#", re.sub(r"\[/?\w+\]", "", command.epilog or ""))
-    assert max(map(len, shown.splitlines())) <= 80
-
-
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+@pytest.mark.parametrize("words", helps(), ids=" ".join)
 def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_has(words: tuple[str, ...]):
-    command = COMMANDS[words]
-    epilog = re.sub(r"\[dim\].*?\[/dim\]|\[/?bold\]", "", command.epilog or "")
-    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
-    for example in re.findall(r"^summarizing-context (.+?)\s*$", epilog, re.MULTILINE):
-        assert tuple(example.split()[: len(words)]) == words
-        assert set(re.findall(r"(?<!\S)--[a-z-]+", example)) <= known
+    text = helps()[words]
+    examples = re.split(r"^ summarizing-context ", text.rpartition("╯")[2], flags=re.MULTILINE)[1:]
+    for example in (" ".join(one.partition("\n\n")[0].split()) for one in examples):
+        assert example.startswith(" ".join(words))
+        whole = helps()[words] + "".join(
+            one for other, one in helps().items() if words and other[: len(words)] == words
+        )
+        assert set(re.findall(r"(?<!\S)--[a-z][a-z-]+", example)) <= set(re.findall(r"--[a-z-]+", whole))
 
 
-@pytest.mark.parametrize("words", WITH_PLACES, ids=" ".join)
-def test_an_empty_path_is_refused_on_one_line(run: Runner, words: tuple[str, ...]):
-    assert len(WITH_PLACES) > 30
-    arguments = [one for one in WITH_PLACES[words].params if one.param_type_name == "argument"]
-    for one in placed(WITH_PLACES[words]):
-        before = ["x"] * arguments.index(one) if one in arguments else [one.opts[0], *["locomo"] * (one.nargs == 2)]
+def test_an_empty_path_is_refused_on_one_line(run: Runner):
+    assert len(PLACES) > 90
+    for words, option in PLACES:
         for empty in ("", " \t"):
-            ran = run(*words, *before, empty)
+            ran = run(*words, option, empty)
             assert (ran.status, ran.out) == (2, "")
             assert EMPTY.fullmatch(ran.err)
 
 
-@pytest.mark.parametrize(
-    ("error", "status"),
-    [
-        (TranscriptError("a.jsonl:3: not JSON"), 2),
-        (SettingsError("low_water = 2"), 2),
-        (MessageError("no role"), 2),
-        (BudgetError(900, 100), 3),
-        (StoreCorruptError("run.db is damaged"), 4),
-        (SessionInUseError("s1", 17), 4),
-        (UndoError("there is no activation to undo"), 2),
-        (SummarizerError(), 4),
-        (PermissionError(13, "Permission denied", "out.json"), 4),
-        (ZeroDivisionError("division by zero"), 4),
-        (KeyboardInterrupt(), 130),
-    ],
-)
-def test_each_failure_has_its_status_and_one_line(run: Runner, monkeypatch, error, status):
-    def fails(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr("summarizing_context.transcripts.find_transcripts", fails)
-    ran = run("replay", "any.jsonl")
-    assert (ran.status, ran.out, ran.err.count("\n")) == (status, "", 1)
-    assert ran.err.startswith("error: ")
-    assert "Traceback" not in ran.err
+@pytest.mark.parametrize("words", ARGUMENTS)
+def test_an_empty_argument_that_names_a_place_is_refused_too(run: Runner, words: str):
+    assert EMPTY.fullmatch(run(*words.split(), "").err)
 
 
-def test_a_module_run_is_the_command(tmp_path):
+def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
+    store = fill_store(tmp_path / "run.db", "s1", PAIR)
+    (tmp_path / "notes").write_text("these are notes, no database at all " * 10)
+    log = write_transcript(tmp_path / "log.jsonl", PAIR)
+    failing: dict[tuple[object, ...], int] = {
+        ("replay", tmp_path / "none.jsonl"): 2,  # what is given is wrong
+        ("view", "s1", "--store", store, "--config", tmp_path / "none.toml"): 2,
+        ("undo", "s1", "--store", store): 2,
+        ("recall", "s1", "--stroe", store): 2,
+        ("view", "s1", "--store", store, "--budget", "1"): 3,  # a view is refused
+        ("view", "s1", "--store", tmp_path / "none.db"): 4,  # the store, or the environment
+        ("view", "s1", "--store", tmp_path / "notes"): 4,
+        ("replay", log, "--json", tmp_path / "none" / "figures.json"): 4,
+    }
+    for command, status in failing.items():
+        ran = run(*command)
+        said = [line for line in ran.err.splitlines() if not line.startswith("Replaying")]
+        assert (ran.status, ran.out, len(said)) == (status, "", 1), ran
+        assert said[0].startswith("error: ")
+
+    assert not (tmp_path / "none.db").exists()  # nothing is made
+
+    async def held() -> None:
+        async with open_context(Settings(store=store, session_id="s1")):
+            ran = await anyio.to_thread.run_sync(run, "pin", "s1", "0", "--store", store)
+            assert (ran.status, ran.out, ran.err.count("\n")) == (4, "", 1)
+
+    anyio.run(held)
+
+
+def test_an_interrupt_ends_a_command_with_130_and_one_line():
+    with subprocess.Popen([*PROGRAM, "demo"], stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
+        assert ran.stderr is not None
+        assert ran.stderr.readline().startswith("Replaying the demo session: ")
+        ran.send_signal(signal.SIGINT)
+        assert ran.stderr.read() == "error: stopped; nothing that was stored is lost\n"
+        assert ran.wait(60) == 130
+
+
+def test_every_problem_of_a_file_of_settings_has_a_line(run: Runner, tmp_path: Path):
+    config = tmp_path / "agent.toml"
+    config.write_text('[summarizing_context]\nhigh_water = 2\nsesion_id = "s1"\nmodel = 3\n')
+    ran = run("view", "s1", "--store", tmp_path / "run.db", "--config", config)
+    lines = ran.err.splitlines()
+    assert (ran.status, len(lines)) == (2, 3)
+    assert all(
+        line.startswith(f"error: {config}: [summarizing_context] ") or "unknown setting" in line for line in lines
+    )
+    for name in ("high_water", "sesion_id", "model"):
+        assert sum(name in line for line in lines) == 1
+
+
+def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(run: Runner, tmp_path: Path):
+    store = fill_store(tmp_path / "run.db", "s1", [*PAIR, says("user", "The walrus is Ursula.")])
+    fill_store(store, "s2", PAIR)
+    config = tmp_path / "agent.toml"
+    config.write_text(f'[summarizing_context]\nstore = "{store}"\nsession_id = "s1"\n')
+    given = ("--config", config, "--json", "-")
+    assert run("view", *given).document["session"] == "s1"
+    assert run("status", *given).document["statistics"]["messages"] == 3
+    assert "Ursula" in run("recall", "walrus", *given).document["text"]
+    assert "Ursula" in run("expand", "2", *given).document["text"]
+    id = run("pin", "Ursula", "bites", *given).document["id"]
+    assert run("pins", *given).document["pins"][0]["text"] == "Ursula bites"
+    assert run("unpin", id, *given).document == {"unpinned": id}
+    assert run("view", "s2", *given).document["session"] == "s2"  # another one that is named goes first
+    assert run("expand", "s2", "0", *given).document["text"].count("hello") == 1
+    assert len(run("sessions", "list", *given).document["sessions"]) == 2
+    assert run("search", "walrus", *given).document["hits"]
+    assert run("sessions", "delete", "s2", "--yes", *given).status == 0
+    for wrong in (("view", "s3"), ("status", "nothing")):
+        ran = run(*wrong, "--config", config)
+        assert (ran.status, "there is no session" in ran.err) == (2, True)
+    assert "SESSION: name a session" in run("view", "--store", store).err
+    assert "--store: name a store" in run("view", "s1").err
+
+
+def test_a_module_run_is_the_command(tmp_path: Path):
     ran = run_python(["-m", "summarizing_context", "replay", str(tmp_path / "none.jsonl")], cwd=ROOT)
     assert ran.returncode == 2
     assert f"error: {tmp_path}/none.jsonl: there is no such file or folder; check the path" in ran.stdout
 
 
-def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path):
-    log = tmp_path / "one.jsonl"
-    write_transcript(log, [says("system", "word " * 400), says("user", "a"), says("assistant", "b")])
-    command = [sys.executable, "-m", "summarizing_context", "replay", str(log), "--budget", "100"]
+def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
+    log = write_transcript(tmp_path / "one.jsonl", [says("system", "word " * 400), *PAIR])
+    command = [*PROGRAM, "replay", str(log), "--budget", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
         assert ran.stdout
         assert ran.stderr
@@ -128,3 +166,41 @@ def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path):
 
 def test_the_version_is_told(run: Runner):
     assert run("--version").out == f"summarizing-context {version('summarizing_context')}\n"
+
+
+def test_commands_are_completed_where_a_shell_asks():
+    asked = {"COMP_WORDS": "summarizing-context exp", "COMP_CWORD": "1"}
+    variables = {**os.environ, **asked, "_SUMMARIZING_CONTEXT_COMPLETE": "complete_bash"}
+    script = "from summarizing_context.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", script], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.stdout.split() == ["expand"]
+
+
+# Commands that serve
+
+
+@pytest.mark.parametrize("words", [("inspect", "--no-browser"), ("proxy",)])
+def test_what_serves_says_in_a_line_of_json_what_where_and_with_which_token(tmp_path: Path, words: tuple[str, ...]):
+    store = fill_store(tmp_path / "run.db", "s1", PAIR)
+    command = [*PROGRAM, *words, "--store", str(store), "--listen", "127.0.0.1:0", "--json", "-"]
+    home = {**os.environ, "HOME": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=home) as ran:
+        assert ran.stdout is not None
+        said: dict[str, Any] = json.loads(ran.stdout.readline())
+        ran.send_signal(signal.SIGINT)
+        assert ran.wait(60) in (0, 130)
+        assert ran.stdout.read() == ""
+    assert (said["serves"], said["store"]) == (words[0], str(store))
+    assert re.match(r"http://127\.0\.0\.1:\d+", said["at"])
+    if words == ("proxy",):
+        assert Path(said["token_file"]).read_text().strip() in said["urls"]["ANTHROPIC_BASE_URL"]
+
+
+def test_a_command_behind_a_proxy_says_it_in_a_file(tmp_path: Path):
+    place = ["--store", str(tmp_path / "run.db"), "--json", str(tmp_path / "at.json")]
+    show = f"print(open({str(tmp_path / 'at.json')!r}).read())"
+    ran = run_python(["-m", "summarizing_context", "proxy", "run", *place, "--", sys.executable, "-c", show])
+    said = json.loads(next(line for line in ran.stdout.splitlines() if line.startswith("{")))
+    assert (said["serves"], said["command"][0]) == ("proxy", sys.executable)

@@ -37,9 +37,7 @@ def test_deleting_asks_unless_told_not_to(run: Runner, store, monkeypatch):
     assert "nothing was removed" in refused.err
     assert run("sessions", "delete", "s1", "--store", store, "--yes").status == 0
     assert "s1" not in run("sessions", "list", "--store", store).out
-
-
-def test_no_answer_removes_nothing(run: Runner, store, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO(""))
-    assert "give --yes" in run("sessions", "delete", "s1", "--store", store).err
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))  # no answer
+    assert "give --yes" in run("sessions", "delete", "s2", "--store", store).err
     assert "give --yes" in run("sessions", "purge", "--store", store).err
+    assert run("sessions", "purge", "--store", store, "--yes").status == 0

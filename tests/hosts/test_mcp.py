@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -72,10 +73,21 @@ async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
 
 async def test_over_stdio_beside_the_writer(tmp_path: Path):
     store = tmp_path / "run.db"
-    arguments = ["-m", "summarizing_context", "mcp", "--store", str(store), "--session", "s1"]
+    arguments = [
+        "-m",
+        "summarizing_context",
+        "mcp",
+        "--store",
+        str(store),
+        "--session",
+        "s1",
+        "--json",
+        str(tmp_path / "at"),
+    ]
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
     async with writing(store) as writer, Client(stdio_client(server)) as client:
         await check_all_tools(client, writer)
+    assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"
 
 
 async def test_nothing_is_written(tmp_path: Path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import signal
@@ -85,14 +86,17 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
     address = postgres_server.address_for(tmp_path)
     command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
     with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0"],
+        [*command, "--listen", "127.0.0.1:0", "--json", "-"],
         env={"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as worker:
         try:
             assert worker.stderr is not None
+            assert worker.stdout is not None
             assert "/health and /metrics" in worker.stderr.readline()
+            assert json.loads(worker.stdout.readline())["serves"] == "worker"
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
             assert "has ended" in worker.stderr.read()

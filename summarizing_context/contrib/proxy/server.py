@@ -25,7 +25,7 @@ import socket
 import threading
 import time
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
@@ -467,8 +467,11 @@ def base_urls(address: str, token: str | None) -> dict[str, str]:
     return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
 
 
-async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
+async def run_behind(
+    proxy: ProxySettings, command: Sequence[str], started: Callable[[str], None] = lambda _: None
+) -> int:
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
+    `started` gets the address before the command runs.
 
     What interrupts this process alone is passed on to the command, and this process goes on until that ends.
     """
@@ -478,6 +481,7 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
         proxy = replace(proxy, openai=CHATGPT)
     with bound_socket("127.0.0.1", 0) as listening:
         async with serving(proxy, listening) as address:
+            started(address)
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
                 command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
