@@ -31,7 +31,7 @@ from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
 from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.outcomes import mean_of, ratios
+from summarizing_context.evaluation.outcomes import paired
 from summarizing_context.evaluation.recording import Question
 from summarizing_context.evaluation.run import VALUES_HELD
 from summarizing_context.evaluation.views import Text
@@ -115,15 +115,12 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
             "ours": [views[place] for views in ours[True]],
             "ours_extractive": [views[place] for views in ours[False]],
         }
-        values = {
-            arm: ratios(
-                (chat, (kept(view, questions), len(questions)))
-                for view, (chat, _, questions) in zip(views, chats, strict=True)
-            )
-            for arm, views in texts.items()
-        }
+        values: dict[str, dict[tuple[str, str, str], float]] = {arm: {} for arm in texts}
+        for arm, views in texts.items():
+            for view, (chat, _, questions) in zip(views, chats, strict=True):
+                values[arm][chat, "", ""] = kept(view, questions) / len(questions)
         means = {arm: sum(shares.values()) / len(shares) for arm, shares in values.items()}
-        ahead = mean_of({chat: share - values["kept"][chat] for chat, share in values["ours"].items()})
+        ahead = paired(values["ours"], values["kept"])
         digest = hashlib.sha256("\0".join(text for views in texts.values() for text in views).encode()).hexdigest()
         tokens = sum(view["tokens"] for view in last[name]) / len(chats)
         ours_tokens = sum(map(len, texts["ours"])) / CHARACTERS / len(chats)
