@@ -53,7 +53,6 @@ class Plan:
 
     steps: int = 100
     seed: int = 7
-    with_agent: bool = True
     cuts: Sequence[int] = ()  # steps behind which a leg ends
     pause: int | None = None  # the step whose reply stops in its middle
 
@@ -112,7 +111,7 @@ class Script:
 
     def _calls(self, step: int, number: int) -> list[Call]:
         names = [f"call_{number}_{at}" for at in range(3)]
-        if self.plan.with_agent and step == max(2, self.plan.steps * 2 // 5):
+        if step == max(2, self.plan.steps * 2 // 5):
             task = f"{SUBTASK}: read six files of src and tell what they have in common."
             return [Call(names[0], "task", task)]
         commands = [f"cat src/{_file(step)}"]

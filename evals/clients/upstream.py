@@ -37,17 +37,14 @@ class Seen:
     """One request for a reply."""
 
     number: int
-    dialect: str
     thread: str
     kind: str  # agent, child, plain or compaction
     items: list[str]  # of its history, canonical
     tokens: int
     cached: int  # of these, a cache of prefixes had them
-    size: int  # bytes
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
-    spent: float = 0.0  # seconds from the request's last byte to the reply's
 
 
 class Provider:
@@ -55,8 +52,6 @@ class Provider:
 
     def __init__(self, plan: Plan) -> None:
         self.seen: list[Seen] = []
-        self.bodies: dict[int, Body] = {}  # of the newest request of each thread, and of those with a problem
-        self.paths: dict[str, int] = {}
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
         self._script = Script(plan)
@@ -68,16 +63,10 @@ class Provider:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        raw = await request.body()
-        began, before = time.perf_counter(), self._number
-        path = request.url.path
-        self.paths[path] = self.paths.get(path, 0) + 1
-        response = self._answered(request, path, raw)
-        await response(scope, receive, send)
-        if self._number > before:
-            self.seen[before].spent = time.perf_counter() - began
+        await self._answered(request, await request.body())(scope, receive, send)
 
-    def _answered(self, request: Request, path: str, raw: bytes) -> Response:
+    def _answered(self, request: Request, raw: bytes) -> Response:
+        path = request.url.path
         if path.endswith("/count_tokens"):
             body = json.loads(raw)
             return JSONResponse({"input_tokens": fixed_tokens(body) + sum(map(item_tokens, history(body)))})
@@ -86,9 +75,8 @@ class Provider:
             found = path.endswith("/models") or path == "/"
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
-        seen, thread = self._look(dialect, body, request.headers, len(raw))
+        seen, thread = self._look(dialect, body, request.headers)
         if seen.problem:
-            self.bodies[seen.number] = body
             error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}
             return JSONResponse({"type": "error", "error": error}, 400)
         turn = self._turn(seen, thread, body)
@@ -99,7 +87,7 @@ class Provider:
             return JSONResponse(whole)
         return StreamingResponse(self._stream(seen, turn, dialect, events), media_type="text/event-stream")
 
-    def _look(self, dialect: str, body: Body, headers: Mapping[str, str], size: int) -> tuple[Seen, Thread]:
+    def _look(self, dialect: str, body: Body, headers: Mapping[str, str]) -> tuple[Seen, Thread]:
         self._number += 1
         kind, name = self._kind(body, headers)
         items = history(body)
@@ -111,7 +99,7 @@ class Provider:
         betas = headers.get("anthropic-beta", "").split(",")
         found = problem(dialect, body, self._seal, self._cut, betas)
         cached = (own if own == fixed else 0) + sum(sizes[:kept]) if before else 0
-        seen = Seen(self._number, dialect, name, kind, said, own + sum(sizes), cached, size, found)
+        seen = Seen(self._number, name, kind, said, own + sum(sizes), cached, found)
         self.seen.append(seen)
         if not found:
             self._before[name] = (said, sizes, own)
