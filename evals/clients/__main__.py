@@ -44,17 +44,16 @@ OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never b
 
 
 class Proxy:
-    """This package's proxy, between a client and its provider. `records` is what it told of each request."""
+    """This package's proxy, between a client and its provider. `records` is what it told of each request, by number."""
 
     def __init__(self, address: str) -> None:
-        self.address, self.records, self.told = address, list[dict[str, Any]](), dict[str, Any]()
+        self.address, self.records, self.told = address, dict[int, dict[str, Any]](), dict[str, Any]()
 
     async def look(self) -> None:
         """Read what the proxy has told since the last look."""
-        after = self.records[-1]["number"] if self.records else 0
-        url = f"{self.address}/_status?after={after}"
+        url = f"{self.address}/_status?after={max(self.records, default=0)}"
         self.told = json.loads(await asyncio.to_thread(lambda: OPENER.open(url, timeout=10).read()))
-        self.records += self.told["records"]
+        self.records |= {record["number"]: record for record in self.told["records"]}
 
     async def watch(self) -> None:
         """Look again and again, until cancelled: a proxy keeps its newest records alone."""
@@ -125,7 +124,7 @@ async def run_session(name: str, program: Path, folder: Path, steps: int, budget
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
         await proxy.look()
-        judge(verdict, provider.seen, proxy.records, proxy.told)
+        judge(verdict, provider.seen, list(proxy.records.values()), proxy.told)
     return verdict
 
 

@@ -83,31 +83,31 @@ class Dataset:
         Raise `TranscriptError`, which names the first file that cannot be read, before anything is run, and
         `SettingsError` for sources that cannot be one data set.
         """
-        named, _, place = str(sources[0]).partition(":") if sources else ("", "", "")
+        first = str(sources[0]) if sources else ""
+        named, _, place = first.partition(":")
         if named in ("beam", "locomo") and place:
             found = cls(named, _published(named, Path(place)))
-        elif sources and (suite := _suite_file(str(sources[0]))) is not None:
-            kind = dict[str, Any]
+        elif sources and (suite := _suite_file(first)) is not None:
             try:
-                told = msgspec.convert(tomllib.loads(suite.read_text(encoding="utf8")), kind)
+                told = msgspec.convert(tomllib.loads(suite.read_text(encoding="utf8")), dict[str, Any])
                 bounds = msgspec.convert(told.get("bounds", []), list[Bound])
                 folder = suite.parents[2] / told["recording"]
             except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
                 raise SettingsError(f"{suite}: {error}") from error
             found = cls(told["name"], _recorded(folder), [], folder, told.get("claim", ""), bounds)
-        elif sources and (Path(sources[0]) / CASES).is_file():
+        elif sources and (Path(first) / CASES).is_file():
+            folder = Path(first)
             claim = "Answers of a model to questions about these sessions, from views with equal tokens."
-            found = cls(Path(sources[0]).resolve().name, _recorded(Path(sources[0])), [], Path(sources[0]), claim)
+            found = cls(folder.resolve().name, _recorded(folder), [], folder, claim)
         else:
             if missing := [str(one) for one in sources if str(one) != "-" and not Path(one).exists()]:
                 raise SettingsError(
                     f"{missing[0]}: there is no such file, folder or data set here; give transcripts, "
                     "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
                 )
-            logs, skipped = _transcripts(list(map(Path, sources)), format)
-            return cls("your sessions", logs, skipped)
+            return cls("your sessions", *_transcripts(list(map(Path, sources)), format))
         if len(sources) > 1:
-            raise SettingsError(f"{sources[0]} is a data set of its own; give it alone")
+            raise SettingsError(f"{first} is a data set of its own; give it alone")
         return found
 
 
@@ -239,13 +239,8 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
             if value in first and value not in shown and value not in found and not tail.holds(value):
                 evidence = tuple(dict.fromkeys((first[value], last[value])))
                 if any(Text(reads[place].words).holds(value) for place in evidence):
-                    kind = (
-                        "path"
-                        if re.search(r"[/\\]|\.\w{1,4}$", value)
-                        else "name"
-                        if re.search(r"[^\W\d]", value)
-                        else "number"
-                    )
+                    kind = "name" if re.search(r"[^\W\d]", value) else "number"
+                    kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"
                     found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], True, [value], at)
         shown.update(message.seen, message.used)
@@ -270,10 +265,9 @@ def _published(dataset: str, path: Path) -> list[Log]:
                 name = f"{file.stem}-{number}"
                 logs.append(Log(name, name, partial(_locomo_session, file, talk, name)))
         else:
-            _read_beam(file)
             folders = file.parent.relative_to(path).parts if path.is_dir() else ()
             name = "/".join(folders) or file.absolute().parent.name
-            logs.append(Log(name, name, partial(_beam_session, file, name)))
+            logs.append(Log(name, name, partial(_beam_session, *_read_beam(file), name)))
     return logs
 
 
@@ -355,10 +349,11 @@ def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, 
     return messages, questions
 
 
-def _beam_session(chat: Path, name: str, budget: int, _: Scrub) -> Opened:
+def _beam_session(
+    messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]], name: str, budget: int, _: Scrub
+) -> Opened:
     """Return the messages of a chat of BEAM, and the facts of its probing questions: runs of words of answer and rubric
     that stand in the source messages, in few others, and not in the question."""
-    messages, categories = _read_beam(chat)
     places = {str(message.id): at for at, message in enumerate(messages)}
     texts = [Text([message.content]) for message in messages]
     questions = []
