@@ -116,13 +116,8 @@ class Script:
             return [Call(names[0], "task", task)]
         commands = [f"cat src/{_file(step)}"]
         if step % 10 == 5:
-            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"][
-                : 1 + step % 20 // 15
-            ]
-        return [
-            self._run(name, f"{step}-{at}", command)
-            for at, (name, command) in enumerate(zip(names, commands, strict=False))
-        ]
+            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
+        return [self._run(names[at], f"{step}-{at}", command) for at, command in enumerate(commands)]
 
     def _run(self, id: str, name: str, command: str) -> Call:
         marker = f"result-{name}-{random.Random(f'{self.plan.seed}{name}').randrange(10**6):06d}"

@@ -7,6 +7,7 @@ the cost. A forecast goes the same way with assumed replies, and saves nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import random
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any, TypeVar
 
-import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, SummarizerRefused, TranscriptError
@@ -130,22 +130,11 @@ class AnswerRecorder:
             line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.reader.model, READING)
             self.recording.add_answers(line)
 
-        # All at once. The first failure is raised when those under way have ended.
-        failures: list[Exception] = []
-
-        async def work(arm: str) -> None:
-            try:
-                await ask(arm)
-            except Exception as error:
-                failures.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            for arm, view in views.items() if questions else ():
-                line = known.get((case.name, arm))
-                if line is None or line.view != digest(view):
-                    tasks.start_soon(work, arm)
-        if failures:
-            raise failures[0]
+        lines = {arm: known.get((case.name, arm)) for arm in views} if questions else {}
+        unread = [arm for arm, line in lines.items() if line is None or line.view != digest(views[arm])]
+        done = await asyncio.gather(*map(ask, unread), return_exceptions=True)
+        for failure in (one for one in done if one is not None):
+            raise failure
 
     async def _mark(self, case: Case) -> None:
         """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once, under
