@@ -51,7 +51,8 @@ class Proxy:
 
     async def look(self) -> None:
         """Read what the proxy has told since the last look."""
-        url = f"{self.address}/_status?after={max(self.records, default=0)}"
+        after = max(0, max(self.records, default=0) - 50)  # a reply may end before one that began earlier
+        url = f"{self.address}/_status?after={after}"
         self.told = json.loads(await asyncio.to_thread(lambda: OPENER.open(url, timeout=10).read()))
         self.records |= {record["number"]: record for record in self.told["records"]}
 
