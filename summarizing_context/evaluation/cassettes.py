@@ -343,7 +343,7 @@ class RecordedModel:
 
         return await self._cassette.reply(request, send, assumed=assumed, is_usable=is_usable)
 
-    async def summarize(self, job: SummaryJob, kind: str = "", is_usable: Usable = lambda _: True) -> SummaryReply:
+    async def summarize(self, job: SummaryJob, is_usable: Usable = lambda _: True) -> SummaryReply:
         """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why. The context
         that asks has retries and limits of its own."""
 
@@ -354,7 +354,7 @@ class RecordedModel:
                 error.add_note(self.where)
                 raise
 
-        request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
+        request = Request(job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
