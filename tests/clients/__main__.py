@@ -3,8 +3,8 @@
     python -m tests.clients --generated 200 [--doors library,proxy] [--budget 8000]    sessions of all shapes
     python -m tests.clients --unknown 1000                                             unknown blocks in any message
 
-Without a budget they go from 8,000 to 200,000 tokens. Everything stays in this process and on the loopback. The exit
-status is 1 where a request is refused.
+Without a budget they go from 8,000 to 200,000 tokens. A door whose package is not installed is left out. Everything
+stays in this process and on the loopback. The exit status is 1 where a request is refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> int:
     verdicts: list[players.Verdict] = []
     console = Console(stderr=True)
     with console.status("") as shown:
-        for door in options.doors.split(","):
+        for door in options.doors.split(",") if options.doors else players.there():
             if options.generated:
                 seeds = range(options.seed, options.seed + options.generated)
                 run = players.run(door, seeds, steps=options.steps, budget=options.budget or 0, tell=shown.update)
@@ -52,7 +52,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--generated", type=int, default=0, metavar="SESSIONS", help="generated sessions of each door")
     parser.add_argument("--unknown", type=int, default=0, metavar="TRIALS", help="trials of each door")
-    parser.add_argument("--doors", default="library,proxy,amplifier")
+    parser.add_argument("--doors", default="", help="library, proxy, langchain, pydantic-ai, amplifier, openai-agents")
     parser.add_argument("--steps", type=int, default=50, help="requests of a session")
     parser.add_argument("--budget", type=int, help="tokens of a request; else from 8,000 to 200,000")
     parser.add_argument("--seed", type=int, default=0, help="of the first session")

@@ -6,6 +6,7 @@ A door is opened for one session. It gives a function from the client's request 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import operator
 import random
@@ -14,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -24,8 +26,6 @@ from starlette.responses import JSONResponse
 from evals.clients.rules import in_force, problem
 from evals.clients.upstream import provided
 from summarizing_context import MessageError, Settings, SettingsError, open_context
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.assembly import Options
 from summarizing_context.contrib.proxy.server import ProxySettings, bound_socket, serving
 from summarizing_context.testing import ScriptedSummarizer
 from tests.clients.generated import Row, Session, odd_fields
@@ -247,6 +247,72 @@ async def proxy(session: Session) -> AsyncIterator[Send]:
                 yield send
 
 
+# Adapters ----------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def openai_agents(session: Session) -> AsyncIterator[Send]:
+    """The filter of the Agents SDK, called as its runner calls it."""
+    filters = importlib.import_module("summarizing_context.adapters.openai_agents")
+    settings = Settings(max_tokens=session.budget)
+    async with filters.summarizing_filter(settings, summarizer=ScriptedSummarizer()) as shorten:
+
+        async def send(body: Row) -> Arrived:
+            model = SimpleNamespace(input=list(body["input"]), instructions=body["instructions"])
+            agent = SimpleNamespace(name="coder", tools=[])
+            made = await shorten(SimpleNamespace(model_data=model, agent=agent, context=None))
+            return Arrived({**body, "input": list(made.input)}, session.betas)
+
+        yield send
+
+
+@asynccontextmanager
+async def langchain(session: Session) -> AsyncIterator[Send]:
+    """The middleware of LangChain, with messages as its package for Anthropic has them."""
+    messages = importlib.import_module("langchain_core.messages")
+    types = importlib.import_module("langchain.agents.middleware.types")
+    middleware = importlib.import_module("summarizing_context.adapters.langchain").SummarizingMiddleware
+    fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
+
+    class Model(fakes.FakeListChatModel):  # type: ignore[misc, name-defined]
+        model: str = session.fixed["model"]
+        thinking: Any = None
+        betas: Any = None
+
+        @property
+        def _llm_type(self) -> str:
+            return "anthropic-chat"
+
+    model = Model(responses=["a"], thinking=session.fixed.get("thinking"), betas=list(session.betas))
+    shorten = middleware(Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer())
+    made: dict[int, tuple[Row, list[Any]]] = {}  # of a row, so that its messages are the same ones again
+
+    def messages_of(row: Row) -> list[Any]:
+        if id(row) not in made:
+            made[id(row)] = row, _to_langchain(messages, row)
+        return made[id(row)][1]
+
+    async def send(body: Row) -> Arrived:
+        seen: list[Any] = []
+        settings: Row = {}
+
+        async def handler(request: Any) -> Any:
+            seen.extend(request.messages)
+            settings.update(request.model_settings)
+            return types.ModelResponse(result=[messages.AIMessage("a")])
+
+        asked = [message for row in session.history for message in messages_of(row)]
+        request = types.ModelRequest(model=model, messages=asked, system_prompt=None, tools=[], state={}, runtime=None)
+        await shorten.awrap_model_call(request, handler)
+        betas = settings.pop("betas", None) or session.betas
+        return Arrived({**body, **settings, "messages": _joined(map(_from_langchain, seen))}, betas)
+
+    try:
+        yield send
+    finally:
+        await asyncio.to_thread(shorten.close)
+
+
 def _split(row: Row) -> tuple[list[Row], list[Row]]:
     """The results in a row, and its other blocks."""
     results = [block for block in row["content"] if block["type"] == "tool_result"]
@@ -265,11 +331,85 @@ def _joined(rows: Iterable[Row]) -> list[Row]:
     return made
 
 
+def _to_langchain(messages: Any, row: Row) -> list[Any]:
+    if row["role"] == "assistant":
+        used = [block for block in row["content"] if block["type"] == "tool_use"]
+        calls = [{"name": block["name"], "args": block["input"], "id": block["id"]} for block in used]
+        return [messages.AIMessage(row["content"], tool_calls=calls)]
+    results, rest = _split(row)
+    answers = [
+        messages.ToolMessage(result.get("content", ""), tool_call_id=result["tool_use_id"]) for result in results
+    ]
+    return [*answers, *([messages.HumanMessage(rest)] if rest else [])]
+
+
+def _from_langchain(message: Any) -> Row:
+    content = message.content
+    if message.type == "tool":
+        return {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}],
+        }
+    if message.type != "ai":
+        return {"role": "user", "content": content}
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content else list(content or ())
+    there = [block.get("id") for block in blocks]
+    calls = [call for call in message.tool_calls if call["id"] not in there]
+    used = [{"type": "tool_use", "id": call["id"], "name": call["name"], "input": call["args"]} for call in calls]
+    return {"role": "assistant", "content": [*blocks, *used]}
+
+
+@asynccontextmanager
+async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
+    """The capability of Pydantic AI, in front of its own model for Anthropic."""
+    parts, models = importlib.import_module("pydantic_ai.messages"), importlib.import_module("pydantic_ai.models")
+    anthropic = importlib.import_module("pydantic_ai.models.anthropic")
+    provider = importlib.import_module("pydantic_ai.providers.anthropic").AnthropicProvider(api_key="sk-none")
+    replied = importlib.import_module("anthropic.types.beta").BetaMessage
+    adapter = importlib.import_module("summarizing_context.adapters.pydantic_ai")
+    model, beside = anthropic.AnthropicModel("claude-opus-4-8", provider=provider), models.ModelRequestParameters()
+    made: dict[int, tuple[Row, Any]] = {}
+    names: dict[str, str] = {}
+
+    def message_of(row: Row) -> Any:
+        if row["role"] == "assistant":
+            names.update({block["id"]: block["name"] for block in row["content"] if block["type"] == "tool_use"})
+            told = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": row["content"]}
+            told |= {"stop_reason": "end_turn", "stop_sequence": None, "usage": {"input_tokens": 1, "output_tokens": 1}}
+            return model._process_response(replied.model_validate(told), beside, {})
+        results, rest = _split(row)
+        answers = [(names[one["tool_use_id"]], one.get("content") or "-", one["tool_use_id"]) for one in results]
+        said = [parts.UserPromptPart(block["text"]) for block in rest]
+        return parts.ModelRequest(parts=[*(parts.ToolReturnPart(*answer) for answer in answers), *said])
+
+    async with adapter.SummarizingCapability(
+        Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer()
+    ) as capability:
+
+        async def send(body: Row) -> Arrived:
+            for row in session.history:
+                made.setdefault(id(row), (row, None))
+                if made[id(row)][1] is None:
+                    made[id(row)] = row, message_of(row)
+            messages = [made[id(row)][1] for row in session.history]
+            for row in (await model._map_message(messages, beside, {}))[1]:
+                session.given.add(row["content"])  # as the host itself writes it
+            asked = models.ModelRequestContext(
+                model=model, messages=messages, model_settings=None, model_request_parameters=beside
+            )
+            shown = await capability.prepare_model_request(SimpleNamespace(conversation_id="c1"), asked)
+            _, rows = await model._map_message(shown.messages, beside, {})
+            return Arrived({**body, "messages": rows}, session.betas)
+
+        yield send
+
+
 @asynccontextmanager
 async def amplifier(session: Session) -> AsyncIterator[Send]:
     """The context manager of Amplifier, with rows as its provider for Anthropic leaves them."""
-    options = Options(summarizer=ScriptedSummarizer())
-    manager = SummarizingContextManager({"max_tokens": session.budget}, options)
+    module = importlib.import_module("summarizing_context.adapters.amplifier")
+    options = importlib.import_module("summarizing_context.assembly").Options(summarizer=ScriptedSummarizer())
+    manager = module.SummarizingContextManager({"max_tokens": session.budget}, options)
     known: list[Row] = []
 
     async def send(body: Row) -> Arrived:
@@ -317,14 +457,29 @@ def _from_amplifier(row: Row) -> Row:
     return {"role": "assistant", "content": wire or named}
 
 
-_NO_FORM = ("system_rows", "thread", "marks", "compaction", "tool_reference", "media", "documents", "container_upload")
+_NO_FORM = ("system_rows", "thread", "marks", "compaction", "tool_reference")  # in hosts of Anthropic's messages
+
+_ONLY_TEXT = (
+    *("media", "documents", "container_upload", "unknown", "browser_state", "listing", "fallback", "programs"),
+    *("bound", "paused", "tool_search"),  # what its model for Anthropic repairs by itself
+)
 
 DOORS: dict[str, tuple[Any, Sequence[str], Sequence[str]]] = {  # with the dialects and the shapes that it has not
     "none": (unchanged, ("anthropic", "responses", "chat", "gemini", "bedrock"), ()),
     "library": (library, ("anthropic", "anthropic", "chat", "gemini", "bedrock"), ("thread",)),
     "proxy": (proxy, ("anthropic", "responses", "anthropic", "responses", "chat"), ()),
-    "amplifier": (amplifier, ("anthropic",), _NO_FORM),
+    "langchain": (langchain, ("anthropic",), _NO_FORM),
+    "pydantic-ai": (pydantic_ai, ("anthropic",), (*_NO_FORM, *_ONLY_TEXT, "null_compaction")),
+    "amplifier": (amplifier, ("anthropic",), (*_NO_FORM, "media", "documents", "container_upload")),
+    "openai-agents": (openai_agents, ("responses",), ("chains", "references")),
 }
+
+
+def there() -> list[str]:
+    """The doors whose packages are installed."""
+    needed = {"langchain": "langchain", "pydantic-ai": "pydantic_ai", "amplifier": "amplifier_core"}
+    needed["openai-agents"] = "agents"
+    return [door for door in DOORS if door != "none" and find_spec(needed.get(door, "json")) is not None]
 
 
 async def run(
