@@ -2,99 +2,171 @@
 
     python -m evals.clients --client claude,codex,opencode --steps 100 --json clients.json
 
-The clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`.
-Everything stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
+A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction. The
+clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`. Everything
+stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import urllib.request
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from evals.clients.judge import Verdict
-from evals.clients.programs import FOLDER, PROGRAMS, install
-from evals.clients.sessions import run_session
+from evals.clients.judge import Verdict, judge
+from evals.clients.programs import FOLDER, PINS, PROGRAMS, Program, install
+from evals.clients.script import Plan, source_files
+from evals.clients.upstream import Provider, provided
 
-_ZERO = (  # rows of the table: what has to be zero
-    ("requests above the budget", "above_budget"),
-    ("refused by the strict rules", "refused"),
-    ("prefix broken without an activation", "unexplained"),
-    ("results of tools lost", "lost"),
-    ("let pass after a failure of the proxy", "unchanged_by_failure"),
-    ("sessions with more than one history", "mixed"),
+PATIENCE = 60.0  # seconds for the proxy to start
+LEG = 900.0  # seconds
+FIRST = (
+    "Read the files of src one after the other and tell me what each of them does. Never push to main. "
+    "The staging database listens on port 6543."
 )
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy of the machine
 
-_FIGURES = (
-    ("requests", "requests"),
-    ("sessions told apart", "sessions"),
-    ("of these, of child agents alone", "agents"),
-    ("activations", "activations"),
-    ("largest request, tokens", "most_tokens"),
-    ("single messages above the budget", "alone_above"),
-    ("tokens of all requests", "tokens"),
-    ("of these begun as the one before", "cached"),
-    ("seconds", "seconds"),
-)
+
+class Proxy:
+    """This package's proxy, between a client and its provider. `records` is what it told of each request, by number."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.records, self.told = address, dict[int, dict[str, Any]](), dict[str, Any]()
+
+    async def look(self) -> None:
+        """Read what the proxy has told since the last look."""
+        after = max(0, max(self.records, default=0) - 50)  # a reply may end before one that began earlier
+        url = f"{self.address}/_status?after={after}"
+        self.told = json.loads(await asyncio.to_thread(lambda: OPENER.open(url, timeout=10).read()))
+        self.records |= {record["number"]: record for record in self.told["records"]}
+
+    async def watch(self) -> None:
+        """Look again and again, until cancelled: a proxy keeps its newest records alone."""
+        while True:
+            await asyncio.sleep(0.5)
+            await self.look()
+
+
+@asynccontextmanager
+async def proxied(provider: str, budget: int, folder: Path) -> AsyncIterator[Proxy]:
+    """Start the proxy in front of a provider. Raise `RuntimeError` if it does not answer."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    proxy = Proxy(f"http://127.0.0.1:{port}")
+    given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget), "--no-token"]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "summarizing_context", "proxy", *given, "--anthropic", provider, "--openai", provider),
+        env={**os.environ, "HOME": str(folder), "NO_COLOR": "1"},
+        stdout=DEVNULL,
+        stderr=(folder / "proxy.log").open("wb"),
+    )
+    try:
+        for _ in range(int(PATIENCE / 0.1)):
+            with contextlib.suppress(OSError):
+                await proxy.look()
+                break
+            await asyncio.sleep(0.1)
+        else:
+            raise RuntimeError("the proxy did not answer; it says why in its log")
+        yield proxy
+    finally:
+        await ended(process)
+
+
+async def ended(process: Process) -> None:
+    """End a process that was started here."""
+    if process.returncode is None:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), 10)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+async def run_session(name: str, program: Path, folder: Path, steps: int, budget: int) -> Verdict:
+    """Drive one client through a session, and return what is said of it."""
+    cuts = (steps * 3 // 5, steps * 9 // 10)
+    plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
+    work = folder / "work"
+    for path, text in source_files(plan.seed).items():
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).write_text(text)
+    provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget)
+    async with provided(provider) as upstream, proxied(upstream, budget, folder) as proxy:
+        client = PROGRAMS[name](program, folder, proxy.address)
+        watching = asyncio.ensure_future(proxy.watch())
+        try:
+            await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
+            await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
+            provider.resumed.set()
+            await say(client, "You were interrupted. Go on.", work, verdict, plan.cut_text(cuts[1]))
+            if client.compaction:
+                await say(client, client.compaction, work, verdict)
+            await say(client, "Go on to the end.", work, verdict, plan.final)
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+        await proxy.look()
+        judge(verdict, provider.seen, list(proxy.records.values()), proxy.told)
+    return verdict
+
+
+async def say(
+    client: Program, text: str, work: Path, verdict: Verdict, expected: str = "", pausing: asyncio.Event | None = None
+) -> None:
+    """Say something; the words that come back have to be the expected ones. With `pausing` the client is sent a signal
+    in the middle of a reply."""
+    verdict.legs += 1
+    process = await asyncio.create_subprocess_exec(
+        *client.command(text),
+        cwd=work,
+        env=client.environment(),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,  # away from the terminal of whoever measures
+        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    reading = asyncio.ensure_future(process.communicate())
+    was_paused = pausing is None
+    if pausing is not None:
+        waiting = asyncio.ensure_future(pausing.wait())
+        await asyncio.wait({reading, waiting}, timeout=LEG, return_when=asyncio.FIRST_COMPLETED)
+        if was_paused := waiting.done():
+            await asyncio.sleep(0.3)  # the first half is on the screen
+            process.send_signal(signal.SIGINT)
+        waiting.cancel()
+    done, _ = await asyncio.wait({reading}, timeout=LEG)
+    await ended(process)
+    output, errors = (data.decode("utf-8", "replace") for data in await reading)
+    words = client.heard(output)
+    if done and was_paused and expected in words:
+        verdict.legs_right += 1
+    else:
+        verdict.problems.append(f"{text!r}: expected {expected!r}, heard {words[-300:]!r}; {errors[-600:]!r}")
 
 
 def main() -> int:
     """Run the sessions one after the other, and print what is said of them."""
-    options = _options()
-    names = options.client.split(",")
-    if unknown := set(names) - set(PROGRAMS):
-        print(f"no such client: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}", file=sys.stderr)
-        return 2
-    console = Console(stderr=True)
-    verdicts: list[Verdict] = []
-    for name in names:
-        try:
-            program = install(name, options.programs)
-        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
-            print(f"{name} cannot be installed: {error}", file=sys.stderr)
-            return 2
-        with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name) as shown:
-            running = run_session(
-                name,
-                program,
-                Path(folder),
-                steps=options.steps,
-                budget=options.budget,
-                tell=lambda words, name=name: shown.update(f"{name}: {words[:90]}"),  # type: ignore[misc]
-            )
-            verdicts.append(asyncio.run(running)[0])
-    console.print(table(verdicts))
-    for verdict in verdicts:
-        for words in verdict.problems:
-            print(f"{verdict.client}: {words}", file=sys.stderr)
-    if options.json is not None:
-        told = json.dumps([verdict.asdict() for verdict in verdicts], indent=2)
-        options.json.write_text(told + "\n")
-    return 0 if all(verdict.holds for verdict in verdicts) else 1
-
-
-def table(verdicts: list[Verdict]) -> Table:
-    """The verdicts side by side."""
-    made = Table(title="Real clients through the proxy")
-    made.add_column("")
-    for verdict in verdicts:
-        made.add_column(f"{verdict.client} {verdict.version}", justify="right")
-    for words, name in (*_ZERO, *_FIGURES):
-        made.add_row(words, *(f"{getattr(verdict, name):,}" for verdict in verdicts))
-    made.add_row("own compactions taken up", *(f"{v.taken_up} of {v.compactions}" for v in verdicts))
-    made.add_row("last words arrived", *("yes" if verdict.final_arrived else "no" for verdict in verdicts))
-    made.add_row("legs right", *(f"{verdict.legs_right} of {verdict.legs}" for verdict in verdicts))
-    return made
-
-
-def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
@@ -102,9 +174,28 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
-    if options.steps < 10:
-        parser.error("--steps: at least 10")
-    return options
+    names = options.client.split(",")
+    if set(names) - set(PROGRAMS) or options.steps < 10:
+        parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: at least 10")
+    console, verdicts = Console(stderr=True), list[Verdict]()
+    for name in names:
+        try:
+            program = install(name, options.programs)
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            parser.error(f"{name} cannot be installed: {error}")
+        with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
+            session = run_session(name, program, Path(folder), options.steps, options.budget)
+            verdicts.append(asyncio.run(session))
+    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients through the proxy")
+    for figure, _ in list(verdicts[0].asdict().items())[3:-1]:
+        made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,}" for one in verdicts))
+    console.print(made)
+    for verdict in verdicts:
+        for words in verdict.problems:
+            print(f"{verdict.client}: {words}", file=sys.stderr)
+    if options.json is not None:
+        options.json.write_text(json.dumps([verdict.asdict() for verdict in verdicts], indent=2) + "\n")
+    return 0 if all(verdict.holds for verdict in verdicts) else 1
 
 
 if __name__ == "__main__":

@@ -53,7 +53,6 @@ class Plan:
 
     steps: int = 100
     seed: int = 7
-    with_agent: bool = True
     cuts: Sequence[int] = ()  # steps behind which a leg ends
     pause: int | None = None  # the step whose reply stops in its middle
 
@@ -80,50 +79,39 @@ class Thread:
 
 
 class Script:
-    """Decides what is said next. `names` are the tools that the client offers."""
+    """Decides what is said next."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def next(self, thread: Thread, number: int, *, waits: bool) -> Turn:
-        """The next reply in this history; `waits` where the client has a tool of its own to wait for an agent."""
+        """Return the next reply in this history; `waits` where the client has a tool of its own to wait for an
+        agent."""
+        plan, step = self.plan, thread.step
+        thought = f"Request {number}: the next file has to be read before its callers can be judged."
         if thread.is_agent:
-            return self._of_agent(thread, number)
+            if step >= SUBTASK_STEPS:
+                return Turn(number, f"SUBTASK DONE: {self._note(number)}", (), thought)
+            thread.step += 1
+            call = self._run(f"call_{number}_0", f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
+            return Turn(number, f"I look at file {step + 1} of my part.", [call], thought)
         if waits and thread.waits_for:
             agent, thread.waits_for = thread.waits_for, ""
-            return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], _thought(number))
-        plan = self.plan
-        if thread.step in plan.cuts and thread.step not in thread.said_cuts:
-            thread.said_cuts.add(thread.step)
-            return Turn(number, f"{plan.cut_text(thread.step)} {self._note(thread.step)}", (), _thought(number))
-        if thread.step >= plan.steps:
-            return Turn(number, f"{plan.final} {self._note(thread.step)}", (), _thought(number))
-        thread.step += 1
-        step = thread.step
-        calls = self._calls(step, number)
-        return Turn(number, f"Step {step}. {self._note(step)}", calls, _thought(number), pauses=step == plan.pause)
-
-    def _of_agent(self, thread: Thread, number: int) -> Turn:
-        if thread.step >= SUBTASK_STEPS:
-            return Turn(number, f"SUBTASK DONE: {self._note(number)}", (), _thought(number))
-        thread.step += 1
-        call = self._run(f"call_{number}_0", f"agent-{thread.step}", f"cat src/{_file(thread.step + 20)}")
-        return Turn(number, f"I look at file {thread.step} of my part.", [call], _thought(number))
-
-    def _calls(self, step: int, number: int) -> list[Call]:
-        names = [f"call_{number}_{at}" for at in range(3)]
-        if self.plan.with_agent and step == max(2, self.plan.steps * 2 // 5):
-            task = f"{SUBTASK}: read six files of src and tell what they have in common."
-            return [Call(names[0], "task", task)]
+            return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], thought)
+        if step in plan.cuts and step not in thread.said_cuts:
+            thread.said_cuts.add(step)
+            return Turn(number, f"{plan.cut_text(step)} {self._note(step)}", (), thought)
+        if step >= plan.steps:
+            return Turn(number, f"{plan.final} {self._note(step)}", (), thought)
+        thread.step = step = step + 1
         commands = [f"cat src/{_file(step)}"]
         if step % 10 == 5:
-            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"][
-                : 1 + step % 20 // 15
-            ]
-        return [
-            self._run(name, f"{step}-{at}", command)
-            for at, (name, command) in enumerate(zip(names, commands, strict=False))
-        ]
+            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
+        calls = [self._run(f"call_{number}_{at}", f"{step}-{at}", command) for at, command in enumerate(commands)]
+        if step == max(2, plan.steps * 2 // 5):
+            task = f"{SUBTASK}: read six files of src and tell what they have in common."
+            calls = [Call(f"call_{number}_0", "task", task)]
+        return Turn(number, f"Step {step}. {self._note(step)}", calls, thought, pauses=step == plan.pause)
 
     def _run(self, id: str, name: str, command: str) -> Call:
         marker = f"result-{name}-{random.Random(f'{self.plan.seed}{name}').randrange(10**6):06d}"
@@ -131,12 +119,11 @@ class Script:
 
     def _note(self, step: int) -> str:
         chance = random.Random(f"note{self.plan.seed}{step}")
-        verb, noun = chance.choice(_VERBS), chance.choice(_NOUNS)
+        verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
         return (
             f"In src/{_file(step)} the function {verb}_{noun} takes the {noun} from port "
-            f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} "
-            f"when the {chance.choice(_NOUNS)} is missing. "
-            f"I decided to leave {chance.choice(_VERBS)}_{chance.choice(_NOUNS)} as it is, since its tests pass."
+            f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} when the {other} is missing. "
+            f"I decided to leave {chance.choice(_VERBS)}_{other} as it is, since its tests pass."
         )
 
 
@@ -158,10 +145,6 @@ def summary_name(number: int) -> str:
 
 def _file(step: int) -> str:
     return f"module_{step % FILES:02d}.py"
-
-
-def _thought(number: int) -> str:
-    return f"Request {number}: the next file has to be read before its callers can be judged."
 
 
 def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:

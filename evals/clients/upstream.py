@@ -37,17 +37,14 @@ class Seen:
     """One request for a reply."""
 
     number: int
-    dialect: str
     thread: str
     kind: str  # agent, child, plain or compaction
     items: list[str]  # of its history, canonical
     tokens: int
     cached: int  # of these, a cache of prefixes had them
-    size: int  # bytes
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
-    spent: float = 0.0  # seconds from the request's last byte to the reply's
 
 
 class Provider:
@@ -55,8 +52,6 @@ class Provider:
 
     def __init__(self, plan: Plan) -> None:
         self.seen: list[Seen] = []
-        self.bodies: dict[int, Body] = {}  # of the newest request of each thread, and of those with a problem
-        self.paths: dict[str, int] = {}
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
         self._script = Script(plan)
@@ -68,16 +63,10 @@ class Provider:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        raw = await request.body()
-        began, before = time.perf_counter(), self._number
-        path = request.url.path
-        self.paths[path] = self.paths.get(path, 0) + 1
-        response = self._answered(request, path, raw)
-        await response(scope, receive, send)
-        if self._number > before:
-            self.seen[before].spent = time.perf_counter() - began
+        await self._answered(request, await request.body())(scope, receive, send)
 
-    def _answered(self, request: Request, path: str, raw: bytes) -> Response:
+    def _answered(self, request: Request, raw: bytes) -> Response:
+        path = request.url.path
         if path.endswith("/count_tokens"):
             body = json.loads(raw)
             return JSONResponse({"input_tokens": fixed_tokens(body) + sum(map(item_tokens, history(body)))})
@@ -86,20 +75,16 @@ class Provider:
             found = path.endswith("/models") or path == "/"
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
-        seen, thread = self._look(dialect, body, request.headers, len(raw))
+        seen, thread = self._look(dialect, body, request.headers)
         if seen.problem:
-            self.bodies[seen.number] = body
             error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}
             return JSONResponse({"type": "error", "error": error}, 400)
         turn = self._turn(seen, thread, body)
         counted = Counted(seen.tokens, seen.cached, UNIQUE + seen.number)
-        whole, events = SPEAKERS[dialect](body, turn, counted, self._seal)
-        if not body.get("stream"):
-            seen.ended = True
-            return JSONResponse(whole)
+        events = list(SPEAKERS[dialect](body, turn, counted, self._seal))
         return StreamingResponse(self._stream(seen, turn, dialect, events), media_type="text/event-stream")
 
-    def _look(self, dialect: str, body: Body, headers: Mapping[str, str], size: int) -> tuple[Seen, Thread]:
+    def _look(self, dialect: str, body: Body, headers: Mapping[str, str]) -> tuple[Seen, Thread]:
         self._number += 1
         kind, name = self._kind(body, headers)
         items = history(body)
@@ -111,7 +96,7 @@ class Provider:
         betas = headers.get("anthropic-beta", "").split(",")
         found = problem(dialect, body, self._seal, self._cut, betas)
         cached = (own if own == fixed else 0) + sum(sizes[:kept]) if before else 0
-        seen = Seen(self._number, dialect, name, kind, said, own + sum(sizes), cached, size, found)
+        seen = Seen(self._number, name, kind, said, own + sum(sizes), cached, found)
         self.seen.append(seen)
         if not found:
             self._before[name] = (said, sizes, own)
@@ -237,129 +222,105 @@ def _items(body: Body) -> Sequence[Any]:
     return [item for item in body.get("input") or () if isinstance(item, Mapping)]
 
 
-def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any], str | None]:
-    """The tool of the client for a call: its name, its arguments, and its namespace where it has one.
-
-    Raises `LookupError` where the client has none.
-    """
-    if call.kind == "run":
-        if "exec_command" in names:
-            return "exec_command", {"cmd": call.argument, "yield_time_ms": 20_000}, None
-        name = next((name for name in ("Bash", "bash") if name in names), None)
-        if name:
-            return name, {"command": call.argument, "description": "Read a file"}, None
-    if call.kind == "task":
-        if "spawn_agent" in names:
-            return "spawn_agent", {"message": call.argument}, "multi_agent_v1"
-        if "Agent" in names:
-            fields = {"description": "Read six files", "prompt": call.argument, "subagent_type": "claude"}
-            return "Agent", {**fields, "run_in_background": False}, None
-        if "task" in names:
-            return "task", {"description": "Read six files", "prompt": call.argument, "subagent_type": "general"}, None
-    if call.kind == "wait" and "wait_agent" in names:
-        return "wait_agent", {"targets": [call.argument], "timeout_ms": 60_000}, "multi_agent_v1"
-    raise LookupError(f"the client has no tool to {call.kind}")
+def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
+    """Return the tool of the client for a call, and its arguments. Raise `LookupError` where the client has none."""
+    about = {"description": "Read six files", "prompt": call.argument}
+    ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
+        "run": [
+            ("exec_command", {"cmd": call.argument, "yield_time_ms": 20_000}),
+            ("Bash", {"command": call.argument, "description": "Read a file"}),
+            ("bash", {"command": call.argument, "description": "Read a file"}),
+        ],
+        "task": [
+            ("spawn_agent", {"message": call.argument}),
+            ("Agent", {**about, "subagent_type": "claude", "run_in_background": False}),
+            ("task", {**about, "subagent_type": "general"}),
+        ],
+        "wait": [("wait_agent", {"targets": [call.argument], "timeout_ms": 60_000})],
+    }
+    found = next((way for way in ways[call.kind] if way[0] in names), None)
+    if found is None:
+        raise LookupError(f"the client has no tool to {call.kind}")
+    return found
 
 
-def anthropic(body: Body, turn: Turn, counted: Counted, seal: Seal) -> tuple[Body, list[Event]]:
-    """A message of Anthropic's, whole and as events."""
-    names, blocks = tool_names(body), list[dict[str, Any]]()
-    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinking:
-        blocks.append({"type": "thinking", "thinking": turn.thinking, "signature": seal.sign(turn.thinking)})
-    blocks.append({"type": "text", "text": turn.text})
-    for call in turn.calls:
-        name, arguments, _ = named_call(call, names)
-        blocks.append({"type": "tool_use", "id": f"tool{call.id}", "name": name, "input": arguments})
+def anthropic(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+    """Yield a message of Anthropic's as events."""
     usage = {"input_tokens": counted.input - counted.cached, "cache_read_input_tokens": counted.cached}
     usage |= {"cache_creation_input_tokens": 0, "output_tokens": counted.output}
-    whole = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
-    whole |= {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None, "usage": usage}
-    events: list[Event] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
-    for at, block in enumerate(blocks):
-        empty, deltas = _deltas(block)
-        events.append({"type": "content_block_start", "index": at, "content_block": empty})
-        events += [{"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas]
-        events.append({"type": "content_block_stop", "index": at})
-    ended = {"stop_reason": whole["stop_reason"], "stop_sequence": None}
-    events += [{"type": "message_delta", "delta": ended, "usage": usage}, {"type": "message_stop"}]
-    return {**whole, "content": blocks}, events
+    about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
+    yield {
+        "type": "message_start",
+        "message": {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage},
+    }
+
+    # Each block empty, and what fills it.
+    blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
+    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinking:
+        signed = {"type": "signature_delta", "signature": seal.sign(turn.thinking)}
+        deltas = [{"type": "thinking_delta", "thinking": turn.thinking}, signed]
+        blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
+    blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in _parts(turn.text)]))
+    for call in turn.calls:
+        name, arguments = named_call(call, tool_names(body))
+        deltas = [{"type": "input_json_delta", "partial_json": json.dumps(arguments)}]
+        blocks.append(({"type": "tool_use", "id": f"tool{call.id}", "name": name, "input": {}}, deltas))
+    for at, (empty, deltas) in enumerate(blocks):
+        yield {"type": "content_block_start", "index": at, "content_block": empty}
+        yield from ({"type": "content_block_delta", "index": at, "delta": delta} for delta in deltas)
+        yield {"type": "content_block_stop", "index": at}
+    ended = {"stop_reason": "tool_use" if turn.calls else "end_turn", "stop_sequence": None}
+    yield {"type": "message_delta", "delta": ended, "usage": usage}
+    yield {"type": "message_stop"}
 
 
-def _deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    if block["type"] == "text":
-        return {**block, "text": ""}, [{"type": "text_delta", "text": part} for part in _parts(block["text"])]
-    if block["type"] == "thinking":
-        deltas = [{"type": "thinking_delta", "thinking": part} for part in _parts(block["thinking"])]
-        signed = {"type": "signature_delta", "signature": block["signature"]}
-        return {**block, "thinking": "", "signature": ""}, [*deltas, signed]
-    parts = _parts(json.dumps(block["input"]))
-    return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": part} for part in parts]
-
-
-def chat(body: Body, turn: Turn, counted: Counted, seal: Seal) -> tuple[Body, list[Event]]:
-    """A completion of OpenAI's, whole and as chunks."""
-    names, calls = tool_names(body), list[dict[str, Any]]()
-    for at, call in enumerate(turn.calls):
-        name, arguments, _ = named_call(call, names)
-        function = {"name": name, "arguments": json.dumps(arguments)}
-        calls.append({"index": at, "id": call.id, "type": "function", "function": function})
+def chat(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+    """Yield a completion of OpenAI's as chunks."""
     usage = {"prompt_tokens": counted.input, "completion_tokens": counted.output}
     usage |= {"total_tokens": counted.input + counted.output}
-    usage |= {"prompt_tokens_details": {"cached_tokens": counted.cached}}  # type: ignore[dict-item]
-    reason = "tool_calls" if calls else "stop"
+    details = {"prompt_tokens_details": {"cached_tokens": counted.cached}}
     about = {"id": f"chatcmpl-{turn.number}", "created": int(time.time()), "model": body["model"]}
-
-    def chunk(delta: Body, reason: str | None = None) -> Event:
-        choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        return {**about, "object": "chat.completion.chunk", "choices": [choice]}
-
-    events = [chunk({"role": "assistant", "content": ""}), *(chunk({"content": part}) for part in _parts(turn.text))]
-    for made in calls:
-        first, *rest = _parts(made["function"]["arguments"])
-        events.append(chunk({"tool_calls": [{**made, "function": {**made["function"], "arguments": first}}]}))
-        more = ({"index": made["index"], "function": {"arguments": part}} for part in rest)
-        events += [chunk({"tool_calls": [each]}) for each in more]
-    events += [chunk({}, reason), {**chunk({}), "choices": [], "usage": usage}]
-    bare = [{name: value for name, value in call.items() if name != "index"} for call in calls]
-    message = {"role": "assistant", "content": turn.text, **({"tool_calls": bare} if bare else {})}
-    choice = {"index": 0, "message": message, "finish_reason": reason}
-    return {**about, "object": "chat.completion", "choices": [choice], "usage": usage}, events
-
-
-def responses(body: Body, turn: Turn, counted: Counted, seal: Seal) -> tuple[Body, list[Event]]:
-    """A response of OpenAI's, whole and as events."""
-    names, number = tool_names(body), turn.number
-    items: list[dict[str, Any]] = []
-    if turn.thinking:
-        summary = [{"type": "summary_text", "text": turn.thinking}]
-        items.append({"type": "reasoning", "id": f"rs_{number}", "summary": summary})
-        items[0]["encrypted_content"] = seal.sign(f"rs_{number}")
-    said = [{"type": "output_text", "text": turn.text, "annotations": []}]
-    items.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said})
+    about["object"] = "chat.completion.chunk"
+    calls = []
     for at, call in enumerate(turn.calls):
-        name, arguments, space = named_call(call, names)
-        item = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": call.id, "name": name}
-        items.append({**item, "arguments": json.dumps(arguments), **({"namespace": space} if space else {})})
-    items = [{**item, **({} if item["type"] == "reasoning" else {"status": "completed"})} for item in items]
+        name, arguments = named_call(call, tool_names(body))
+        function = {"name": name, "arguments": json.dumps(arguments)}
+        calls.append({"index": at, "id": call.id, "type": "function", "function": function})
+    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
+    for delta in [*deltas, *({"tool_calls": [call]} for call in calls)]:
+        yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    reason = "tool_calls" if calls else "stop"
+    yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+    yield {**about, "choices": [], "usage": {**usage, **details}}
+
+
+def responses(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+    """Yield a response of OpenAI's as events."""
+    number, items = turn.number, list[dict[str, Any]]()
+    if turn.thinking:
+        summary, id = [{"type": "summary_text", "text": turn.thinking}], f"rs_{number}"
+        items.append({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": seal.sign(id)})
+    said = [{"type": "output_text", "text": turn.text, "annotations": []}]
+    done = {"status": "completed"}
+    items.append({"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said, **done})
+    for at, call in enumerate(turn.calls):
+        name, arguments = named_call(call, tool_names(body))
+        item = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": call.id, "name": name, **done}
+        space = {"namespace": "multi_agent_v1"} if name in ("spawn_agent", "wait_agent") else {}
+        items.append({**item, "arguments": json.dumps(arguments), **space})
     usage = {"input_tokens": counted.input, "input_tokens_details": {"cached_tokens": counted.cached}}
     usage |= {"output_tokens": counted.output, "output_tokens_details": {"reasoning_tokens": 0}}
     usage |= {"total_tokens": counted.input + counted.output}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": body["model"]}
     events: list[Event] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
     for at, item in enumerate(items):
-        events += _item_events(at, item)
-    done = {**whole, "status": "completed", "output": items, "usage": usage}
-    events.append({"type": "response.completed", "response": done})
-    return done, [{**event, "sequence_number": at} for at, event in enumerate(events)]
-
-
-def _item_events(at: int, item: dict[str, Any]) -> Iterator[Event]:
-    yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}}
-    if item["type"] == "message":
+        events.append({"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}})
         where = {"item_id": item["id"], "output_index": at, "content_index": 0}
-        for part in _parts(item["content"][0]["text"]):
-            yield {"type": "response.output_text.delta", **where, "delta": part}
-    yield {"type": "response.output_item.done", "output_index": at, "item": item}
+        parts = _parts(turn.text) if item["type"] == "message" else []
+        events += [{"type": "response.output_text.delta", **where, "delta": part} for part in parts]
+        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
+    events.append({"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}})
+    yield from ({**event, "sequence_number": at} for at, event in enumerate(events))
 
 
 def _parts(text: str, size: int = 60) -> list[str]:

@@ -73,7 +73,6 @@ class FakeModel:
     input_tokens: int = 0  # of the calls that were answered
     cached_tokens: int = 0  # of these
     output_tokens: int = 0
-    largest_input: int = 0
     pending: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)  # by the view in which it was asked
 
     async def summarize(self, text: str, max_tokens: int | None = None) -> str:
@@ -94,7 +93,6 @@ class FakeModel:
         shared, tokens = shared_characters(self.agent_request, text) // CHARACTERS, text_tokens(text)
         self.cached_tokens += shared if shared >= CACHEABLE else 0
         self.input_tokens += tokens
-        self.largest_input = max(self.largest_input, tokens)
         summary = self.write(text, max_tokens or self.max_tokens)
         self.output_tokens += text_tokens(summary)
         return summary

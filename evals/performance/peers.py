@@ -31,7 +31,7 @@ from evals.performance.run import CHAT_SUMMARY, PRICES
 from evals.performance.tokens import CHARACTERS, Message, message_tokens, text_tokens, wire
 from summarizing_context import Settings, open_context
 from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.outcomes import mean_of, ratios
+from summarizing_context.evaluation.outcomes import paired
 from summarizing_context.evaluation.recording import Question
 from summarizing_context.evaluation.run import VALUES_HELD
 from summarizing_context.evaluation.views import Text
@@ -61,8 +61,7 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
     """Return a view of ours for each size, as text: the largest of at most so many tokens that a budget gives."""
     model = FakeModel(0.0, write=Reader(messages), max_tokens=CHAT_SUMMARY)
     settings = Settings(store=":memory:", max_tokens=BUDGET, start_at=0.0, idle_after=None, breaker_failures=1_000)
-    summarizer = ByFakeModel(model) if by_model else None
-    found = []
+    summarizer, found = ByFakeModel(model) if by_model else None, list[str]()
     async with open_context(settings, summarizer=summarizer, count_tokens=text_tokens) as context:
         await context.set_messages(messages)
         await context.wait_idle()
@@ -84,51 +83,41 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
     return found
 
 
-def kept(text: str, questions: Sequence[Question]) -> float:
-    """Return the points of the questions whose evidence a view holds."""
-    view = Text([text])
-    return sum(VALUES_HELD.points(question, view) or 0.0 for question in questions)
-
-
 def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]]:
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
-    chats: list[tuple[str, list[Message], list[Question]]] = []
+    chats: list[tuple[list[Message], list[Question]]] = []
     for log in dataset.logs:
         messages, ((_, questions),) = log.open(0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
-        chats.append((log.name, messages[:stop], questions))
+        chats.append((messages[:stop], questions))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         file = Path(folder) / "chats.json"
-        file.write_text(json.dumps([messages for _, messages, _ in chats]), encoding="utf-8")
+        file.write_text(json.dumps([messages for messages, _ in chats]), encoding="utf-8")
         chosen = ("--kind", "chats", "--chats", str(file), "--budget", str(BUDGET))
         last: dict[str, list[Any]] = {name: run(name, *chosen) for name in names}
-    ours: dict[bool, list[list[str]]] = {}
-    for by_model in (True, False):
-        ours[by_model] = [
-            asyncio.run(views_of_ours(messages, [last[name][at]["tokens"] for name in names], by_model=by_model))
-            for at, (_, messages, _) in enumerate(chats)
-        ]
+    texts = {name: {"kept": [view["text"] for view in last[name]]} for name in names}
+    for arm, by_model in (("ours", True), ("ours_extractive", False)):
+        for at, (messages, _) in enumerate(chats):
+            sizes = [last[name][at]["tokens"] for name in names]
+            views = asyncio.run(views_of_ours(messages, sizes, by_model=by_model))
+            for name, view in zip(names, views, strict=True):
+                texts[name].setdefault(arm, []).append(view)
     found = {}
-    for place, name in enumerate(names):
-        texts = {
-            "kept": [view["text"] for view in last[name]],
-            "ours": [views[place] for views in ours[True]],
-            "ours_extractive": [views[place] for views in ours[False]],
+    for name in names:
+        values: dict[str, dict[tuple[str, str, str], float]] = {}
+        for arm, views in texts[name].items():
+            for at, (view, (_, questions)) in enumerate(zip(views, chats, strict=True)):
+                points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
+                values.setdefault(arm, {})[dataset.logs[at].name, "", ""] = points / len(questions)
+        digest = hashlib.sha256("\0".join(text for views in texts[name].values() for text in views).encode())
+        found[name] = {
+            **{arm: sum(shares.values()) / len(shares) for arm, shares in values.items()},
+            "ours_ahead": paired(values["ours"], values["kept"]),
+            "mean_tokens": sum(view["tokens"] for view in last[name]) / len(chats),
+            "ours_mean_tokens": sum(map(len, texts[name]["ours"])) / CHARACTERS / len(chats),
+            "chats": len(chats),
+            "digest": digest.hexdigest()[:16],
         }
-        values = {
-            arm: ratios(
-                (chat, (kept(view, questions), len(questions)))
-                for view, (chat, _, questions) in zip(views, chats, strict=True)
-            )
-            for arm, views in texts.items()
-        }
-        means = {arm: sum(shares.values()) / len(shares) for arm, shares in values.items()}
-        ahead = mean_of({chat: share - values["kept"][chat] for chat, share in values["ours"].items()})
-        digest = hashlib.sha256("\0".join(text for views in texts.values() for text in views).encode()).hexdigest()
-        tokens = sum(view["tokens"] for view in last[name]) / len(chats)
-        ours_tokens = sum(map(len, texts["ours"])) / CHARACTERS / len(chats)
-        sizes = {"mean_tokens": tokens, "ours_mean_tokens": ours_tokens, "chats": len(chats)}
-        found[name] = {**means, "ours_ahead": ahead, **sizes, "digest": digest[:16]}
     return found
 
 

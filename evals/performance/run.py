@@ -21,7 +21,7 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,6 @@ CHAT_SUMMARY = 1_500  # tokens
 PRICES = {"written": 1.25, "read": 0.1, "input": 1.0, "output": 5.0}  # of a token, over that of a plain one of input
 
 BEAT = 0.002  # seconds
-
-Opener = Callable[[str], Awaitable[Manager]]  # opens the session of that name
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the value below which that share of the values lies; 0 if there are none."""
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
 
 @dataclass
@@ -121,7 +114,21 @@ class Run:
         if native is None:
             return
         began = time.perf_counter()
-        self.judge(manager.shown(native), seconds)
+        view = manager.shown(native)
+        wires, tokens = [wire(message) for message in view], sum(map(message_tokens, view))
+        self.view_tokens.append(tokens)
+        self.over_budget += tokens > self.budget
+        self.last = self.model.agent_request = "\n".join(wires)
+        self.digest.update(self.last.encode("utf-8", "surrogatepass") + b"\0")
+        for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
+            if fault := problem(dialect, body, Seal(b"")):
+                self.refused[dialect] += 1
+                self.first_fault = self.first_fault or f"{dialect}: {fault}"
+        if self.before is not None:
+            self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
+            if wires[: len(self.before)] != self.before:
+                self.activations.append(seconds)
+        self.before = wires
         self.own += time.perf_counter() - began
 
     async def beat(self) -> None:
@@ -137,34 +144,16 @@ class Run:
         """Return the view. What it waits for is answered, and counted as a wait."""
         number = len(self.views) + 1
         view_number.set(number)
-        made = asyncio.create_task(manager.view())
-        began = time.monotonic()
+        made, began = asyncio.create_task(manager.view()), time.monotonic()
         while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
             is_lost = time.monotonic() - began > LOST
             self.model.waits += self.model.release(None if is_lost else number)
         return made.result()
 
-    def judge(self, view: Sequence[Message], seconds: float) -> None:
-        """Count what a provider would say of the view, refuse or bill."""
-        wires, tokens = [wire(message) for message in view], sum(map(message_tokens, view))
-        self.view_tokens.append(tokens)
-        self.over_budget += tokens > self.budget
-        self.last = self.model.agent_request = "\n".join(wires)
-        self.digest.update(self.last.encode("utf-8", "surrogatepass") + b"\0")
-        for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
-            if fault := problem(dialect, body, Seal(b"")):
-                self.refused[dialect] += 1
-                self.first_fault = self.first_fault or f"{dialect}: {fault}"
-        if self.before is not None:
-            self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
-            if wires[: len(self.before)] != self.before:
-                self.activations.append(seconds)
-        self.before = wires
-
     def counts(self) -> dict[str, Any]:
         """Return what was counted without a clock."""
-        sent, model, history = sum(self.view_tokens), self.model, self.history_tokens
-        uncached = sent - self.cached_tokens
+        model, history = self.model, self.history_tokens
+        uncached = sum(self.view_tokens) - self.cached_tokens
         price = uncached * PRICES["written"] + self.cached_tokens * PRICES["read"]
         price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.cached_tokens * PRICES["read"]
         return {
@@ -187,28 +176,16 @@ class Run:
 
     def figures(self) -> dict[str, Any]:
         """Return all that was counted; times in milliseconds."""
-        latency = self.model.latency
+        latency, views = self.model.latency, sorted(self.views)
         return self.counts() | {
-            "view_p50_ms": percentile(self.views, 0.50) * 1e3,
-            "view_p99_ms": percentile(self.views, 0.99) * 1e3,
-            "view_max_ms": max(self.views) * 1e3,
+            "view_p50_ms": views[len(views) // 2] * 1e3,
+            "view_p99_ms": views[min(len(views) - 1, int(0.99 * len(views)))] * 1e3,
+            "view_max_ms": views[-1] * 1e3,
             "activation_max_ms": max(self.activations, default=0.0) * 1e3,
             "waiting_views": sum(idle >= WAITED * latency for idle in self.idle) if latency else 0,
             "faults": self.over_budget + sum(self.refused.values()) + self.errors,
-            "largest_model_input": self.model.largest_input,
             "stall_ms": self.stall * 1e3,
         }
-
-
-async def reopened(opener: Opener, model: FakeModel) -> dict[str, Any]:
-    """Return calls and time to the first view of a session opened again."""
-    calls, began = model.calls, time.perf_counter()
-    manager = await opener("first")
-    await manager.view()
-    seconds = time.perf_counter() - began
-    await manager.settle()
-    await manager.close()
-    return {"reopen_ms": seconds * 1e3, "reopen_calls": model.calls - calls}
 
 
 async def last_views(asked: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
@@ -254,7 +231,12 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     if asked.kind == "reopen":
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
-        return figures | await reopened(opener, model)
+        calls, began = model.calls, time.perf_counter()
+        manager = await opener("first")
+        await manager.view()
+        figures["reopen_ms"] = (time.perf_counter() - began) * 1e3
+        await manager.settle()
+        figures["reopen_calls"] = model.calls - calls
     await manager.close()
     return figures
 

@@ -17,11 +17,11 @@ import json
 import os
 import random
 import resource
-import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from statistics import median
 
 from evals.performance.tokens import Message, tool_call
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
@@ -30,15 +30,10 @@ PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
     "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
 )
-VIEW_EVERY = 10  # messages
 BUDGET = 16_000  # tokens
 STRETCH = 2_000  # messages that are timed at either end
 ADDERS = 64
-ADDED = 10_000  # messages, beside summaries
 ROUNDS = 3
-PAUSE = 0.002  # seconds between two views
-VIEWS = 250  # of a round, at most
-BUSY_LOG = 3_000  # messages that are summarized beside the views
 
 
 def resident() -> int:
@@ -50,27 +45,27 @@ def resident() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def text(chance: random.Random, words: int) -> str:
-    """Return so many words."""
-    return " ".join(chance.choices(PHRASE.split(), k=words))
-
-
 def messages(count: int, seed: int) -> Iterator[Message]:
-    """A plain agent session: a question, calls with results, an answer."""
+    """Yield a plain agent session: a question, calls with results, an answer."""
     chance = random.Random(seed)
+
+    def text(words: int) -> str:
+        return " ".join(chance.choices(PHRASE.split(), k=words))
+
     for made in range(0, count, 10):
-        yield {"role": "user", "content": f"{made}: {text(chance, 30)}"}
+        yield {"role": "user", "content": f"{made}: {text(30)}"}
         for step in range(4):
-            call = tool_call(f"call_{seed}_{made}_{step}", "run", {"cmd": text(chance, 8)})
-            yield {"role": "assistant", "content": text(chance, 15), "tool_calls": [call]}
-            yield {"role": "tool", "tool_call_id": call["id"], "content": text(chance, 120)}
-        yield {"role": "assistant", "content": text(chance, 40)}
+            call = tool_call(f"call_{seed}_{made}_{step}", "run", {"cmd": text(8)})
+            yield {"role": "assistant", "content": text(15), "tool_calls": [call]}
+            yield {"role": "tool", "tool_call_id": call["id"], "content": text(120)}
+        yield {"role": "assistant", "content": text(40)}
 
 
 def plain(count: int) -> list[Message]:
-    """Rows that may arrive in any order: no calls, as large as the others on average."""
-    chance = random.Random(5)
-    return [{"role": ("user", "assistant")[at % 2], "content": f"{at}: {text(chance, 60)}"} for at in range(count)]
+    """Return rows that may arrive in any order: no calls, as large as the others on average."""
+    chance, roles = random.Random(5), ("user", "assistant")
+    texts = (" ".join(chance.choices(PHRASE.split(), k=60)) for _ in range(count))
+    return [{"role": roles[at % 2], "content": f"{at}: {text}"} for at, text in enumerate(texts)]
 
 
 class QuickModel:
@@ -97,6 +92,13 @@ async def add_by_many(context: SummarizingContext, rows: Iterable[Message]) -> f
     return time.perf_counter() - began
 
 
+async def view_seconds(context: SummarizingContext) -> float:
+    """Return how long a view takes."""
+    began = time.perf_counter()
+    await context.get_messages_for_request()
+    return time.perf_counter() - began
+
+
 async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> tuple[float, float]:
     """Add messages with a view after every tenth; return the medians of both in seconds, activations left out."""
     adds, views = [], []
@@ -104,23 +106,20 @@ async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> 
         began = time.perf_counter()
         await context.add_message(message)
         adds.append(time.perf_counter() - began)
-        if at % VIEW_EVERY == VIEW_EVERY - 1:
-            began = time.perf_counter()
-            await context.get_messages_for_request()
-            seconds = time.perf_counter() - began
+        if at % 10 == 9:
+            seconds = await view_seconds(context)
             if context.last_view is not None and not context.last_view.activation:
                 views.append(seconds)
-    return statistics.median(adds), statistics.median(views[len(views) // 4 :])  # the first ones show a short log
+    return median(adds), median(views[len(views) // 4 :])  # the first ones show a short log
 
 
 async def growth(count: int, path: Path) -> dict[str, float]:
     """Return the figures of the whole life of one session."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
     stretch = min(STRETCH, count // 4)
-    middle = count - 2 * stretch
-    rows = plain(middle)
+    rows = plain(count - 2 * stretch)
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
-        await one_by_one(context, messages(VIEW_EVERY, seed=1))
+        await one_by_one(context, messages(10, seed=1))
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
     async with open_context(settings) as context:
@@ -134,35 +133,30 @@ async def growth(count: int, path: Path) -> dict[str, float]:
         reopened = time.perf_counter() - began
         await context.wait_idle()
         late_add, late_view = await one_by_one(context, messages(stretch, seed=3))
-    characters = sum(len(json.dumps(row)) for row in (*messages(stretch, seed=1), *rows))
     return {
         "append_late_over_early": late_add / early_add,
         "view_late_over_early": late_view / early_view,
-        "adders_s_per_100k": filled / middle * 1e5,
-        "memory_over_text": memory / characters,
+        "adders_s_per_100k": filled / len(rows) * 1e5,
+        "memory_over_text": memory / sum(len(json.dumps(row)) for row in (*messages(stretch, seed=1), *rows)),
         "reopen_s_per_100k": reopened / (count - stretch) * 1e5,
     }
 
 
-def adder_figures() -> dict[str, float]:
+async def adders() -> dict[str, float]:
     """Return the best of some rounds by turns, over that of the store alone."""
-    rows, best = plain(ADDED), dict[str, float]()
-
-    async def filled(folder: Path, name: str) -> float:
-        strategy = "truncate" if name == "alone" else "hierarchical"
-        settings = Settings(store=folder / "a.db", token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
-        async with open_context(settings, summarizer=QuickModel() if name == "model" else None) as context:
-            return await add_by_many(context, rows)
-
+    rows, best = plain(10_000), dict[str, float]()
     for _ in range(ROUNDS):
         for name in ("alone", "extractive", "model"):
+            strategy = "truncate" if name == "alone" else "hierarchical"
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-                seconds = asyncio.run(filled(Path(folder), name))
-            best[name] = min(seconds, best.get(name, seconds))
+                store = Path(folder) / "a.db"
+                settings = Settings(store=store, token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
+                async with open_context(settings, summarizer=QuickModel() if name == "model" else None) as context:
+                    best[name] = min(await add_by_many(context, rows), best.get(name, float("inf")))
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
 
-async def view_figures() -> dict[str, float]:
+async def busy_views() -> dict[str, float]:
     """Return views of one session, by turns with and without another one being summarized in the same process."""
     settings = Settings(token_counter="estimate", max_tokens=BUDGET)
     idle: list[float] = []
@@ -172,23 +166,16 @@ async def view_figures() -> dict[str, float]:
         await context.wait_idle()
         await context.get_messages_for_request()
         for seed in range(ROUNDS):
-            idle += [seconds async for seconds in _views(context, lambda: True)]
+            for _ in range(250):
+                idle.append(await view_seconds(context))
+                await asyncio.sleep(0.002)
             async with open_context(settings, summarizer=QuickModel()) as other:
-                await other.set_messages(messages(BUSY_LOG, seed=10 + seed))
+                await other.set_messages(messages(3_000, seed=10 + seed))
                 await other.get_messages_for_request()
-                busy += [seconds async for seconds in _views(context, lambda: other.statistics().summaries_pending > 0)]
-    return {"view_busy_over_idle": statistics.median(busy) / statistics.median(idle)}
-
-
-async def _views(context: SummarizingContext, goes_on: Callable[[], bool]) -> AsyncIterator[float]:
-    """Seconds of each of some views, as long as it goes on."""
-    for at in range(VIEWS):
-        if at % 25 == 0 and not goes_on():
-            return
-        began = time.perf_counter()
-        await context.get_messages_for_request()
-        yield time.perf_counter() - began
-        await asyncio.sleep(PAUSE)
+                while other.statistics().summaries_pending and len(busy) < 250 * (seed + 1):
+                    busy.append(await view_seconds(context))
+                    await asyncio.sleep(0.002)
+    return {"view_busy_over_idle": median(busy) / median(idle)}
 
 
 def main() -> None:
@@ -198,7 +185,7 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         figures = asyncio.run(growth(asked.messages, Path(folder) / "session.db"))
-    figures |= adder_figures() | asyncio.run(view_figures())
+    figures |= asyncio.run(adders()) | asyncio.run(busy_views())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
 
 

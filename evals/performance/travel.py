@@ -4,11 +4,9 @@ Three ways are measured in a session that has activated before: adding one messa
 view with an activation. Each is taken many times; the figures are medians, with the largest behind.
 
 A file is passed when a function in it is entered. A file changes when the function and the nearest function of the
-package that has called it stand in different files; code of other packages in between does not count. A coroutine that
-goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, what it
-has a thread decide, and what the store calls back in the event loop. The worker's task and all other threads do not.
-The worker is idle before each call, so files and changes are the same in each run. Calls fall a little as the process
-remembers what it has counted.
+package that has called it stand in different files. A coroutine that goes on after waiting is entered again. Only the
+foreground counts: the call itself, the tasks that it starts, what it has a thread decide, and what the store calls back
+in the event loop. The worker is idle before each call, so files and changes are the same in each run.
 """
 
 from __future__ import annotations
@@ -53,7 +51,8 @@ class Trip:
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         """A profiler's function: something was entered or left."""
         file = frame.f_code.co_filename
-        if event != "call" or not file.startswith(_PACKAGE) or not _counts():
+        is_counted = _is_foreground.get() or asyncio.current_task() is None  # or a callback that belongs to no task
+        if event != "call" or not file.startswith(_PACKAGE) or not is_counted:
             return
         self.calls += 1
         self.files.add(file.removeprefix(_PACKAGE).lstrip("/"))
@@ -61,11 +60,6 @@ class Trip:
         while caller is not None and not caller.f_code.co_filename.startswith(_PACKAGE):
             caller = caller.f_back
         self.changes += caller is not None and caller.f_code.co_filename != file
-
-
-def _counts() -> bool:
-    """Whether this is the call itself, or a callback that belongs to no task."""
-    return _is_foreground.get() or asyncio.current_task() is None
 
 
 @contextmanager
@@ -104,20 +98,18 @@ async def measure(turns: int, budget: int) -> Table:
             is_warm = context.statistics().activations >= WARM
             with travelling() as trip:
                 await (context.get_messages_for_request() if message is None else context.add_message(message))
-            name: str | None = WAYS[0]
+            name = WAYS[0]
             if message is None:
-                view = context.last_view
-                activated = view is not None and view.activation is not None
-                name = WAYS[2] if activated else WAYS[1] if added == 2 else None
-            if is_warm and name is not None:
+                activated = context.last_view is not None and context.last_view.activation is not None
+                name = WAYS[2] if activated else WAYS[1] if added == 2 else ""
+            if is_warm and name:
                 trips[name].append(trip)
             added = 0 if message is None else added + 1
             await context.wait_idle()
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
     shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
     for name, taken in trips.items():
-        files, changes = ([len(trip.files) for trip in taken], [trip.changes for trip in taken])
-        calls = median_high(trip.calls for trip in taken)
-        typical = [f"{median_high(of):,} ({max(of):,})" for of in (files, changes)]
-        shown.add_row(name, f"{len(taken):,}", *typical, f"{calls:,}")
+        figures = ([len(one.files) for one in taken], [one.changes for one in taken])
+        typical = [f"{median_high(of):,} ({max(of):,})" for of in figures]
+        shown.add_row(name, f"{len(taken):,}", *typical, f"{median_high(trip.calls for trip in taken):,}")
     return shown

@@ -20,8 +20,8 @@ import anyio
 from summarizing_context.evaluation.asking import AnswerRecorder
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.recording import Recording, add_case
-from summarizing_context.evaluation.views import ARMS, digest
-from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.evaluation.views import ARMS, PENDING, reply_key
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
 
 class Missing(Exception):
@@ -33,10 +33,11 @@ class FileModel:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.model, self.recipe, self._folder = name, name, folder
+        self._is_waiting = False  # for standing rules, which are asked for in the order of the session
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         """Return the reply to a request. Raise `Missing` where there is none, once the request is written."""
-        key = digest(f"{system}\0{user}")[:20]
+        key = reply_key(system, user)
         reply, todo = self._folder / "replies" / f"{key}.txt", self._folder / "todo" / f"{key}.txt"
         if reply.exists():
             return SummaryReply(reply.read_text(encoding="utf8").strip())
@@ -44,19 +45,28 @@ class FileModel:
         todo.write_text(f"=== SYSTEM ===\n{system}\n\n=== USER ===\n{user}\n", encoding="utf8", errors="replace")
         raise Missing(key)
 
+    async def write(self, purpose: str, job: SummaryJob) -> str | None:
+        """Return the reply to a job, if there is one. What holds a placeholder of another one is not asked for yet."""
+        if PENDING in job.content or (purpose == "rules" and self._is_waiting):
+            return None
+        try:
+            return (await self.complete(job.instructions, job.content, job.max_tokens)).text
+        except Missing:
+            self._is_waiting |= purpose == "rules"
+            return None
+
 
 def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = tuple(ARMS)) -> int:
     """Take in the replies of a folder, and write the requests that have none; return how many these are."""
     shutil.rmtree(folder / "todo", ignore_errors=True)
     cases = recording.cases
     with Cassette(folder / "replies.jsonl", "record") as cassette:
-        model = RecordedModel(FileModel(folder, name), cassette)
-        all_at_once = 10_000  # so that all requests of a round are written
-        recorder = AnswerRecorder(recording, model, model, model, model, concurrency=all_at_once)
         for case in cases:
+            file = FileModel(folder, name)
+            model = RecordedModel(file, cassette)
             recording.cases = [case]
             try:
-                anyio.run(recorder.record, arms)
+                anyio.run(AnswerRecorder(recording, model, model, model, model, write=file.write).record, arms)
             except Missing:
                 continue
     recording.cases = cases

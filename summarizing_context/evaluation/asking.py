@@ -1,42 +1,41 @@
-"""Recording through an API: what is missing is sent to models, in the order in which it can be asked.
+"""Recording through an API: what a recording lacks is sent to models, in the order in which it can be asked.
 
-First questions, if they are wanted; then summaries, in rounds, until every view can be built; then the answers from
-unread views; then the marks of cases in which an answer has none. All calls go through a cassette, which
-keeps replies and counts the cost. A forecast goes the same way with assumed replies, and saves nothing.
+First questions, if they are wanted; then summaries, as a session asks for them; then the answers from unread views;
+then the marks of cases in which an answer has none. All calls go through a cassette, which keeps replies and counts
+the cost. A forecast goes the same way with assumed replies, and saves nothing.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any, TypeVar
 
-import anyio
 import msgspec
 
-from summarizing_context.errors import CassetteError, TranscriptError
-from summarizing_context.evaluation import cassettes
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
+from summarizing_context.errors import CassetteError, SummarizerRefused, TranscriptError
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
 from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Answers, Mark, Question, Recording
+from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.evaluation.report import ABSENT
-from summarizing_context.evaluation.views import OURS, Built, Case, Reply, Request, build, compact_request, digest
+from summarizing_context.evaluation.views import COMPACT, OURS, READING, Built, Case, Write, build, compaction, digest
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
+from summarizing_context.summarizers.sdk import fenced
 
 ABSTENTION = "not in the record"
-READING = "isolated"  # each request is a call of its own
 _TRIES = 3  # for a reply that can be read
-_ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 
-Item = TypeVar("Item")
 Value = TypeVar("Value")
 
 logger = logging.getLogger(__name__)
@@ -44,7 +43,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AnswerRecorder:
-    """The models of a recording: they summarize, write questions, read and judge."""
+    """The models of a recording: they summarize, write questions, read and judge. `write` summarizes in the place of
+    the first one."""
 
     recording: Recording
     summarizer: RecordedModel
@@ -52,72 +52,77 @@ class AnswerRecorder:
     reader: RecordedModel
     judge: RecordedModel
     questions: int = 0  # to be written for a case that has none
-    concurrency: int = 8  # requests
+    write: Write | None = None
 
     async def record(self, arms: Sequence[str]) -> None:
-        """Send what is missing, case by case, and keep what comes. A forecast sends nothing, and assumes replies."""
+        """Send what is missing, case by case, and keep what comes."""
         for case in self.recording.cases:
             if self.questions and not self.recording.questions(case):
                 await self._ask(case)
-            built = await self._summarize(case, arms)
-            if not built.waiting:
-                await self._answer(case, built)
+            built = await self._build(case, arms, self.recording.settings)
+            if not built.missing:
+                await self._answer(case, built.views)
                 await self._mark(case)
 
     async def compare(self, cases: Sequence[Case], arms: Mapping[str, Settings]) -> None:
         """Have the views of several settings read, and their answers marked together, case by case."""
         for case in cases:
-            views = {}
-            for name, settings in arms.items():
-                built = await self._summarize(case, (OURS,), settings)
-                views[name] = built.views[OURS]
-            await self._answer(case, Built(views))
+            built = {name: await self._build(case, (OURS,), own) for name, own in arms.items()}
+            await self._answer(case, {name: one.views[OURS] for name, one in built.items()})
             await self._mark(case)
 
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
-        number, prompt = self.questions, latest("questions")
-        log = compact_request(case, self.recording.messages(case)).user
-        asked = cassettes.Request(
-            "questions", self.writer.maker, prompt.render(number=number), (fence("session_record", log),),
-            500 + 120 * number,
-        )  # fmt: skip
+        log = fence("session_record", compaction(self.recording.messages(case)).content)
+        system = latest("questions").render(number=self.questions)
         words = "word " * 20
-        assumed = [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
+        assumed = [Question(f"q{at}", "fact", words, words) for at in range(1, self.questions + 1)]
         found = await self._readable(
-            self.writer, case, asked, lambda text: read_questions(text, case, number=number), assumed=str(assumed)
+            self.writer,
+            case,
+            Request("questions", self.writer.maker, system, (log,), 500 + 120 * self.questions),
+            lambda text: read_questions(text, case, number=self.questions),
+            assumed=str(assumed),
         )
         if found is None:
             self.recording.asked[case.name] = assumed
         else:
             self.recording.write_questions(case, found)
 
-    async def _summarize(self, case: Case, arms: Sequence[str], own: Settings | None = None) -> Built:
-        """Return the views of a case, with every summary written that they need; `own` settings in the place of those
-        of the recording."""
-        model, replies = self.summarizer, self.recording.replies
+    async def _build(self, case: Case, arms: Sequence[str], own: Settings | None) -> Built:
+        """Return the views of a case, with every summary written that they need."""
+        model, refused = self.summarizer, list[str]()
 
-        async def write(request: Request) -> None:
-            parts = (request.user,)
-            asked = cassettes.Request(request.purpose, model.maker, request.system, parts, request.max_tokens)
-            assumed = "word " * (request.max_tokens // 2)
-            reply = await model.ask(asked, assumed=assumed, is_usable=lambda kept: not kept.fault)
-            if reply.fault:
-                raise CassetteError(
-                    f"{case.name}: {model.where} gave no {request.purpose} summary ({reply.fault}); the same command "
-                    "asks again"
-                )
-            replies[request.key] = Reply(request.key, request.purpose, model.model, READING, reply.text)
+        def is_usable(kept: Reply) -> bool:
+            return not kept.fault
 
-        messages = self.recording.messages(case)
-        for _ in range(_ROUNDS):
-            built = await build(case, messages, replies, arms, own or self.recording.settings)
-            if not built.missing:
-                return built
-            await self._all(write, built.missing)
-        raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
+        async def write(purpose: str, job: SummaryJob) -> str | None:
+            if refused:  # nothing more is paid for
+                return None
+            try:
+                if purpose != COMPACT:
+                    return (await model.summarize(job, is_usable)).text
+                # No context stands in between, which would try again.
+                asked = Request(purpose, model.maker, job.instructions, (fenced(job),), job.max_tokens)
+                reply = await model.ask(asked, assumed=assumed_summary(job), is_usable=is_usable)
+                why = reply.fault
+            except SummarizerRefused as error:
+                why = str(error)
+            if why:
+                refused.append(f"{case.name}: {model.where} gave no {purpose} summary ({why})")
+                return None
+            return reply.text
 
-    async def _answer(self, case: Case, built: Built) -> None:
+        recording = self.recording
+        messages = recording.messages(case)
+        built = await build(case, messages, recording.replies, arms, own, self.write or write, model.model)
+        if self.write is None:
+            model.check()  # a context makes good what is missing
+        if refused:
+            raise CassetteError(f"{refused[0]}; the same command asks again")
+        return built
+
+    async def _answer(self, case: Case, views: Mapping[str, str]) -> None:
         """Ask the reader about each view that has no answers yet."""
         questions, known = self.recording.questions(case), self.recording.answers
         listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
@@ -129,19 +134,22 @@ class AnswerRecorder:
             return found
 
         async def ask(arm: str) -> None:
-            view, system = built.views[arm], latest("answers").render(abstention=ABSTENTION)
+            view, system = views[arm], latest("answers").render(abstention=ABSTENTION)
             parts = fence("session_record", view), f"Questions: {listed}"
-            asked = cassettes.Request("reader", self.reader.maker, system, parts, 4_000)
-            found = await self._readable(self.reader, case, asked, read)
+            found = await self._readable(
+                self.reader, case, Request("reader", self.reader.maker, system, parts, 4_000), read
+            )
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
             line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.reader.model, READING)
             self.recording.add_answers(line)
 
-        if questions:
-            read_views = {arm: answers.view for (name, arm), answers in known.items() if name == case.name}
-            await self._all(ask, [arm for arm, view in built.views.items() if read_views.get(arm) != digest(view)])
+        lines = {arm: known.get((case.name, arm)) for arm in views} if questions else {}
+        unread = [arm for arm, line in lines.items() if line is None or line.view != digest(views[arm])]
+        done = await asyncio.gather(*map(ask, unread), return_exceptions=True)
+        for failure in (one for one in done if one is not None):
+            raise failure
 
     async def _mark(self, case: Case) -> None:
         """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once, under
@@ -159,7 +167,6 @@ class AnswerRecorder:
             shown.append({**asked_for, "answers": said})
         document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
         system = latest("marks").render(**SCALE)
-        asked = cassettes.Request("judge", self.judge.maker, system, (fence("session_record", document),), 4_000)
 
         def read(text: str) -> list[Mark]:
             given = _object(text, dict[str, dict[str, int]])
@@ -173,13 +180,14 @@ class AnswerRecorder:
             ]
             return msgspec.convert(rows, list[Mark])
 
+        asked = Request("judge", self.judge.maker, system, (fence("session_record", document),), 4_000)
         self.recording.add_marks(await self._readable(self.judge, case, asked, read) or [])
 
     async def _readable(
         self,
         model: RecordedModel,
         case: Case,
-        asked: cassettes.Request,
+        asked: Request,
         read: Callable[[str], Value],
         *,
         assumed: str = "word " * 1_000,
@@ -187,7 +195,7 @@ class AnswerRecorder:
         """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is told
         and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
-        def is_usable(reply: cassettes.Reply) -> bool:
+        def is_usable(reply: Reply) -> bool:
             try:
                 read(reply.text)
             except ValueError:
@@ -209,25 +217,6 @@ class AnswerRecorder:
             "the same command asks again, or take another model"
         )
 
-    async def _all(self, ask: Callable[[Item], Awaitable[None]], items: Iterable[Item]) -> None:
-        """Ask for all, some side by side. The first failure is raised once those under way have ended."""
-        failures: list[Exception] = []
-        places = anyio.CapacityLimiter(self.concurrency)
-
-        async def work(item: Item) -> None:
-            async with places:
-                try:
-                    if not failures:
-                        await ask(item)
-                except Exception as error:
-                    failures.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            for item in items:
-                tasks.start_soon(work, item)
-        if failures:
-            raise failures[0]
-
 
 async def record_answers(
     recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
@@ -242,13 +231,11 @@ async def record_answers(
         questions: To be written for a case that has none.
     """
     async with AsyncExitStack() as stack:
-
-        def opened(settings: Settings) -> RecordedModel:
-            model = make_model(settings, read_only=not cassette.sends)
+        made = [make_model(settings, read_only=not cassette.sends) for settings in models]
+        for model in made:
             stack.push_async_callback(model.close)
-            return RecordedModel(model, cassette, settings.call_timeout)
-
-        summarizer, writer, reader, judge = map(opened, models)
+        # One reply holds all questions, so a call may take long.
+        summarizer, writer, reader, judge = (RecordedModel(model, cassette, 300.0) for model in made)
         try:
             await AnswerRecorder(recording, summarizer, writer, reader, judge, questions).record(arms)
         finally:

@@ -1,8 +1,7 @@
 """Cassettes: replies of models, kept by the hash of their request, so that evals with a model run offline.
 
 Replies come from the file, or from a model whose replies are kept. A request is never sent twice at once, nor again
-once it is kept. Retries and time limits belong to the sender. A context replaces a missing reply by a stand-in:
-call `Cassette.check` after the summaries are made.
+once it is kept. A context replaces a missing reply by a stand-in: call `Cassette.check` after the summaries are made.
 
 Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
 may remain, so read a cassette before you publish it.
@@ -53,6 +52,7 @@ from summarizing_context.summarizers.verification.replies import readable
 Mode = Literal["replay", "record", "forecast"]
 
 REDACTED = "[secret]"
+_OTHER = "name another file, or correct the rights"
 # All lengths that are read before it is known whether this is a secret are bounded: else a hostile text is read again
 # from every start. What names the secret stays.
 _SECRETS = (
@@ -122,6 +122,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     fault: str = ""  # why it is no answer: the model declined, or said nothing
 
 
+Usable = Callable[[Reply], bool]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
 
 
@@ -167,20 +168,18 @@ class Cassette:
         if self.sends:  # before anything is paid for
             try:
                 make_private_folder(path.parent)
-                is_good = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
+                can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
             except OSError:
-                is_good = False
-            if not is_good:
-                raise CassetteError(
-                    f"{path}: no cassette can be written here; name another file, or correct the rights"
-                )
+                can_write = False
+            if not can_write:
+                raise CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
         self._max_calls = max_calls if self.sends else None
-        self._redact = _load_redaction(redact) if redact is not None else None
+        self._redact = None if redact is None else _load_redaction(redact)
         self._lines = _read(path)
         self._new: dict[str, Reply] = {}  # that the file does not hold yet
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
@@ -205,7 +204,7 @@ class Cassette:
         return scrubbed(text if self._redact is None else self._redact(text), self._secrets)
 
     async def reply(
-        self, request: Request, send: Send, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
+        self, request: Request, send: Send, *, assumed: str = "", is_usable: Usable = lambda _: True
     ) -> Reply:
         """Return the recorded reply, or what `send` brings, kept. `assumed` is what a forecast answers.
 
@@ -284,38 +283,31 @@ class Cassette:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):  # another recorder holds it for one write
                 lines = {**_read(self.path), **self._new}
                 replace_private(self.path, b"".join(msgspec.json.encode(one) + b"\n" for one in sorted(lines.items())))
-        except Timeout as error:
-            self._failure = CassetteError(
-                f"{self.path}: another process holds {self.path.name}.lock; end it, and record again"
-            )
-            raise self._failure from error
-        except OSError as error:
-            self._failure = CassetteError(
-                f"{self.path}: the cassette cannot be written ({error.strerror}); name another file, or correct the "
-                "rights"
-            )
+        except (Timeout, OSError) as error:
+            why = f"the cassette cannot be written ({error.strerror}); {_OTHER}"
+            if isinstance(error, Timeout):
+                why = f"another process holds {self.path.name}.lock; end it, and record again"
+            self._failure = CassetteError(f"{self.path}: {why}")
             raise self._failure from error
         self._lines, self._new = lines, {}
 
 
 def _read(path: Path) -> dict[str, Reply]:
     """Return what a cassette holds, by key; nothing where there is none. Raise `CassetteError` that names the line."""
+    number, found = 0, dict[str, Reply]()
     try:
         lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() else []
+        for number, line in enumerate(lines, 1):  # noqa: B007
+            key, reply = msgspec.json.decode(line, type=tuple[str, Reply])
+            found[key] = reply
     except OSError as error:
         raise CassetteError(
             f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
         ) from error
-    found: dict[str, Reply] = {}
-    for number, line in enumerate(lines, 1):
-        try:
-            key, reply = msgspec.json.decode(line, type=tuple[str, Reply])
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise CassetteError(
-                f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record "
-                "again"
-            ) from error
-        found[key] = reply
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CassetteError(
+            f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
+        ) from error
     return found
 
 
@@ -328,12 +320,10 @@ class RecordedModel:
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
         self.recipe = f"cassette/{self.maker}"
-        self.mode = cassette.mode
+        self.mode, self.check = cassette.mode, cassette.check
         self._model, self._cassette, self._timeout = model, cassette, timeout
 
-    async def ask(
-        self, request: Request, *, assumed: str = "", is_usable: Callable[[Reply], bool] = lambda _: True
-    ) -> Reply:
+    async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
 
         async def send(clean: Request) -> SummaryReply:
@@ -353,9 +343,9 @@ class RecordedModel:
 
         return await self._cassette.reply(request, send, assumed=assumed, is_usable=is_usable)
 
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why."""
-        request = Request(job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
+    async def summarize(self, job: SummaryJob, is_usable: Usable = lambda _: True) -> SummaryReply:
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why. The context
+        that asks has retries and limits of its own."""
 
         async def send(clean: Request) -> str | SummaryReply:
             try:
@@ -364,8 +354,9 @@ class RecordedModel:
                 error.add_note(self.where)
                 raise
 
+        request = Request(job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
         try:
-            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
+            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
             raise SummarizerRefused("no reply is recorded") from None
         if reply.fault:

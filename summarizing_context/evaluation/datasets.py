@@ -42,11 +42,14 @@ _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a vi
 Scrub = Callable[[Message], Message]
 
 
+Cases = list[tuple[Case, list[Question]]]
+
+
 class Opened(NamedTuple):
     """A session: its messages, and the cases with what is asked at each."""
 
     messages: list[Message]
-    cases: list[tuple[Case, list[Question]]]
+    cases: Cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,14 @@ class Log:
 
     name: str
     session: str
-    _open: Callable[[int, Scrub], Opened]
+    _read: Callable[[], Sequence[Message]]
+    _ask: Callable[[list[Message], int], Cases]  # of the messages and the tokens of a view
 
     def open(self, budget: int, scrub: Scrub = lambda message: message) -> Opened:
         """Read the log, for views of so many tokens. `scrub` takes secrets out of its messages, before anything is
         asked about them."""
-        messages, cases = self._open(budget, scrub)
-        return Opened([scrub(message) for message in messages], cases)
+        messages = [scrub(message) for message in self._read()]
+        return Opened(messages, self._ask(messages, budget))
 
 
 @dataclass(frozen=True)
@@ -83,38 +87,24 @@ class Dataset:
         Raise `TranscriptError`, which names the first file that cannot be read, before anything is run, and
         `SettingsError` for sources that cannot be one data set.
         """
-        named, _, place = str(sources[0]).partition(":") if sources else ("", "", "")
+        first = str(sources[0]) if sources else ""
+        named, _, place = first.partition(":")
+        checkouts = [one / "evals" / first for one in (Path.cwd(), *Path.cwd().parents)] if first.isalnum() else []
+        folder = next((one for one in (*checkouts, Path(first)) if (one / CASES).is_file()), None)
         if named in ("beam", "locomo") and place:
             found = cls(named, _published(named, Path(place)))
-        elif sources and (suite := _suite_file(str(sources[0]))) is not None:
-            kind = dict[str, Any]
-            try:
-                told = msgspec.convert(tomllib.loads(suite.read_text(encoding="utf8")), kind)
-                bounds = msgspec.convert(told.get("bounds", []), list[Bound])
-                folder = suite.parents[2] / told["recording"]
-            except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-                raise SettingsError(f"{suite}: {error}") from error
-            found = cls(told["name"], _recorded(folder), [], folder, told.get("claim", ""), bounds)
-        elif sources and (Path(sources[0]) / CASES).is_file():
-            claim = "Answers of a model to questions about these sessions, from views with equal tokens."
-            found = cls(Path(sources[0]).resolve().name, _recorded(Path(sources[0])), [], Path(sources[0]), claim)
+        elif folder is not None:
+            found = _recorded(folder)
         else:
             if missing := [str(one) for one in sources if str(one) != "-" and not Path(one).exists()]:
                 raise SettingsError(
                     f"{missing[0]}: there is no such file, folder or data set here; give transcripts, "
                     "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
                 )
-            logs, skipped = _transcripts(list(map(Path, sources)), format)
-            return cls("your sessions", logs, skipped)
+            return cls("your sessions", *_transcripts(list(map(Path, sources)), format))
         if len(sources) > 1:
-            raise SettingsError(f"{sources[0]} is a data set of its own; give it alone")
+            raise SettingsError(f"{first} is a data set of its own; give it alone")
         return found
-
-
-def _suite_file(name: str) -> Path | None:
-    """The file of a suite of a checkout that the current folder is in."""
-    places = (folder / "evals" / "suites" / f"{name}.toml" for folder in (Path.cwd(), *Path.cwd().parents))
-    return next((path for path in places if path.is_file()), None) if re.fullmatch(r"[\w-]+", name) else None
 
 
 # Transcripts, by hindsight
@@ -142,21 +132,23 @@ def _transcripts(paths: Sequence[Path], format: str) -> tuple[list[Log], list[st
             skipped += log.unreadable
             stem = Path(path.name.removesuffix(".gz")).stem
             id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
-            found.append(Log(name, name, partial(_own_session, path, id, format, name)))
+            found.append(Log(name, name, partial(_own_messages, path, id, format), partial(_own_cases, name)))
     return found, skipped
 
 
-def _own_session(path: Path, session_id: str, format: str, name: str, budget: int, scrub: Scrub) -> Opened:
-    """Return a session with its cuts and the values that were needed after each. A cut before which everything fits
-    the budget is left out, for its view leaves nothing out."""
-    messages = [scrub(message) for message in read_session(path, session_id=session_id, format=format).messages]
+def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]:
+    return read_session(path, session_id=session_id, format=format).messages
+
+
+def _own_cases(name: str, messages: list[Message], budget: int) -> Cases:
+    """Return the cuts of a session, and the values that were needed after each. A cut before which everything fits the
+    budget is left out, for its view leaves nothing out."""
     reads = read_messages(messages)
-    cases = [
+    return [
         (Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget))
         for cut in cuts_of(messages)
         if sum(read.tokens for read in reads[:cut]) > budget
     ]
-    return Opened(messages, cases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,13 +231,8 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
             if value in first and value not in shown and value not in found and not tail.holds(value):
                 evidence = tuple(dict.fromkeys((first[value], last[value])))
                 if any(Text(reads[place].words).holds(value) for place in evidence):
-                    kind = (
-                        "path"
-                        if re.search(r"[/\\]|\.\w{1,4}$", value)
-                        else "name"
-                        if re.search(r"[^\W\d]", value)
-                        else "number"
-                    )
+                    kind = "name" if re.search(r"[^\W\d]", value) else "number"
+                    kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"
                     found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], True, [value], at)
         shown.update(message.seen, message.used)
@@ -264,26 +251,30 @@ def _published(dataset: str, path: Path) -> list[Log]:
         raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
     logs = []
     for file in files:
-        if dataset == "locomo":
-            found = load(file).value
-            for number, talk in enumerate(found if isinstance(found, list) else [found]):
-                name = f"{file.stem}-{number}"
-                logs.append(Log(name, name, partial(_locomo_session, file, talk, name)))
-        else:
-            _read_beam(file)
+        if dataset == "beam":
             folders = file.parent.relative_to(path).parts if path.is_dir() else ()
             name = "/".join(folders) or file.absolute().parent.name
-            logs.append(Log(name, name, partial(_beam_session, file, name)))
+            messages, categories = _read_beam(file)
+            rows = [{"role": message.role, "content": message.content} for message in messages]
+            ask = partial(_at_end, name, partial(_beam_questions, messages, categories))
+            logs.append(Log(name, name, partial(list, rows), ask))
+            continue
+        talks = load(file).value
+        for number, talk in enumerate(talks if isinstance(talks, list) else [talks]):
+            name = f"{file.stem}-{number}"
+            rows, questions = _read_locomo(file, talk)
+            logs.append(Log(name, name, partial(list, rows), partial(_at_end, name, partial(list, questions))))
     return logs
 
 
-def _at_end(messages: list[Message], name: str, budget: int, questions: list[Question]) -> Opened:
-    """A session that is asked about at its end; where it fits the budget, nothing is asked."""
-    fits = sum(read.tokens for read in read_messages(messages)) <= budget
-    return Opened(messages, [] if fits else [(Case(name, "", len(messages), budget, "", "", name), questions)])
+def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
+    """Ask about a session at its end; where it fits the budget, nothing is asked."""
+    if sum(read.tokens for read in read_messages(messages)) <= budget:
+        return []
+    return [(Case(name, "", len(messages), budget, "", "", name), ask())]
 
 
-def _locomo_session(path: Path, document: Any, name: str, budget: int, _: Scrub) -> Opened:
+def _read_locomo(path: Path, document: Any) -> tuple[list[Message], list[Question]]:
     """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
     questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
     `TranscriptError`."""
@@ -301,18 +292,17 @@ def _locomo_session(path: Path, document: Any, name: str, budget: int, _: Scrub)
                 seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
                 role = "user" if turn["speaker"] == asking else "assistant"
                 messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
-        for question in document["qa"]:
-            if question.get("category") in (1, 2, 3, 4) and question.get("answer") not in (None, ""):
-                ids = re.findall(r"D\d+:\d+", str(question.get("evidence")))
-                evidence = tuple(dict.fromkeys(places[id] for id in ids if id in places))
-                found = Text(messages[at]["content"] for at in evidence)
-                answers = tuple(one for one in _literals(str(question["answer"])) if found.holds(one))
-                if answers:
-                    told = str(question["question"]), str(question["answer"]), [*evidence]
-                    questions.append(Question(f"q{len(questions) + 1}", "", *told, values=[*answers]))
+        for asked in document["qa"]:
+            if asked.get("category") in (1, 2, 3, 4) and asked.get("answer") not in (None, ""):
+                ids = re.findall(r"D\d+:\d+", str(asked.get("evidence")))
+                evidence = [*dict.fromkeys(places[id] for id in ids if id in places)]
+                said = Text(messages[at]["content"] for at in evidence)
+                if answers := [one for one in _literals(str(asked["answer"])) if said.holds(one)]:
+                    told = str(asked["question"]), str(asked["answer"]), evidence
+                    questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
         raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
-    return _at_end(messages, name, budget, questions)
+    return messages, questions
 
 
 def _literals(answer: str) -> list[str]:
@@ -355,10 +345,9 @@ def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, 
     return messages, questions
 
 
-def _beam_session(chat: Path, name: str, budget: int, _: Scrub) -> Opened:
-    """Return the messages of a chat of BEAM, and the facts of its probing questions: runs of words of answer and rubric
-    that stand in the source messages, in few others, and not in the question."""
-    messages, categories = _read_beam(chat)
+def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]]) -> list[Question]:
+    """Return the probing questions of a chat of BEAM with their facts: runs of words of answer and rubric that stand in
+    the source messages, in few others, and not in the question."""
     places = {str(message.id): at for at, message in enumerate(messages)}
     texts = [Text([message.content]) for message in messages]
     questions = []
@@ -374,8 +363,7 @@ def _beam_session(chat: Path, name: str, budget: int, _: Scrub) -> Opened:
             told = str(one.get("question")), "; ".join(gold), evidence
             if facts:
                 questions.append(Question(f"{category} {number}", category, *told, values=facts))
-    rows: list[Message] = [{"role": message.role, "content": message.content} for message in messages]
-    return _at_end(rows, name, budget, questions)
+    return questions
 
 
 def _shared_runs(text: str, said: Text) -> Iterator[str]:
@@ -399,21 +387,35 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
 # Recorded answers
 
 
-def _recorded(folder: Path) -> list[Log]:
-    """Return the cases of a folder of recorded answers, each as a session of its own."""
-    recording = Recording.open(folder)
-    return [Log(case.name, case.drawn_as, partial(_recorded_case, folder, case)) for case in recording.cases]
+class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    claim: str = "Answers of a model to questions about these sessions, from views with equal tokens."
+    bounds: list[Bound] = []
 
 
-def _recorded_case(folder: Path, case: Case, budget: int, _: Scrub) -> Opened:
-    """Return the messages before a cut and its questions, with the facts of each gold answer that its evidence holds
-    and its question does not. The budget is that of the case."""
-    recording = Recording.open(folder)
-    messages = recording.messages(case)
+def _recorded(folder: Path) -> Dataset:
+    """Return the cases of a folder of recorded answers, each as a session of its own; what has to hold of them may
+    stand in its `gates.toml`."""
+    known, gates, file = Recording.open(folder), _Gates(), folder / "gates.toml"
+    recording = Recording(folder, known.cases, known.asked)  # what other processes need
+    try:
+        if file.exists():
+            gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise SettingsError(f"{file}: {error}") from error
+    logs = [
+        Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
+        for case in recording.cases
+    ]
+    return Dataset(folder.resolve().name, logs, [], folder, gates.claim, gates.bounds)
+
+
+def _recorded_case(recording: Recording, case: Case, messages: list[Message], _: int) -> Cases:
+    """Return what is asked at a cut, with the facts of each gold answer that its evidence holds and its question does
+    not. The budget is that of the case."""
     reads, questions = read_messages(messages), []
     for one in recording.questions(case):
         said, asked = Text(text for at in one.evidence for text in reads[at].words), Text([one.question])
         found = [value for value in exact_values(one.answer) if said.holds(value)] or _shared_runs(one.answer, said)
         facts = list(dict.fromkeys(value for value in found if not asked.holds(value)))
         questions.append(msgspec.structs.replace(one, values=[] if one.category == ABSENT else facts))
-    return Opened(messages, [(case, questions)])
+    return [(case, questions)]

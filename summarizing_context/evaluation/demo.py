@@ -63,17 +63,16 @@ async def play_demo(
         history = sum(sizes[:at])
         whole, cached, before = whole + history, cached + before, history
     price = load_prices().price_of(PRICED_MODEL)
-    reasons = {str(reason): count for reason, count in statistics.activations_by_reason.items() if count}
+    reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
     return (
         tally,
         {
             "session": settings.session_id,
             **tally.figures(),
             "last_view_tokens": recorder.view_tokens,
-            "activations_by_reason": dict(sorted(reasons.items())),
+            "activations_by_reason": dict(reasons),
             "summaries": statistics.summaries_ready,
             "waited_for_model": sum(ms >= 250 for ms in tally.view_ms),  # less than any model's answer takes
-            "token_counter": statistics.token_counter,
             "sent_tokens": tally.view_tokens,
             "whole_history_sent_tokens": whole,
             "priced_model": PRICED_MODEL,
@@ -118,8 +117,7 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
     parts = list(zip(view_parts(view, log), view, strict=True))
     preferred: tuple[Part, ...] = ("pin", "header", "tail", "system")
     told = [(part, one) for part in preferred for one in sentences(row for its, row in parts if its == part)]
-    others = sentences(without)
-    found = []
+    others, found = sentences(without), list[dict[str, Any]]()
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
         part, sentence = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
@@ -128,13 +126,7 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
             places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
             if (start := max(min(places, default=0) - 22, 0)) > 0:
                 words = f"…{words[start:].partition(' ')[2]}"
-        found.append(
-            {
-                "question": asked["ask"],
-                "found": part is not None,
-                "where": part,
-                "words": shorten(words, 90, placeholder="…"),
-                "without": any(answers(wordings, one) for one in others),
-            }
-        )
+        row = {"question": asked["ask"], "found": part is not None, "where": part}
+        is_without = any(answers(wordings, one) for one in others)
+        found.append({**row, "words": shorten(words, 90, placeholder="…"), "without": is_without})
     return found

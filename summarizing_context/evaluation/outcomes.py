@@ -7,7 +7,7 @@ Draws are seeded, and nothing depends on the machine, the clock or a path: equal
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import lru_cache
 from multiprocessing import get_context
@@ -26,11 +26,10 @@ Result = TypeVar("Result")
 
 def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -> Iterator[Result]:
     """Yield what `work` gives for each item, in their order, worked on in so many processes; of one, in this one."""
-    jobs = min(jobs, len(items))
-    if jobs <= 1:
+    if min(jobs, len(items)) <= 1:
         yield from map(work, items)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=get_context("spawn")) as pool:
         yield from pool.map(work, items)
 
 
@@ -43,14 +42,30 @@ class Interval(NamedTuple):
     sessions: int
 
 
-def mean_of(values: Mapping[str, float]) -> Interval | None:
-    """Return the mean of the sessions' values with its interval; None of nothing."""
-    if not values:
+Points = Mapping[tuple[str, str, str], float]  # by session, case and question
+
+
+def by_session(points: Points) -> dict[str, float]:
+    """Return the mean of each session."""
+    found: dict[str, list[float]] = {}
+    for (session, _, _), value in points.items():
+        found.setdefault(session, []).append(value)
+    return {session: sum(values) / len(values) for session, values in found.items()}
+
+
+def mean_of(points: Points) -> Interval | None:
+    """Return the mean over sessions with its interval; None of nothing."""
+    if not points:
         return None
-    listed = [values[key] for key in sorted(values)]
+    listed = [value for _, value in sorted(by_session(points).items())]
     means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
     low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
     return Interval(sum(listed) / len(listed), low, high, len(listed))
+
+
+def paired(ours: Points, theirs: Points) -> Interval | None:
+    """Return by how much ours are more than theirs, over the questions that both have."""
+    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
 
 
 @lru_cache(maxsize=64)
@@ -60,20 +75,10 @@ def _draws(count: int) -> list[list[int]]:
     return [rng.choices(range(count), k=count) for _ in range(DRAWS)]
 
 
-def ratios(sums: Iterable[tuple[str, tuple[float, float]]]) -> dict[str, float]:
-    """Return sums over counts by group; groups with an empty count are left out."""
-    found: dict[str, tuple[float, float]] = {}
-    for group, (of, out_of) in sums:
-        known = found.get(group, (0, 0))
-        found[group] = known[0] + of, known[1] + out_of
-    return {group: of / out_of for group, (of, out_of) in found.items() if out_of}
-
-
 def changed_settings(settings: Settings) -> dict[str, Any]:
     """Return the settings that differ from their defaults, without those that name a place."""
-    defaults = Settings()
     names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
-    return {name: value for name in names if (value := getattr(settings, name)) != getattr(defaults, name)}
+    return {name: one for name in names if (one := getattr(settings, name)) != getattr(Settings(), name)}
 
 
 def indented(document: Any) -> bytes:

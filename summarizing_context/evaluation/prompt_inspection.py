@@ -61,12 +61,10 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
         yield f"its fixed text costs {tokens} tokens with every request; at most {most} are allowed"
     if prompt.name in SUMMARIES:
         found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
-        wanted = [f"## {name}" for name in NAMES]
-        if (rules := f"## {NAMES[CONSTRAINTS]}") not in found:  # they may be asked for by the prompt `rules` alone
-            wanted.remove(rules)
+        # Rules may be asked for by the prompt `rules` alone.
+        wanted = [f"## {name}" for name in NAMES if name != NAMES[CONSTRAINTS] or f"## {name}" in found]
         if found != wanted:
-            lacking = [name for name in wanted if name not in found]
-            extra = [name for name in found if name not in wanted]
+            lacking, extra = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
             problems = [f"lacks {', '.join(lacking)}"] if lacking else []
             problems += [f"has {', '.join(extra)} besides"] if extra else []
             told = " and ".join(problems) or "has another order"
@@ -122,12 +120,7 @@ def render_request(
             ("user", "end of the fence", f"\n{closing}"),
         )
     ]
-    return {
-        "prompt": f"{prompt.name}/v{prompt.version}",
-        **{name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")},
-        "number": number,
-        "among": len(jobs),
-        "parts": parts,
-        "tokens": sum(part["tokens"] for part in parts),
-        "fixed_tokens": sum(part["tokens"] for part in parts if part["fixed"]),
-    }
+    own = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    about = {"prompt": f"{prompt.name}/v{prompt.version}", **own, "number": number, "among": len(jobs), "parts": parts}
+    fixed = sum(part["tokens"] for part in parts if part["fixed"])
+    return {**about, "tokens": sum(part["tokens"] for part in parts), "fixed_tokens": fixed}

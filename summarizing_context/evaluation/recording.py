@@ -114,8 +114,7 @@ class Recording:
             prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
             found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
-            path = folder / "questions" / f"{case.name}.json"
-            if path.exists():
+            if (path := folder / "questions" / f"{case.name}.json").exists():
                 found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
         found.replies = {line.key: line for line in _lines(folder / REPLIES, Reply)}
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
@@ -145,11 +144,10 @@ class Recording:
 
     def add_answers(self, answers: Answers) -> None:
         """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
-        known = self.answers.get((answers.case, answers.arm))
-        if known is not None and known.answers != answers.answers:
-            stale = (answers.case, answers.arm)
-            self.marks = {key: mark for key, mark in self.marks.items() if (mark.case, mark.arm) != stale}
-        self.answers[answers.case, answers.arm] = answers
+        place = answers.case, answers.arm
+        if place in self.answers and self.answers[place].answers != answers.answers:
+            self.marks = {key: mark for key, mark in self.marks.items() if (mark.case, mark.arm) != place}
+        self.answers[place] = answers
 
     def add_marks(self, marks: Iterable[Mark]) -> None:
         """Take a judge's marks in."""
@@ -160,11 +158,7 @@ class Recording:
         kept: dict[str, dict[Any, Any]] = {REPLIES: self.replies, ANSWERS: self.answers, MARKS: self.marks}
         for name, lines in kept.items():
             data = b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines))
-            replace_private(self.folder / name, _gzipped(data))
-
-
-def _gzipped(data: bytes) -> bytes:
-    return gzip.compress(data, mtime=0)  # the same bytes on any day
+            replace_private(self.folder / name, gzip.compress(data, mtime=0))  # the same bytes on any day
 
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:
@@ -190,34 +184,24 @@ def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
 
 
 def add_case(
-    folder: Path,
-    log: Path,
-    *,
-    name: str | None,
-    cut: int | float,
-    budget: int,
-    source: str,
-    licence: str,
-    session: str = "",
-    messages: Sequence[Message] | None = None,
+    folder: Path, log: Path, messages: Sequence[Message] = (), *, name: str | None, cut: int | float, **about: Any
 ) -> Case:
     """Add a case. Raise `TranscriptError` for a log that cannot be cut there, or a name that is taken.
 
     `cut` are the messages before the view, or the share of the characters that stand before it; `messages` are those of
-    the log, where they were read already. Cases of one `session` count as one.
+    the log, where they were read already. `about` are other fields of a case.
     """
-    if messages is None:
-        messages = read_session(log).messages
+    messages = messages or read_session(log).messages
     quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = name or _stem(log)
     listed = folder / CASES
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
-    case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
+    case = Case(name, f"{name}.jsonl.gz", at, **about)
     if not 0 < at <= len(messages) or f"name = {quoted(name)}\n" in known:
         raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
-    lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
-    replace_private(folder / "logs" / case.log, _gzipped("".join(lines).encode("utf8", "surrogatepass")))
+    lines = "".join(json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
+    replace_private(folder / "logs" / case.log, gzip.compress(lines.encode("utf8", "surrogatepass"), mtime=0))
     rows = [f"{key} = {quoted(value)}\n" for key, value in msgspec.structs.asdict(case).items() if value]
     replace_private(listed, f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}".encode())
     return case
@@ -252,7 +236,7 @@ def with_own_case(
     for file, content in files.items():  # first: a folder with a case and without its settings would be another one
         replace_private(to / file, content)
     about = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
-    case = add_case(to, log, name=name, cut=at, budget=budget, messages=messages, **about)
+    case = add_case(to, log, messages, name=name, cut=at, budget=budget, **about)
     return replace(Recording.open(to), cases=[case])
 
 

@@ -7,7 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,13 +41,13 @@ class Tally:
     """What has been counted of one file at one budget, or of several together."""
 
     file: str
-    token_counter: str | None = None  # its name; None for a sum over several
+    token_counter: str | None = None  # its name; None for a sum over several, as budget and strategy
     messages: int = 0
     history_tokens: int = 0
     views: int = 0
     refused_views: int = 0
-    budget: int | None  # None for a sum over several budgets
-    strategy: str | None = None  # None for a sum over several strategies
+    budget: int | None
+    strategy: str | None = None
     max_view_tokens: int = 0
     over_budget_views: int = 0
     tool_unsafe_views: int = 0
@@ -96,7 +96,7 @@ def _percentile(values: Sequence[float], percent: float) -> float:
 
 @dataclass(slots=True, kw_only=True)
 class Forecast:
-    """What summarizing one file at one budget would take, or several together."""
+    """What summarizing one file at one budget would take, or several together: a summarizer that counts."""
 
     file: str
     budget: int | None  # None for a sum over several budgets
@@ -121,8 +121,7 @@ class Forecast:
 
     def figures(self, price: ModelPrice | None) -> dict[str, Any]:
         """Return the figures under their published names, as JSON values."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
+        return {**asdict(self), "calls": self.calls, "estimated_cost": self.cost(price)}
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Count a job as a summarizer that is paid for it, and return a text as long as a model's may be."""
@@ -141,15 +140,12 @@ def add_up(rows: Sequence[Row], *, file: str = "total") -> Row:
     total = replace(rows[0], file=file)
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
     for name in (each.name for each in fields(total)[1:]):
-        values = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
+        values: list[Any] = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
+        value: Any = []  # compactions are told file by file
         if name in ("budget", "strategy", "token_counter"):
-            value: Any = values[0] if len(set(values)) == 1 else None
-        elif name == "compactions":  # these are told file by file
-            value = []
-        elif name == "max_view_tokens":
-            value = max(values)
-        else:
-            value = sum(values[1:], start=values[0])
+            value = values[0] if len(set(values)) == 1 else None
+        elif name != "compactions":
+            value = max(values) if name == "max_view_tokens" else sum(values[1:], start=values[0])
         setattr(total, name, value)
     return total
 
@@ -176,12 +172,9 @@ class Plan:
     def variants(self) -> list[Settings]:
         """The settings of each replay: every strategy at every budget."""
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
-        given: list[Any] = list(self.strategies or (self.settings.strategy,))
-        return [
-            replace(self.settings, strategy=strategy, max_tokens=budget, idle_after=None)
-            for strategy in given
-            for budget in self.budgets
-        ]
+        own: Any = self.strategies or (self.settings.strategy,)
+        made = partial(replace, self.settings, idle_after=None)
+        return [made(strategy=strategy, max_tokens=budget) for strategy in own for budget in self.budgets]
 
 
 class Costs:
@@ -286,20 +279,31 @@ def _replay_file(path: Path, plan: Plan, dry_run: bool) -> list[Tally | Forecast
 async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
     costs = await make_costs(plan.settings)
-    return [await replay_with(settings, name, log, plan, costs) for settings in plan.variants]
+    return [await _replay(settings, name, log, plan, costs) for settings in plan.variants]
 
 
-async def replay_with(
+async def forecast_log(name: str, log: Transcript, plan: Plan) -> list[Forecast]:
+    """Return forecasts for one log at each budget of the plan."""
+    costs, rows = await make_costs(plan.settings), []
+    for settings in plan.variants:
+        forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
+        in_memory = replace(without_default_cap(settings), store=MEMORY)
+        tally = await _replay(in_memory, name, log, replace(plan, live=False), costs, forecast)
+        forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
+        rows.append(forecast)
+    return rows
+
+
+async def _replay(
     settings: Settings, name: str, log: Transcript, plan: Plan, costs: Costs, summarizer: Summarizer | None = None
 ) -> Tally:
     """Replay one log with these settings, and with a given summarizer in place of theirs."""
-    budget, strategy = int(settings.max_tokens), settings.strategy
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"\.jsonl(\.gz)?", "", Path(name).name, count=1))[:150]
-    wanted = ":".join(filter(None, ("replay", stem, strategy if plan.strategies[1:] else "", str(budget))))
+    strategy = settings.strategy if plan.strategies[1:] else ""
+    wanted = ":".join(filter(None, ("replay", stem, strategy, str(settings.max_tokens))))
     settings = replace(settings, session_id=await free_session_id(settings, wanted))
-    if summarizer is not None:  # its calls are bounded elsewhere, or cost nothing
-        settings = without_default_cap(settings)
-    tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
+    tally = Tally(file=name, budget=int(settings.max_tokens), strategy=settings.strategy)
+    tally.skipped.update(log.skipped)
     tally.skipped_lines += log.unreadable
     async with open_context(settings, summarizer=summarizer) as context:
         recorder, ahead = Recorder(context, costs, tally), list(log.compactions)
@@ -309,16 +313,17 @@ async def replay_with(
                     await recorder.take_view()
                 while ahead and ahead[0].at <= index:  # the client compacted here: its sizes beside ours
                     own = ahead.pop(0)
-                    sizes = {
-                        "message": own.at + 1,
-                        "trigger": own.trigger,
-                        "client_before": own.tokens_before,
-                        "client_after": own.tokens_after,
-                        "client_summary": costs.count(own.summary) if own.summary else None,
-                        "history_tokens": context.statistics().history_tokens,
-                        "view_tokens": recorder.view_tokens,
-                    }
-                    tally.compactions.append(sizes)
+                    tally.compactions.append(
+                        {
+                            "message": own.at + 1,
+                            "trigger": own.trigger,
+                            "client_before": own.tokens_before,
+                            "client_after": own.tokens_after,
+                            "client_summary": costs.count(own.summary) if own.summary else None,
+                            "history_tokens": context.statistics().history_tokens,
+                            "view_tokens": recorder.view_tokens,
+                        }
+                    )
             try:
                 await recorder.add(message)
             except MessageError as error:
@@ -339,18 +344,6 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
         await store.close()
     numbered = (f"{wanted}:{number}" for number in range(2, len(taken) + 3))
     return next(id for id in (wanted, *numbered) if id not in taken)
-
-
-async def forecast_log(name: str, log: Transcript, plan: Plan) -> list[Forecast]:
-    """Return forecasts for one log at each budget of the plan."""
-    costs, rows = await make_costs(plan.settings), []
-    for settings in plan.variants:
-        forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
-        in_memory = replace(settings, store=MEMORY)
-        tally = await replay_with(in_memory, name, log, replace(plan, live=False), costs, forecast)
-        forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
-        rows.append(forecast)
-    return rows
 
 
 def assumed_summary(job: SummaryJob) -> str:

@@ -16,12 +16,13 @@ from xml.etree import ElementTree as xml
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.outcomes import MIN_SESSIONS, Interval, indented, mean_of, ratios
+from summarizing_context.evaluation.outcomes import MIN_SESSIONS, Interval, indented, mean_of, paired
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
 ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
+NOTHING = "nothing to look at"
 AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
 
 
@@ -149,10 +150,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def metrics(self) -> list[str]:
         """All metrics that questions were scored by, the one that counts first."""
-        found = dict.fromkeys([self.metric])
-        for one in self.asked:
-            found |= dict.fromkeys(name for answer in one.answers.values() for name in answer.points)
-        return list(found)
+        answers = (answer for one in self.asked for answer in one.answers.values())
+        return list(dict.fromkeys([self.metric, *(name for answer in answers for name in answer.points)]))
 
     def points(self, arm: str, metric: str = "", category: str = "all") -> dict[tuple[str, str, str], float]:
         """Return the points of an arm by session, case and question."""
@@ -166,7 +165,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def score(self, arm: str, metric: str = "", category: str = "all") -> Interval | None:
         """Return the mean over sessions; None where nothing was asked."""
-        return _over_sessions(self.points(arm, metric, category))
+        return mean_of(self.points(arm, metric, category))
 
     def ahead(self, arm: str, other: str = "", metric: str = "", category: str = "all") -> Interval | None:
         """Return how far an arm is ahead of another, the baseline if none is named, over questions that both have."""
@@ -186,44 +185,40 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         if name == "cost":
             history = sum(one.history_tokens for one in spent)
             return 1_000 * sum(one.input_tokens + one.output_tokens for one in spent) / history if history else None
-        judged = [one.laws for one in spent if one.laws is not None]
-        return sum(sum(laws.values()) for laws in judged) if judged else None
+        judged = [sum(one.laws.values()) for one in spent if one.laws is not None]
+        return sum(judged) if judged else None
 
     @property
     def verdict(self) -> str:
         """What the run says, in a sentence or two."""
-        arm, score = self.first, self.score(self.first)
         if self.tuning is not None:
-            arm = self.tuning.new
-            change = self.ahead(arm, self.tuning.old)
-            return f"{arm}: {in_words(change)}{self._beside(arm, self.tuning.old)}."
+            return self._tuned(self.tuning.new, self.tuning.old)
+        arm, score = self.first, self.score(self.first)
         if score is None:
             return "Nothing was measured: no view leaves out what is asked for. Take a smaller budget or longer logs."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
-        if score.sessions > 1:
-            said += f", interval {score.low:.1%} to {score.high:.1%}"
-        others = [name for name in self.arms if name != arm and self.score(name) is not None]
-        best = max(others, key=lambda name: self.score(name) or (0,), default="")
-        if best:
+        said += f", interval {score.low:.1%} to {score.high:.1%}" if score.sessions > 1 else ""
+        scores = {name: one for name in self.arms if name != arm and (one := self.score(name)) is not None}
+        if scores:
+            best = max(scores, key=lambda name: scores[name])
             said += f". Against {best}: {in_words(self.ahead(arm, best))}"
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
 
-    def _beside(self, arm: str, other: str) -> str:
-        """In words: the price in tokens, and the categories in which an arm is surely better or worse."""
-        said = ""
+    def _tuned(self, arm: str, other: str) -> str:
+        """Return how far an arm is ahead, its price in tokens, and the categories in which it is surely better or
+        worse."""
+        said = f"{arm}: {in_words(self.ahead(arm, other))}"
         for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
             ours, theirs = self.figure(arm, name), self.figure(other, name)
             if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
                 said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
-        changes = {name: self.ahead(arm, other, category=name) for name in self.categories}
-        known = {name: one for name, one in changes.items() if one is not None and one.sessions >= MIN_SESSIONS}
-        for side, names in (
-            ("better", [name for name, one in known.items() if one.low > 0]),
-            ("worse", [name for name, one in known.items() if one.high < 0]),
-        ):
-            said += f"; {side} on {', '.join(names)}" if names else ""
-        return said
+        found: dict[str, list[str]] = {"better": [], "worse": []}
+        for name in self.categories:
+            lead = self.ahead(arm, other, category=name)
+            if lead is not None and lead.sessions >= MIN_SESSIONS and (lead.low > 0 or lead.high < 0):
+                found["better" if lead.low > 0 else "worse"].append(name)
+        return said + "".join(f"; {side} on {', '.join(names)}" for side, names in found.items() if names) + "."
 
     # Gates
 
@@ -231,30 +226,31 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return what became of bounds; those of the run if none are given. A mapping names figures of the first arm:
         `{"right": 0.9, "laws": 0}`."""
         if isinstance(bounds, Mapping):
-            bounds = [Bound(name, at_most=most) if name in AT_MOST else Bound(name, at_least=most)
-                      for name, most in bounds.items()]  # fmt: skip
+            bounds = [
+                Bound(name, at_most=one) if name in AT_MOST else Bound(name, at_least=one)
+                for name, one in bounds.items()
+            ]
         return [self._gate(bound) for bound in list(bounds) or self.bounds]
 
     def _gate(self, bound: Bound) -> Gate:
-        arm = bound.arm or self.first
-        if bound.metric not in (known := [*self.metrics, *AT_MOST]):
-            raise SettingsError(f"there is no metric {bound.metric!r}; this run has {', '.join(known)}")
-        name = f"{arm}, {bound.metric if bound.category == 'all' else bound.category}"
+        arm, metric, category = bound.arm or self.first, bound.metric, bound.category
+        if metric not in (known := [*self.metrics, *AT_MOST]):
+            raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
+        name = f"{arm}, {metric if category == 'all' else category}"
         name += f", at least {bound.at_least:.1%}" if bound.at_least is not None else ""
         name += f", at most {bound.at_most:g}" if bound.at_most is not None else ""
         name += f", not behind {self.baseline}" if bound.not_behind else ""
-        if bound.metric in AT_MOST:
-            figure = self.figure(arm, bound.metric)
-            if figure is None or bound.at_most is None:
-                return Gate(name, False, "nothing to look at")
-            return Gate(name, figure <= bound.at_most, f"{figure:,.6g}")
-        score = self.score(arm, bound.metric, bound.category)
-        lead = self.ahead(arm, "", bound.metric, bound.category) if bound.not_behind else None
+        if metric in AT_MOST:
+            figure, most = self.figure(arm, metric), bound.at_most
+            if figure is None or most is None:
+                return Gate(name, False, NOTHING)
+            return Gate(name, figure <= most, f"{figure:,.6g}")
+        score, lead = self.score(arm, metric, category), self.ahead(arm, "", metric, category)
         if score is None or (bound.not_behind and lead is None):
-            return Gate(name, False, "nothing to look at")
+            return Gate(name, False, NOTHING)
         words = f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
         passed = bound.at_least is None or score.mean >= bound.at_least
-        if lead is not None:
+        if bound.not_behind and lead is not None:
             words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}]"
             passed = passed and lead.high >= 0
         return Gate(name, passed, words)
@@ -264,16 +260,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         paired by question. More broken laws are worse. Raise `SettingsError` where the runs share no question."""
         found: list[tuple[str, str, Interval, bool]] = []
         for arm in (name for name in self.arms if name in old.arms):
-            for name in ("all", *self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else [])):
-                metric = self.metric if name == "all" else name
+            for name in ("all", *self.categories, ABSENT):
                 change = paired(self.points(arm, "", name), old.points(arm, self.metric, name))
                 if change is not None:
-                    found.append((arm, metric, change, change.sessions >= MIN_SESSIONS and change.high < 0))
+                    worse = change.sessions >= MIN_SESSIONS and change.high < 0
+                    found.append((arm, self.metric if name == "all" else name, change, worse))
             before, after = old.figure(arm, "laws"), self.figure(arm, "laws")
             if before is not None and after is not None:
                 rise = after - before
                 found.append((arm, "laws", Interval(rise, rise, rise, 1), rise > 0))
-        if not any(name != "laws" for _, name, _, _ in found):
+        if not any(what != "laws" for _, what, _, _ in found):
             raise SettingsError("the runs share no question and arm; compare runs on the same logs and budget")
         return found
 
@@ -281,62 +277,53 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def joined(cls, reports: Sequence[Report]) -> Report:
-        """Return runs of different arms or sessions of one data set as one."""
-        arms: dict[str, str] = {}
-        settings: dict[str, dict[str, Any]] = {}
-        asked: dict[tuple[str, str, str], Asked] = {}
+        """Return runs of different arms on the same sessions as one."""
+        first, asked = reports[0], dict[tuple[str, str, str], Asked]()
+        arms, settings = dict(first.arms), dict(first.settings)
         for report in reports:
-            arms |= report.arms
-            settings |= report.settings
+            arms, settings = arms | report.arms, settings | report.settings
             for one in report.asked:
                 key = one.session, one.case, one.id
                 known = asked.get(key, one)
                 asked[key] = msgspec.structs.replace(known, answers=known.answers | one.answers)
         views, spent = ([row for report in reports for row in getattr(report, name)] for name in ("views", "spent"))
         whole = {"arms": arms, "settings": settings, "asked": [*asked.values()], "views": views, "spent": spent}
-        return msgspec.structs.replace(reports[0], **whole)
+        return msgspec.structs.replace(first, **whole)
 
     def document(self) -> dict[str, Any]:
         """Return the figures as JSON values, without questions and texts."""
+
+        def of(interval: Interval | None) -> dict[str, float] | None:
+            return interval and interval._asdict()
+
         arms = {}
         for arm, about in self.arms.items():
-            scores = {name: self.score(arm, name) for name in self.metrics}
+            categories = (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
             arms[arm] = {
                 "about": about,
-                **{name: score and score._asdict() for name, score in scores.items()},
-                "ahead": (lead := self.ahead(arm)) and lead._asdict(),
-                "categories": {
-                    name: (score := self.score(arm, "", name)) and score._asdict()
-                    for name in (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
-                },
+                **{name: of(self.score(arm, name)) for name in self.metrics},
+                "ahead": of(self.ahead(arm)),
+                "categories": {name: of(self.score(arm, "", name)) for name in categories},
                 "points": sum(self.points(arm).values()),
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in AT_MOST},
             }
+        own = ("name", "verdict", "metric", "metrics", "baseline", "settings", "made_by", "missing")
         return {
-            "name": self.name,
-            "verdict": self.verdict,
-            "metric": self.metric,
-            "metrics": self.metrics,
-            "baseline": self.baseline,
+            **{name: getattr(self, name) for name in own},
             "arms": arms,
             "questions": len(self.asked),
-            "settings": self.settings,
             "gates": msgspec.to_builtins(self.check()),
             "views": msgspec.to_builtins(self.views),
-            "made_by": self.made_by,
-            "missing": self.missing,
             **({} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}),
         }
 
     def write(self, folder: Path | str) -> Path:
         """Write `report.json` and the page `report.html` into a folder; return the page."""
-        folder = Path(folder)
-        whole = msgspec.to_builtins(self)
-        shown = {**whole, "figures": self.document()}
+        folder, whole = Path(folder), msgspec.to_builtins(self)
         page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
         # Nothing in a text ends the element, and control characters become dots, as on a terminal.
-        data = inert(json.dumps(shown, ensure_ascii=False)).replace("<", "\\u003c")
+        data = inert(json.dumps({**whole, "figures": self.document()}, ensure_ascii=False)).replace("<", "\\u003c")
         make_private_folder(folder)
         write_private(folder / "report.json", indented(whole))
         write_private(folder / "report.html", page.replace("{{data}}", data))
@@ -349,18 +336,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         try:
             return msgspec.json.decode(file.read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
-            raise SettingsError(
-                f"{file}: is not the report of a run ({type(error).__name__}); name its folder"
-            ) from error
-
-
-def _over_sessions(points: Mapping[tuple[str, str, str], float]) -> Interval | None:
-    return mean_of(ratios((session, (value, 1.0)) for (session, _, _), value in points.items()))
-
-
-def paired(ours: Mapping[tuple[str, str, str], float], theirs: Mapping[tuple[str, str, str], float]) -> Interval | None:
-    """Return by how much ours are more than theirs, over the questions that both have."""
-    return _over_sessions({key: ours[key] - theirs[key] for key in ours if key in theirs})
+            why = type(error).__name__
+            raise SettingsError(f"{file}: is not the report of a run ({why}); name its folder") from error
 
 
 def in_words(change: Interval | None) -> str:
@@ -369,13 +346,12 @@ def in_words(change: Interval | None) -> str:
         return "nothing was measured"
     if change.mean == change.low == change.high == 0:
         return f"equal on every question, {change.sessions} session{'' if change.sessions == 1 else 's'}"
-    size = f"{abs(100 * change.mean):.1f} points"
-    ends = f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
+    points, ends = f"{100 * change.mean:+.1f} points", f"interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
     if change.sessions < MIN_SESSIONS:
-        return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {100 * change.mean:+.1f} points"
+        return f"too few sessions to tell ({change.sessions}, at least {MIN_SESSIONS}): {points}"
     if change.low > 0 or change.high < 0:
-        return f"{'better' if change.low > 0 else 'worse'} by {size}, {ends}"
-    return f"no sure difference: {100 * change.mean:+.1f} points, {ends}"
+        return f"{'better' if change.low > 0 else 'worse'} by {points[1:]}, {ends}"
+    return f"no sure difference: {points}, {ends}"
 
 
 def junit(name: str, results: Sequence[tuple[str, str, str, bool]]) -> str:

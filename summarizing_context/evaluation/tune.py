@@ -23,10 +23,10 @@ from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.asking import AnswerRecorder
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Request, open_summarizer
 from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.outcomes import ratios
+from summarizing_context.evaluation.outcomes import by_session
 from summarizing_context.evaluation.prompt_inspection import check_prompt
 from summarizing_context.evaluation.recording import Recording
-from summarizing_context.evaluation.report import RIGHT, Asked, Pair, Report, Tuning
+from summarizing_context.evaluation.report import RIGHT, Pair, Report, Tuning
 from summarizing_context.evaluation.run import Arm, Run, right
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
@@ -50,12 +50,6 @@ class Variant:
     name: str
     prompts: tuple[Prompt, ...] = ()
     summarizer: Summarizer | None = None  # in the place of the model's
-
-    @property
-    def key(self) -> str:
-        """A name for what the variant does, whatever it is called."""
-        content = sorted((prompt.name, prompt.hash) for prompt in self.prompts)
-        return hashlib.sha256(msgspec.json.encode(content)).hexdigest()[:16]
 
     def prompt(self, purpose: str) -> Prompt:
         """Return its prompt of a purpose, or the shipped one."""
@@ -87,43 +81,42 @@ class Trial:
         watch: Callable[[Variant], None] = lambda _: None,
     ) -> None:
         # Logs of one session are on one side.
-        drawn = dict.fromkeys(log.session for log in dataset.logs)
-        dealt = sorted(drawn, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).hexdigest())
-        kept = max(1, round(held_out * len(dealt))) if held_out else 0
-        if held_out and len(dealt) < 2:
+        sessions = dict.fromkeys(log.session for log in dataset.logs)
+        if held_out and len(sessions) < 2:
             raise SettingsError("choosing needs at least two sessions: some choose, the others judge; give more")
-        judges, choosers = set(dealt[:kept] if held_out else dealt), set(dealt[kept:] if held_out else dealt)
+        dealt = sorted(sessions, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).hexdigest())
+        judges = set(dealt[: max(1, round(held_out * len(dealt)))] if held_out else dealt)
         self.judging = replace(dataset, logs=[log for log in dataset.logs if log.session in judges])
-        self.choosing = replace(dataset, logs=[log for log in dataset.logs if log.session in choosers])
-        self.held_out = bool(held_out)
+        others = [log for log in dataset.logs if log.session not in judges]
+        self.choosing = replace(dataset, logs=others) if held_out else self.judging
         self.settings, self.cassette, self._folder, self._watch = settings, cassette, folder, watch
         self.variants: dict[str, Variant] = {}  # by name, as they were tried
         self._reports: dict[tuple[str, bool], Report] = {}
 
     def settings_of(self, variant: Variant) -> Settings:
         """Return the settings of a session that uses a variant, whose prompts are written into a folder."""
+        if not variant.prompts:
+            return replace(self.settings, prompts=None)
+        key = "".join(sorted(f"{prompt.name}{prompt.hash}" for prompt in variant.prompts))
+        folder = self._folder / hashlib.sha256(key.encode()).hexdigest()[:16]
         for prompt in variant.prompts:
-            place = self._folder / variant.key / prompt.name
-            make_private_folder(place)
-            write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
-        return replace(self.settings, prompts=self._folder / variant.key if variant.prompts else None)
+            make_private_folder(folder / prompt.name)
+            write_private(folder / prompt.name / f"v{prompt.version}.md", write_prompt(prompt))
+        return replace(self.settings, prompts=folder)
 
     def of(self, variant: Variant, *, judge: bool = False) -> Report:
         """Return what a variant came to on one side, measured once."""
         if variant.name not in self.variants:
             self.variants[variant.name] = variant
             self._watch(variant)
-        judge = judge or not self.held_out
-        if (variant.name, judge) not in self._reports:
+        side = self.judging if judge else self.choosing
+        key = variant.name, side is self.judging
+        if key not in self._reports:
             about = ", ".join(f"{one.name}/v{one.version} {one.hash[:8]}" for one in variant.prompts) or "as shipped"
             arm = Arm(variant.name, self.settings_of(variant), variant.summarizer, f"prompts: {about}")
-            run = Run(
-                dataset=self.judging if judge else self.choosing,
-                arms=[arm],
-                cassette=None if self.cassette is None else self.cassette.path,
-            )
-            self._reports[variant.name, judge] = run.report(self.cassette)
-        return self._reports[variant.name, judge]
+            path = None if self.cassette is None else self.cassette.path
+            self._reports[key] = Run(dataset=side, arms=[arm], cassette=path).report(self.cassette)
+        return self._reports[key]
 
 
 def tune(
@@ -150,40 +143,45 @@ def tune(
             "the sessions ask for nothing: no value in them is used later; give others, or a smaller budget"
         )
     others = [name for name in tried if name != start.name]
-    best = max(others, key=lambda name: tried[name] or (0.0,), default=start.name)
-    new = trial.variants[best]
-    sides = [trial.of(start, judge=True), trial.of(new, judge=True)]
-    report = Report.joined(sides if new is not start else sides[:1])
+    new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
+    both = [start] if new is start else [start, new]
+    report = Report.joined([trial.of(variant, judge=True) for variant in both])
     if judges and new is not start:
-        report = _with_answers(trial, report, [start, new], judges)
+        report = _with_answers(trial, report, both, judges)
 
     change = report.ahead(new.name, start.name)
     wins = change is not None and change.low > 0
-    if trial.held_out:  # it was chosen by the other side; here it has to be no worse
-        gain = Report.joined([found[start.name], found[best]]).ahead(best, start.name)
+    is_chosen = trial.choosing is not trial.judging
+    if is_chosen:  # by the other side; here it has to be no worse
+        gain = Report.joined([found[one.name] for one in both]).ahead(new.name, start.name)
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
-    dollars = {}
+    dollars: dict[str, float | None] = {}
     price = load_prices(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
-        sums = [
-            sum(getattr(row, of) for row in one.spent) for of in ("history_tokens", "input_tokens", "output_tokens")
-        ]
-        dollars[name] = None if price is None or not sums[0] else price.cost(*sums[1:]) * 1_000_000 / sums[0]
-    chosen_on = list(dict.fromkeys(log.session for log in trial.choosing.logs)) if trial.held_out else []
-    judged_on = list(dict.fromkeys(log.session for log in trial.judging.logs))
-    diff = [line for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts))
-            for line in diff_of(start.prompt(purpose), new.prompt(purpose))]  # fmt: skip
-    pairs = _most_changed(trial, report, start.name, new.name)
-    winner = new.name if wins else start.name
-    tuning = Tuning(start.name, new.name, diff, pairs, chosen_on, judged_on, tried, dollars, winner)
+        read, written = sum(row.input_tokens for row in one.spent), sum(row.output_tokens for row in one.spent)
+        history = sum(row.history_tokens for row in one.spent)
+        known = price is not None and history
+        dollars[name] = price.cost(read, written) * 1_000_000 / history if price is not None and known else None
+    purposes = dict.fromkeys(one.name for one in (*start.prompts, *new.prompts))
+    tuning = Tuning(
+        old=start.name,
+        new=new.name,
+        diff=[line for one in purposes for line in diff_of(start.prompt(one), new.prompt(one))],
+        pairs=[] if new is start else _most_changed(trial, report, start.name, new.name),
+        chosen_on=list(dict.fromkeys(log.session for log in trial.choosing.logs)) if is_chosen else [],
+        judged_on=list(dict.fromkeys(log.session for log in trial.judging.logs)),
+        tried=tried,
+        dollars=dollars,
+        winner=new.name if wins else start.name,
+    )
     return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts", claim="")
 
 
 def diff_of(old: Prompt, new: Prompt) -> list[str]:
     """Return the difference of two prompts, line by line; nothing where their texts are equal."""
     before, after = ("\n".join((one.text, *one.focuses)).splitlines() for one in (old, new))
-    names = f"{old.name}/v{old.version}", f"{new.name}/v{new.version}"
-    return list(difflib.unified_diff(before, after, *names, lineterm="", n=2))
+    named = f"{old.name}/v{old.version}", f"{new.name}/v{new.version}"
+    return list(difflib.unified_diff(before, after, *named, lineterm="", n=2))
 
 
 def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], judges: Sequence[Settings]) -> Report:
@@ -210,14 +208,12 @@ def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], jud
     for one in report.asked:
         answers = dict(one.answers)
         for arm in answers:
-            mark = recording.marks.get((one.case, one.id, arm))
-            if mark is not None:
+            if (mark := recording.marks.get((one.case, one.id, arm))) is not None:
                 said = recording.answers[one.case, arm].answers[one.id]
                 points = {RIGHT: right(mark.mark), **answers[arm].points}
                 answers[arm] = msgspec.structs.replace(answers[arm], said=said, mark=mark.mark, points=points)
         asked.append(msgspec.structs.replace(one, answers=answers))
-    is_marked = bool(recording.marks)
-    return msgspec.structs.replace(report, asked=asked, metric=RIGHT if is_marked else report.metric)
+    return msgspec.structs.replace(report, asked=asked, metric=RIGHT if recording.marks else report.metric)
 
 
 def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair]:
@@ -226,24 +222,18 @@ def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair
 
     def change(pair: Pair) -> tuple[int, int]:
         before, after = Counter(pair.old.split()), Counter(pair.new.split())
-        words = (before - after).total() + (after - before).total()
-        return len({*pair.old_keeps} ^ {*pair.new_keeps}), words
+        return len({*pair.old_keeps} ^ {*pair.new_keeps}), ((before - after) + (after - before)).total()
 
     found: list[Pair] = []
-    count = len(trial.judging.logs)
-    rows = {arm: [one for one in report.spent if one.arm == arm] for arm in (old, new)}
-    if old == new:
-        return []
-    for at, (before, after) in enumerate(zip(rows[old][:count], rows[new][:count], strict=True)):
-        texts = {(start, stop): text for start, stop, text in before.summaries}
-        same = [
-            (start, stop, texts[start, stop], text) for start, stop, text in after.summaries if (start, stop) in texts
-        ]
-        changed = [one for one in same if one[2] != one[3]]
-        log, pairs = trial.judging.logs[at], []
+    before, after = ([one.summaries for one in report.spent if one.arm == arm] for arm in (old, new))
+    for log, olds, news in zip(trial.judging.logs, before, after, strict=False):
+        texts = {(start, stop): text for start, stop, text in olds}
+        changed = [(*one[:2], texts[one[:2]], one[2]) for one in news if texts.get(one[:2], one[2]) != one[2]]
+        if not changed:
+            continue
         scrub = (trial.cassette.scrub,) if trial.cassette else ()
-        messages = log.open(int(trial.settings.max_tokens), *scrub).messages if changed else []
-        asked: list[Asked] = [one for one in report.asked if one.session == log.session]
+        messages, pairs = log.open(int(trial.settings.max_tokens), *scrub).messages, []
+        asked = [one for one in report.asked if one.session == log.session]
         for start, stop, was, now in changed:
             wanted = (one for one in asked if any(start <= place < stop for place, _ in one.evidence))
             needed = list(dict.fromkeys(value for one in wanted for value in one.values))
@@ -262,8 +252,7 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
         make_private_folder(folder / prompt.name)
         there = [name for name in names(folder) if name.startswith(f"{prompt.name}/v")]
         same = [name for name in there if load(name, root=folder).hash == prompt.hash]
-        numbers = [int(name.rpartition("/v")[2]) for name in there]
-        version = 1 + max([latest(prompt.name).version, *numbers])
+        version = 1 + max([latest(prompt.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
         path = folder / (f"{same[0]}.md" if same else f"{prompt.name}/v{version}.md")
         if not same:
             with open_private(path) as file:
@@ -284,13 +273,11 @@ class Proposer:
 
     def ask(self, question: str) -> str:
         """Return the model's reply."""
-        trial, cassette = self.trial, self.trial.cassette
-        if cassette is None:
-            raise SettingsError("prompts are proposed by a model; name one")
 
         async def asked() -> str:
-            async with open_summarizer(trial.settings, cassette) as model:
-                assert model is not None  # the prompts are for it
+            async with open_summarizer(self.trial.settings, self.trial.cassette) as model:
+                if model is None:
+                    raise SettingsError("prompts are proposed by a model; name one")
                 reply = await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self._asked[question]))
             if reply.fault:
                 raise CassetteError(f"the model gave no proposal: {reply.fault}")
@@ -314,13 +301,13 @@ class Proposer:
     def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
         """Return, by choosing session, the share that is held, and in words what was dropped."""
         report = self.trial.of(variant)
-        shares = ratios((one[0], (points, 1.0)) for one, points in report.points(variant.name).items())
-        found: dict[str, tuple[float, list[str]]] = {name: (share, []) for name, share in shares.items()}
+        shares = by_session(report.points(variant.name))
+        words: dict[str, list[str]] = {name: [] for name in shares}
         for one in report.asked:
             answer = one.answers.get(variant.name)
-            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in found:
-                found[one.session][1].append(f"{one.gold!r} was dropped ({one.question.lower()})")
-        return {name: (share, words[:20]) for name, (share, words) in found.items()}
+            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in words:
+                words[one.session].append(f"{one.gold!r} was dropped ({one.question.lower()})")
+        return {name: (share, words[name][:20]) for name, share in shares.items()}
 
 
 def propose(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
@@ -381,11 +368,9 @@ class Gepa:
         from gepa.core.adapter import EvaluationBatch
 
         variant, complaints = self._proposer.variant(candidate[PURPOSE].strip())
-        if variant is None:
-            return EvaluationBatch(list(batch), [0.0] * len(batch), [complaints for _ in batch])
-        lost = self._proposer.lost(variant)
+        lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else self._proposer.lost(variant)
         found = [lost.get(name, (1.0, [])) for name in batch]
-        traces = [words for _, words in found] if capture_traces else None
+        traces = [words for _, words in found] if capture_traces or variant is None else None
         return EvaluationBatch(list(batch), [share for share, _ in found], traces)
 
     def make_reflective_dataset(

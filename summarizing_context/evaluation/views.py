@@ -1,9 +1,7 @@
 """The views of a case that a reader gets: this package's, and those of other ways, each with as many tokens as ours.
 
 Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
-one, and each message of the assistant is preceded by a view. Summaries are replayed. A request without a reply is
-noted, and a placeholder stands for its summary; what contains a placeholder is not asked. Where no reply tells the
-rules of some messages there are none, and of later ones nothing is asked until there is.
+one, and each message of the assistant is preceded by a view. Summaries are those of a recording.
 
 Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
 for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
@@ -17,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -48,7 +47,10 @@ ARMS = {
     "tail": "only the newest messages",
 }
 
+MECHANICAL = ("tail", "masking", "cliff")  # arms that need neither this package nor a model
+
 PENDING = "Nothing is recorded for this part of the session yet."
+READING = "isolated"  # how models read: each request is a call of its own
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"  # who says a text
 _SMALLEST = 40  # tokens: less is not worth a clipped message
 _FRAME = 2  # tokens around a message
@@ -76,22 +78,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.session or self.name
 
 
-class Request(msgspec.Struct, frozen=True):
-    """What a model is asked to write."""
-
-    system: str
-    user: str
-    max_tokens: int
-    purpose: str  # the kind of a job of this package, or `compact`
-    case: str
-    start: int  # first message that it is about
-
-    @property
-    def key(self) -> str:
-        """Its name: the first characters of the SHA-256 of both texts."""
-        return digest(f"{self.system}\0{self.user}")[:20]
-
-
 class Reply(msgspec.Struct, frozen=True):
     """What a model wrote for one request."""
 
@@ -104,12 +90,11 @@ class Reply(msgspec.Struct, frozen=True):
 
 @dataclass
 class Built:
-    """The views of a case as a reader gets them, by arm; and the requests that need a reply before there are any."""
+    """The views of a case as a reader gets them, by arm; none where replies are missing."""
 
+    ours: Played
     views: dict[str, str] = field(default_factory=dict)
-    missing: list[Request] = field(default_factory=list)
-    waiting: int = 0  # requests that cannot be asked yet
-    played: dict[str, Played] = field(default_factory=dict)  # sessions of this package's views, by arm
+    missing: int = 0  # requests without a reply
     compaction_tokens: int = 0  # read and written for one-shot compaction
 
 
@@ -122,45 +107,51 @@ class Played(NamedTuple):
     dropped: int  # lines of replies that the checks took out
 
 
+Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had
+
+
 async def play(
     messages: Sequence[Message],
     cuts: Sequence[int],
     settings: Settings,
     summarizer: Summarizer | None = None,
+    show: Show | None = None,
     *,
-    fresh: bool = False,
+    between_calls: bool = True,
 ) -> Played:
     """Play a session: each message of the assistant is preceded by a view, which is judged by the laws, with all work
-    of the background done before it. `fresh` takes the views at cuts right after an activation."""
+    of the background done before it. The views at the cuts are those that the agent had, or what `show` makes there.
+
+    `between_calls` takes views also between the calls of one reply, as recorded sessions did and hosts do not."""
     made = without_default_cap(settings)
     made = replace(made, store=":memory:", session_id="eval", idle_after=None, breaker_failures=1_000, image_tokens=0)
     if summarizer is not None:
         made = replace(made, summarizer="extractive")  # what is given stands in its place
     views: dict[int, str] = {}
     async with open_context(made, summarizer=summarizer, count_tokens=estimate_text) as context:
-        tally = Tally(file="", budget=settings.max_tokens)
-        recorder = Recorder(context, Costs(estimate_text, 0), tally, bound_thinking="free")
+        recorder = Recorder(context, Costs(estimate_text, 0), Tally(file="", budget=settings.max_tokens), "free")
         for at, message in enumerate([*messages, None]):
             if message is None or message.get("role") == "assistant":
                 await context.wait_idle()
-                if at and not (fresh and context.open_calls()):
+                if at and (between_calls or not context.open_calls()):
                     await recorder.take_view()
             if at in cuts:
-                views[at] = await _fresh_view(context, settings.max_tokens) if fresh else text_of(recorder.view)
+                text = text_of(recorder.view)
+                views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
         summaries = [(node.start, node.stop, node.text) for node in context.summaries()]
-        tally = recorder.finish()
-        return Played(views, tally, summaries, context.statistics().dropped_lines)
+        return Played(views, recorder.finish(), summaries, context.statistics().dropped_lines)
 
 
-async def _fresh_view(context: SummarizingContext, budget: int) -> str:
-    """The text of a view that follows an activation, with all merges that a model has to make for it."""
+async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:
+    """Return a view that follows an activation, with all merges that a model has to make for it; nothing where its
+    fixed rows leave no room."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
             view = await context.get_messages_for_request(token_budget=budget, provider=provider)
-        except BudgetError:  # its fixed rows leave no room
+        except BudgetError:
             return ""
         nodes = context.explain(drops=False)
         await context.wait_idle()
@@ -169,77 +160,117 @@ async def _fresh_view(context: SummarizingContext, budget: int) -> str:
     return text_of(view)
 
 
+async def show_filled(context: SummarizingContext, best: str, *, budget: float, past: Past) -> str:
+    """Return a view without a model, what it leaves free filled with the end of what stands before its tail.
+
+    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
+    """
+    text, best, start, low, high = best, "", len(past.messages), 0.0, 0.0
+    for tried in range(10):
+        size = estimate_text(text)
+        if size <= past.tokens and size > estimate_text(best):
+            explained = context.explain(drops=False)
+            best, start = text, explained[-1].stop if explained else 0
+        if past.tokens * 0.98 <= size <= past.tokens:
+            break
+        low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
+        elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
+        budget = (low * high) ** 0.5 if low and high else budget * elsewhere
+        try:
+            provider = SimpleNamespace(name=f"try-{tried}")
+            text = text_of(await context.get_messages_for_request(token_budget=round(budget), provider=provider))
+        except BudgetError:
+            break
+    room = past.tokens - estimate_text(best) - 2 * _FRAME
+    filling: list[Part] = []
+    if room >= _SMALLEST:
+        filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
+    return f"{best}\n\n{joined(filling)}" if filling else best
+
+
+# Recorded replies
+
+Write = Callable[[str, SummaryJob], Awaitable[str | None]]  # of a purpose and a job the reply, if there is one by now
+
+
+class Recorded:
+    """A summarizer that says what is recorded; what is not is asked of `write`, or counted as missing."""
+
+    recipe = "recorded"
+
+    def __init__(self, replies: dict[str, Reply], write: Write | None, by: str) -> None:
+        self.missing = 0
+        self._replies, self._write, self._by = replies, write, by
+
+    async def summarize(self, job: SummaryJob, purpose: str = "") -> str:
+        """Return the reply to a job; of rules that have none there are none."""
+        key, purpose = reply_key(job.instructions, job.content), purpose or job.kind
+        if key not in self._replies:
+            text = None if self._write is None else await self._write(purpose, job)
+            if text is None:
+                self.missing += 1
+                return "none" if purpose == "rules" else PENDING
+            self._replies[key] = Reply(key, purpose, self._by, READING, text)
+        return self._replies[key].reply
+
+
+def reply_key(system: str, user: str) -> str:
+    """Return by what the reply to a request is known: the first characters of the SHA-256 of both texts."""
+    return digest(f"{system}\0{user}")[:20]
+
+
 async def build(
     case: Case,
     messages: Sequence[Message],
-    replies: Mapping[str, Reply],
+    replies: dict[str, Reply],
     arms: Sequence[str],
     own: Settings | None = None,
+    write: Write | None = None,
+    by: str = "",
 ) -> Built:
-    """Return the views of these arms. An arm whose replies are not all recorded has none, and its requests are
-    missing; while our own view lacks one, no arm has a view, as its tokens are not known."""
-    summarizer, settings = _Replayer(case.name, replies), replace(own or Settings(), max_tokens=case.budget)
-    played = await play(messages, [len(messages)], settings, summarizer)
-    ours = played.views[len(messages)]
-    missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
-    is_whole = not (missing or summarizer.waiting)
-    past = Past(messages, case.tokens or estimate_text(ours))
-    built = Built(missing=missing, waiting=len(summarizer.waiting), played={OURS: played})
-    summary = None
+    """Return the views of these arms. What has no reply is asked of `write`, and kept as the reply of the model `by`.
+
+    An arm whose reply is missing has no view. While our own view lacks one, no arm has a view, as its tokens are not
+    known.
+    """
+    summarizer, settings = Recorded(replies, write, by), replace(own or Settings(), max_tokens=case.budget)
+    at = len(messages)
+    ours = await play(messages, [at], settings, summarizer)
+    is_whole = not summarizer.missing
+    built, past = Built(ours), Past(messages, case.tokens or estimate_text(ours.views[at]))
+    summary = ""
     if any(arm.startswith(COMPACT) for arm in arms):
-        request = compact_request(case, messages)
-        if (reply := replies.get(request.key)) is not None:
-            summary = reply.reply
-            built.compaction_tokens = sum(map(estimate_text, (request.system, request.user, summary)))
-        else:
-            missing.append(request)
+        job = compaction(messages)
+        summary = await summarizer.summarize(job, COMPACT)
+        built.compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
+    built.missing = summarizer.missing
     for arm in arms if is_whole else ():
         if arm.startswith(COMPACT):
-            if not summary:
+            if summary == PENDING:
                 continue
             text = past.compacted(summary, reread=arm == "compact_reread")
         elif arm == OURS:
-            text = ours
+            text = ours.views[at]
         elif arm == "extractive":
-            text = await _extractive(past, settings)
+            bare = replace(settings, summarizer="extractive")
+            show = partial(show_filled, budget=float(settings.max_tokens), past=past)
+            text = (await play(messages, [at], bare, None, show)).views[at]
         else:
             text = mechanical(arm, past)
         built.views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
     return built
 
 
-class _Replayer:
-    """Answers from recorded replies. Notes the requests that have none."""
-
-    recipe = "recorded"
-
-    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
-        self._case, self._replies = case, replies
-        self.missing: dict[str, Request] = {}
-        self.waiting: set[str] = set()
-
-    async def summarize(self, job: SummaryJob) -> str:
-        """Return the recorded reply, or the placeholder; of rules without a reply there are none."""
-        request = Request(job.instructions, job.content, job.max_tokens, job.kind, self._case, job.start)
-        if (reply := self._replies.get(request.key)) is not None:
-            return reply.reply
-        follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
-        if PENDING in job.content or (follows and request.key not in self.missing):
-            self.waiting.add(request.key)
-        else:
-            self.missing[request.key] = request
-        return "none" if job.kind == "rules" else PENDING
-
-
-def compact_request(case: Case, messages: Sequence[Message]) -> Request:
-    """Return the request to summarize everything before the cut at once: numbered messages, their texts clipped."""
+def compaction(messages: Sequence[Message]) -> SummaryJob:
+    """Return the request to summarize everything before a cut at once: numbered messages, their texts clipped."""
     user = "".join(
         f"\n[{number}] {label}: {clipped(text, 1_000 if label == RESULT else 1_500)}\n"
         for number, message in enumerate(messages)
         for label, text in parts_of(message)
     )
-    system = latest("compaction").render(characters=12_000)
-    return Request(system, user.encode("utf8", "replace").decode().strip(), 4_000, COMPACT, case.name, 0)
+    content = user.encode("utf8", "replace").decode().strip()
+    system, stop = latest("compaction").render(characters=12_000), len(messages)
+    return SummaryJob("segment", system, content, 4_000, 0, 0, stop, estimate_text(content), digest(content))
 
 
 # Messages as the text that a reader gets
@@ -490,45 +521,6 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
         low, high = (middle, high) if fits else (low, middle)
     found = [Part(part.label, clipped(part.text, low)) for part in parts]
     return found if cost(found) <= tokens else []
-
-
-async def _extractive(past: Past, settings: Settings) -> str:
-    """Our view without a model, what it leaves free filled with the end of what stands before its tail.
-
-    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
-    """
-    best, start = "", len(past.messages)
-    made = replace(without_default_cap(settings), summarizer="extractive", store=":memory:", session_id="eval")
-    async with open_context(replace(made, idle_after=None, image_tokens=0), count_tokens=estimate_text) as context:
-        for message in past.messages:
-            if message.get("role") == "assistant":
-                await context.wait_idle()
-                await context.next_view(settings.max_tokens, bound_thinking="free")
-            await context.add_message(message)
-        await context.wait_idle()
-        view = (await context.next_view(settings.max_tokens, bound_thinking="free")).messages
-        low, high, budget = 0.0, 0.0, float(settings.max_tokens)
-        for tried in range(10):
-            text = text_of(view)
-            size = estimate_text(text)
-            if size <= past.tokens and size > estimate_text(best):
-                explained = context.explain(drops=False)
-                best, start = text, explained[-1].stop if explained else 0
-            if past.tokens * 0.98 <= size <= past.tokens:
-                break
-            low, high = (max(low, budget), high) if size <= past.tokens else (low, min(high or budget, budget))
-            elsewhere = min(4.0, max(0.25, (0.99 * past.tokens / max(1, size)) ** 1.5))  # a view follows it slowly
-            budget = (low * high) ** 0.5 if low and high else budget * elsewhere
-            try:
-                provider = SimpleNamespace(name=f"try-{tried}")
-                view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
-            except BudgetError:
-                break
-    room = past.tokens - estimate_text(best) - 2 * _FRAME
-    filling: list[Part] = []
-    if room >= _SMALLEST:
-        filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
-    return f"{best}\n\n{joined(filling)}" if filling else best
 
 
 def mechanical(arm: str, past: Past) -> str:

@@ -1,4 +1,4 @@
-"""`summarizing-context eval`: transcripts of one's own, comparing runs, and suites with recorded answers."""
+"""`summarizing-context eval`: transcripts of one's own, comparing runs, and recorded answers."""
 
 from __future__ import annotations
 
@@ -152,14 +152,15 @@ def test_what_is_wrong_in_a_folder_of_beam_is_told(
     assert not (tmp_path / "report").exists()
 
 
-SUITE = 'name = "real"\nclaim = "A claim."\nrecording = "data"\n[[bounds]]\nat_least = {least}\n'
+GATES = 'claim = "A claim."\n[[bounds]]\nat_least = {least}\n'
 
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     answered(tmp_path)
-    (tmp_path / "evals" / "suites").mkdir(parents=True)
-    (tmp_path / "evals" / "suites" / "real.toml").write_text(SUITE.format(least=0.9))
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "data").rename(tmp_path / "evals" / "real")
+    (tmp_path / "evals" / "real" / "gates.toml").write_text(GATES.format(least=0.9))
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     return tmp_path
@@ -177,7 +178,7 @@ def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, checkout: 
 
 
 def test_a_bound_that_is_missed_is_status_1(run: Runner, checkout: Path):
-    (checkout / "evals" / "suites" / "real.toml").write_text(SUITE.format(least=1.5))
+    (checkout / "evals" / "real" / "gates.toml").write_text(GATES.format(least=1.5))
     ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", "--json", "-")
     assert ran.status == 1
     assert ran.document["gates"][0]["passed"] is False

@@ -12,7 +12,7 @@ from evals.clients.upstream import UNIQUE, Seen
 
 
 def seen(number: int, items: list[str], **more: Any) -> Seen:
-    values = {"dialect": "chat", "thread": "t", "kind": "agent", "tokens": 10, "cached": 0, "size": 9, **more}
+    values = {"thread": "t", "kind": "agent", "tokens": 10, "cached": 0, **more}
     return Seen(number, items=items, **values)
 
 

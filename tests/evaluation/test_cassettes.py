@@ -15,7 +15,6 @@ import pytest
 
 from summarizing_context.errors import (
     CassetteError,
-    CassetteLimitError,
     CassetteMissError,
     SummarizerError,
     SummarizerRefused,
@@ -84,25 +83,6 @@ async def test_a_miss_names_the_kind_of_request_and_none_of_its_words(tmp_path: 
         cassette.check()
 
 
-@pytest.mark.parametrize("change", [{"maker": "x"}, {"replicate": 2}, {"max_tokens": 9}])
-async def test_whatever_changes_an_answer_is_in_the_key(change: dict[str, Any]):
-    assert replace(ASKED, **change).key != ASKED.key
-
-
-async def ask_on(cassette: Cassette, model: Model) -> None:
-    with cassette:
-        for replicate in range(9):
-            await cassette.reply(replace(ASKED, replicate=replicate), model)
-
-
-async def test_a_cap_stops_recording_and_keeps_what_there_is(tmp_path: Path):
-    model = Model()
-    for expected in (2, 4):
-        with pytest.raises(CassetteLimitError):
-            await ask_on(opened(tmp_path, max_calls=2), model)
-        assert model.calls == len(opened(tmp_path, "replay")) == expected
-
-
 async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
     with opened(tmp_path) as cassette:
         with pytest.raises(SummarizerError):
@@ -121,16 +101,6 @@ async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path)
         await one.reply(ASKED, Model())
         await other.reply(replace(ASKED, replicate=1), Model())
     assert len(opened(tmp_path, "replay")) == 2
-
-
-async def test_a_file_is_the_same_whatever_the_order_and_holds_replies_alone(tmp_path: Path):
-    requests = [replace(ASKED, replicate=number) for number in range(6)]
-    for name, order in (("a", requests), ("b", requests[::-1])):
-        (tmp_path / name).mkdir()
-        await recorded(tmp_path / name, *order)
-    content = (tmp_path / "a" / "c.jsonl").read_bytes()
-    assert content == (tmp_path / "b" / "c.jsonl").read_bytes()
-    assert b"a line of a long view" not in content
 
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
@@ -158,20 +128,6 @@ async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
     assert value.split("@")[0].encode() not in content
     assert content.count(b"[secret]") == 1
-
-
-async def test_the_key_that_signs_is_neither_sent_nor_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("OPENAI_API_KEY", "a word that opens")
-    sent: list[Request] = []
-
-    async def send(request: Request) -> str:
-        sent.append(request)
-        return "Use a word that opens"
-
-    with opened(tmp_path) as cassette:
-        await cassette.reply(replace(ASKED, user=("Use a word that opens now",)), send)
-    assert sent[0].user[0] == f"Use {REDACTED} now"
-    assert b"that opens" not in (tmp_path / "c.jsonl").read_bytes()
 
 
 @pytest.mark.parametrize(

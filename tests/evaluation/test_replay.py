@@ -77,13 +77,3 @@ async def test_views_that_break_a_law_are_counted():
     result = {"role": "tool", "tool_call_id": "x", "content": "ok"}
     tally = await tally_of([one, two], [one, result], [two, one], activated=True)
     assert (tally.tool_unsafe_views, tally.out_of_order_views, tally.newest_missing_views) == (1, 1, 1)
-
-
-async def test_the_prefix_hit_counts_what_the_view_before_began_with():
-    rows = says("user", "a b"), says("assistant", "c d"), says("user", "e f")
-    one, two, other = rows
-    tally = await tally_of([*rows], [one, two], [one, two, other], [one, other], activated=True)
-    costs = await make_costs(ESTIMATE)
-    a, b, c = (costs.of(row, str(row).encode()) for row in rows)
-    assert tally.hit_tokens == (a + b) + a
-    assert tally.view_tokens == (a + b) + (a + b + c) + (a + c)

@@ -51,19 +51,11 @@ def test_each_arm_was_read_and_each_answer_was_marked(recording):
         assert all((name, question, arm) in recording.marks for question in asked)
 
 
-def test_all_of_it_says_what_kind_of_model_wrote_it_and_how(recording):
-    for made in (*recording.replies.values(), *recording.answers.values()):
-        assert "language model" in made.model
-        assert made.reading in ("isolated", "in sequence")
-    assert all("language model" in mark.model for mark in recording.marks.values())
-
-
 @pytest.mark.parametrize("name", ["tau-02-56", "openhands-4595-22"])
 def test_answers_were_read_from_the_views_that_are_built_today(recording, name):
     case = next(case for case in recording.cases if case.name == name)
     arms = list(ARMS)
     built = anyio.run(build, case, recording.messages(case), recording.replies, arms)
     assert not built.missing
-    assert not built.waiting
     for arm in arms:
         assert digest(built.views[arm]) == recording.answers[name, arm].view, arm

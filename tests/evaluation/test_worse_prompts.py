@@ -15,7 +15,7 @@ from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.tune import Trial, Variant, tune
-from summarizing_context.evaluation.views import Request
+from summarizing_context.evaluation.views import reply_key
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
@@ -38,7 +38,7 @@ class Recorded:
     async def summarize(self, job: SummaryJob) -> str:
         shipped = latest(job.kind) if job.kind in ("segment", "rollup") else None
         asked = job.instructions if shipped is None else shipped.render_for_rank(job.rank, max_tokens=job.max_tokens)
-        known = RECORDING.replies.get(Request(asked, job.content, job.max_tokens, job.kind, "", 0).key)
+        known = RECORDING.replies.get(reply_key(asked, job.content))
         if known is None:
             if job.kind not in ("segment", "rollup"):
                 return "none" if job.kind == "rules" else "[]"
