@@ -37,7 +37,7 @@ from summarizing_context.stores.base import (
     SearchIndex,
     StoredMemory,
 )
-from summarizing_context.views.sections import memory_text
+from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit

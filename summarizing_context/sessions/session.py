@@ -54,19 +54,18 @@ from summarizing_context.stores.base import (
     StoredProviderView,
 )
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.views.budget import USEFUL_ROOM
+from summarizing_context.summarizers.host import ProviderWindow
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.sections import is_memory_block, memories_in
+from summarizing_context.views.header import is_memory_block, memories_in
 from summarizing_context.views.view import (
     ActivationRecord,
     ActivationReport,
     ActivationRequest,
     ActivationState,
     Change,
+    Marks,
     Reason,
-    Replaced,
     View,
-    ViewMarks,
     closings_of,
     encode_state,
     last_to_undo,
@@ -79,6 +78,8 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 _Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
+
+USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -111,6 +112,61 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
                 logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     return notify
+
+
+class BudgetPolicy:
+    """Chooses budgets and remembers the last. `notify` is told when they change, and what usage has taught."""
+
+    def __init__(self, settings: Settings, notify: Callable[[str, dict[str, Any]], None]) -> None:
+        self._settings = settings
+        self._notify = notify
+        self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
+        self._last_notified: tuple[str, int] | None = None  # provider key and budget
+
+    def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
+        """The budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less its
+        output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+
+        Raises `SettingsError` for a `token_budget` that is no positive int.
+        """
+        settings = self._settings
+        if token_budget is not None:
+            is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
+            if not is_int or not 0 < token_budget < 2**63:
+                raise SettingsError(
+                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
+                )
+            return token_budget
+        # Never more than the window has: what made a provider count less, such as images that it has for less, may have
+        # left the next view.
+        tokens = int((window.window or 0) / max(1.0, self._ratio))
+        if tokens <= 0:
+            return int(settings.max_tokens)
+        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
+        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
+        budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
+        return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
+
+    def note(self, window: ProviderWindow, budget: int) -> bool:
+        """A view was made for this provider and budget; whether they differ from those told last, a budget by 2 %."""
+        key, before = self._last_notified or (None, 0)
+        is_new = key != window.key or abs(budget - before) > 0.02 * before
+        if is_new:
+            self._last_notified = (window.key, budget)
+            data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
+            self._notify("budget_changed", data)
+        return is_new
+
+    def observe(self, total: int, view_tokens: int) -> None:
+        """The provider counted so many tokens for a view of so many tokens by this counter. Requests too small to tell
+        teach nothing, nor do figures that cannot be about the same text."""
+        if view_tokens < 200 or not view_tokens / 5 <= total <= view_tokens * 5:
+            return
+        self._samples += 1  # a plain mean at first, then a moving one, within bounds
+        ratio = min(max(total / view_tokens, 0.5), 2.5)
+        self._ratio += max(0.2, 1 / self._samples) * (ratio - self._ratio)
+        data = {"ratio": round(self._ratio, 4), "samples": self._samples, "reported": total, "counted": view_tokens}
+        self._notify("usage_calibrated", data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,13 +439,13 @@ class Session:
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
-        old = Replaced(self.log.entries, self.log.common_prefix(filled.entries))
+        old, same = self.log.entries, self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
         self._replaced_by = len(self.log)
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.replaced(old, covered_histories)
+        self.views.replaced(old, same, covered_histories)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
@@ -402,7 +458,7 @@ class Session:
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
+                self.views.restore(key, state, msgspec.json.decode(marks, type=Marks))
         self.worker.start_tokens = self._start_tokens()
         self._checkpoint_looked_for = self.place
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
@@ -585,7 +641,7 @@ class Session:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
                     if waits:  # for summaries in the place of the stand-ins, where any is being made
-                        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
+                        self.views.request(change.state)
                         self.wake()
                         waits = not self.worker.is_idle
                     if not waits and is_announced:

@@ -6,9 +6,10 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from math import inf
@@ -17,18 +18,17 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
-from summarizing_context.log.entries import Role, output_hash
+from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
-from summarizing_context.views.budget import LEAST_ROOM, Price, Room, Shares
-from summarizing_context.views.header import Style
-from summarizing_context.views.planner import NextView, Reshape, plan_activation, segment_to_close, stop_leaving
-from summarizing_context.views.sections import Sources
-from summarizing_context.views.tail import Tail, Whole, extend_tail
+from summarizing_context.views.header import Sources, Style
+from summarizing_context.views.planner import NextView, plan_activation
+from summarizing_context.views.shrinking import Price
+from summarizing_context.views.tail import Room, Shares, Tail, TailItem, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationRecord,
@@ -36,23 +36,18 @@ from summarizing_context.views.view import (
     ActivationRequest,
     ActivationState,
     Change,
-    CoveredHistory,
+    Marks,
     ProviderView,
     Reason,
-    RepairCounts,
-    Replaced,
     View,
-    ViewMarks,
-    common_prefix,
     covered_history_of,
-    gone_back,
     kept_state,
-    merged,
-    with_pins,
 )
-from summarizing_context.worker.summary_cache import Focus, SummaryCache
+from summarizing_context.worker.summary_cache import SummaryCache
 
 logger = logging.getLogger(__name__)
+
+LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
@@ -151,6 +146,55 @@ def _lines(message: Message) -> list[str]:
     return "".join(text for text in texts if isinstance(text, str)).splitlines(keepends=True)
 
 
+def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
+    """How many leading ones are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
+
+
+def merged(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
+
+    def blocks(message: Message) -> list[Any] | None:  # of a plain user row
+        content = message["content"]
+        if message["role"] != "user" or message.get("tool_calls") or "tool_call_id" in message:
+            return None
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}] if content else []
+        return content if isinstance(content, list) else None
+
+    joined: list[Message] = []
+    for message in messages:
+        if joined and (said := blocks(message)) is not None and (before := blocks(joined[-1])) is not None:
+            joined[-1] = {**joined[-1], "content": before + said}
+        else:
+            joined.append(message)
+    return joined
+
+
+@dataclass(slots=True)
+class RepairCounts:
+    """Repairs of messages that were shown, by kind; each of a message once."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0  # tokens
+    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
+
+    def note(self, items: Sequence[TailItem]) -> None:
+        """Count what has not been counted."""
+        if not (repaired := [item for item in items if item.repairs]):
+            return
+        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
+        if new := found - self.noted:
+            self.kinds.update(kind for _, kind in new.elements())
+            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
+            self.noted |= found
+
+
 class Viewer:
     """Makes the views of one session. Plain functions: nothing here waits."""
 
@@ -206,15 +250,14 @@ class Viewer:
         self.latest, self.reopened = None, True
         self._keep_shown()
 
-    def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
+    def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
         state = self._priced(state)
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
         if marks is not None:
-            provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
-            provider_view.resumed = marks.shown
+            provider_view.attempted_at, provider_view.attempted_length, provider_view.resumed = marks
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
@@ -223,7 +266,18 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
         if (provider_view := self._provider_views.get(key)) is None:
             provider_view = self._kept(self._first_view(key, there.room))
-        state = gone_back(self._priced(there), provider_view.state, self._log.bounds()).on(self._log)
+        present, bounds = provider_view.state, self._log.bounds()
+        if present.bounds.rewritten == bounds.rewritten:
+            bounds = there.bounds  # else messages were added under another beginning since then
+        state = msgspec.structs.replace(
+            self._priced(there),
+            serial=present.serial + 1,
+            reason="restored",
+            system=present.system,
+            bounds=bounds,
+            held_at=self._log.bounds().rewritten,
+            interruptions=present.interruptions,
+        ).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._log, tail, budget - above)
@@ -231,7 +285,7 @@ class Viewer:
         if after > budget:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
-        return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
+        return Change(provider_view, present, state, tail, report, self._log_size)
 
     def _prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included; of the first
@@ -253,25 +307,26 @@ class Viewer:
                 tokens += self._price.count("".join(says[: common_prefix(said, says)]))
         return tokens
 
-    def covered_histories(self) -> list[CoveredHistory]:
+    def covered_histories(self) -> list[tuple[object, ...]]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
-        return [covered_history_of(provider_view.state, self._log) for provider_view in self._provider_views.values()]
+        return [covered_history_of(one.state, self._log) for one in self._provider_views.values()]
 
-    def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
-        """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
-        over, and their next view is an activation."""
-        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < old.same})
-        for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
-            kept = kept_state(provider_view.state, history, old, self._log)
-            provider_view.state = kept or self._first_state(provider_view.state)
-            provider_view.tail = self._tail_behind(provider_view.state)
+    def replaced(self, old: Sequence[Entry], same: int, histories: Sequence[tuple[object, ...]]) -> None:
+        """The log was replaced behind its first `same` entries: a provider whose view covers nothing that has changed
+        goes on with it; the others start over, and their next view is an activation. `histories` tell what each view
+        covered in the `old` log."""
+        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
+        for view, history in zip(self._provider_views.values(), histories, strict=True):
+            kept = kept_state(view.state, history, old, same, self._log)
+            view.state = kept or self._first_state(view.state)
+            view.tail = self._tail_behind(view.state)
             if kept is None:
-                provider_view.pending, provider_view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
-                provider_view.attempted_at = None
-            elif provider_view.attempted_at is not None:
+                view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
+                view.attempted_at = None
+            elif view.attempted_at is not None:
                 tokens, length = self._log_size
-                provider_view.attempted_at = min(provider_view.attempted_at, tokens)
-                provider_view.attempted_length = min(provider_view.attempted_length, length)
+                view.attempted_at = min(view.attempted_at, tokens)
+                view.attempted_length = min(view.attempted_length, length)
         self._keep_shown()
 
     def change(
@@ -315,88 +370,42 @@ class Viewer:
             view.pending = view.pending or view.state.reason
 
         # decide
-        self._summaries.begin()
         self._feed(view)
         if view.tail.is_stale:
             view.pending = view.pending or "restored"
-        now = NextView(
-            self._sources, view, room, reason, focus, request, tuple(memories), system, only_looks=self.only_looks
-        )
-        decision = plan_activation(now)
-        before, tokens, tail = view.state, now.tokens, view.tail
-        if (planned := decision.change) is None:
-            if decision.is_attempt:
+        now = NextView(self._sources, view, room, reason, focus, request, memories, system, only_looks=self.only_looks)
+        plan, before, tokens = plan_activation(now), view.state, now.tokens
+        if plan is None:
+            if now.is_attempt:
                 view.attempted_at, view.attempted_length = self._log_size
-            if decision.pins_seen:
+            if now.pins_seen:
                 view.pins_changed = False
-            if (refused := decision.to_summarize) is not None:
-                self.request(refused.cut.stop, refused.header.nodes, None)
+            if (refused := now.to_summarize) is not None:
+                self.request(refused.state)
             if tokens > room.tokens:
-                rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+                rows = [(item.seq, item.tokens) for item in view.tail.items[-5:]]
                 raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
             return None
 
-        # the view begins differently, and covers nothing more
-        if isinstance(planned, Reshape):
-            because = planned.reason
-            state = before if planned.pins is None else with_pins(before, planned.pins)
-            if (block := planned.memories) is not None:
-                state = msgspec.structs.replace(
-                    state,
-                    after=(*state.after, block.message),
-                    head_tokens=state.head_tokens + block.tokens,
-                    pin_tokens=state.pin_tokens + block.tokens,
-                )
-            tail = planned.tail
-            state = msgspec.structs.replace(
-                state, serial=before.serial + 1, reason=because, system=system, bounds=tail.bounds
-            )
-            counts = (0, 0)
-
-        # it covers more, or shows what it covers in another way
-        else:
-            cut, header, tail, pins = planned.cut, planned.header, planned.tail, planned.pins
-            if header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
-                for leaf in range(before.leaves, cut.leaves):
+        # why: the view only begins differently, or it covers more, or shows what it covers in another way
+        state, counts, because = plan.state, (0, 0), plan.reason
+        if because is None:
+            if state.header is None and not self._sources.truncates:  # no room to say what is covered: read it still
+                for leaf in range(before.leaves, state.leaves):
                     self._summaries.text_of(Node.leaf(leaf))
-            told = view.pending or reason or ("budget_raised" if now.is_widened else None)
-            if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
-                told = "explicit"  # what was asked for comes before what the room alone would do
-            if told is None:
+            because = view.pending or reason or ("budget_raised" if now.is_widened else None)
+            if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
+                because = "explicit"  # what was asked for comes before what the room alone would do
+            if because is None:
                 was = self._room_of(view.beside or before)
-                told = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
-            because, made_in, head_tokens = told, planned.room, header.tokens + pins.tokens
-            tail.whole = tail.whole._replace(tokens=max(0, int(made_in.high - head_tokens)))
-            state = ActivationState(
-                serial=before.serial + 1,
-                reason=told,
-                room=made_in.tokens,
-                squeeze=made_in.squeeze,
-                cap=made_in.cap,
-                staying=made_in.staying,
-                leaves=cut.leaves,
-                leaves_stop=cut.leaves_stop,
-                stop=cut.stop,
-                since=tail.since,
-                tree=header.tree,
-                nodes=header.nodes,
-                header=header.message,
-                head_tokens=header.tokens,
-                counter=self._counter,
-                keep_from=planned.keep_from,
-                focus=planned.focus,
-                system=system,
-                bounds=tail.bounds,
-                interruptions=before.interruptions,
-                whole=tail.whole,
-            )
-            state = with_pins(state, pins).on(log)
-            counts = len(tail.items), sum(item.seq >= 0 for item in (*pins.before, *pins.after))
-        after = state.head_tokens + tail.tokens
-        sizes = system_tokens + tokens, system_tokens + after, tokens - after
+                because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
+            state = state.on(log)
+            counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
+        state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system)
+        sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, because, *sizes, *counts)
-        pinned = () if planned.pins is None else (*planned.pins.before, *planned.pins.after)
-        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None, pinned)
+        attempted = self._log_size if now.is_attempt else None
+        return Change(view, before, state, plan.tail, report, attempted, plan.pins)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -499,21 +508,25 @@ class Viewer:
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        left = self._left(budget)
-        self.latest = provider_view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        provider_view.asked_room = left
-        self._provider_views.move_to_end(provider_view.key)
-        rows = self.system_rows
-        stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
-        messages = provider_view.last
+        left, rows = self._left(budget), self.system_rows
+        self.latest = shown = self._view_for(key, left) or self._kept(self._new_view(key, left))
+        self._provider_views.move_to_end(shown.key)
+        state, items = shown.state, shown.tail.items
+        self.repairs.note(items)
+        header = [] if state.header is None else [state.header]
+        leading = [row for row, _ in rows.rows]
+        messages = [*leading, *state.before, *header, *state.after, *[item.message for item in items]]
+        before = shown.last if shown.resumed is None else messages[: shown.resumed]
+        stable = common_prefix(before, messages)
+        shown.last, shown.resumed, shown.beside, shown.asked_room = messages, None, None, left
         fixed = rows.fixed_tokens
-        tokens = budget - left - fixed + provider_view.state.head_tokens + provider_view.tail.tokens
+        tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
-            stable = common_prefix(provider_view.merged, messages)
-            provider_view.merged = messages
-            kept = {id(row) for row in provider_view.last} & {id(row) for row in messages}
-            tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
+            stable = common_prefix(shown.merged, messages)
+            shown.merged = messages
+            kept = {id(row) for row in shown.last} & {id(row) for row in messages}
+            tokens -= sum(self._price.message(row) for row in shown.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
         is_rewritten = bool(self.records) or bool(self.repairs.kinds)
         return View(messages, tokens, stable, activation, fixed, is_rewritten)
@@ -535,7 +548,7 @@ class Viewer:
             return 0
         tail, present = provider_view.tail, provider_view.state.stop
         least = None if request is None else request.keep_messages
-        can_cover = least is not None and stop_leaving(tail, present, least) is not None
+        can_cover = least is not None and tail.stop_leaving(least, present) is not None
         return 0 if can_cover else len(tail.items)
 
     def high_water(self, max_tokens: int) -> float:
@@ -546,20 +559,37 @@ class Viewer:
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
-        where messages are counted, may be at any time."""
+        where messages are counted, may be at any time.
+
+        It ends a little ahead, so that a model has summarized it by then: at the last end of a group that the view had
+        room for, a little below its high water, unless closed segments free enough. The log, the view and the settings
+        alone say where.
+        """
         if (latest := self.latest) is None:
             return False
-        room = self._room_of(latest.state)
-        if latest.state.head_tokens + latest.tail.tokens <= room.high - room.min_free:
+        state, tail, room = latest.state, latest.tail, self._room_of(latest.state)
+        log, summaries = self._log, self._summaries
+        if state.head_tokens + tail.tokens <= room.high - room.min_free:
             return self._settings.max_messages is not None
-        if (stop := segment_to_close(self._sources, latest.state, latest.tail, room)) is not None:
-            self._log.close_segment(stop)
+        before = room.high - 1.25 * room.low - state.head_tokens
+        if not summaries.by_model or self._sources.truncates or tail.start != state.stop or tail.tokens <= before:
+            return True
+        at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
+        stop = tail.marks[max(0, at)].stop
+        if stop > max(log.covered_by_segments, state.stop):
+            # what covering the closed segments frees, and what covering the open one up to there; by the cap of
+            # summaries, for where segments end must not depend on what is ready
+            cut, each = cut_at(log.segments, stop), FRAME + summaries.sizes.leaf
+            added = each * (cut.leaves - state.leaves)
+            whole = tail.tokens - tail.after(cut.leaves_stop) - added if cut.leaves_stop > state.stop else 0
+            if whole < room.min_free <= tail.tokens - tail.after(stop) - added - each:
+                log.close_segment(stop)
         return True
 
-    def request(self, stop: int, nodes: Sequence[HeaderNode], focus: Focus | None) -> None:
-        """Have a model summarize what a view that covers the log up to `stop` would show."""
-        self._log.close_segment(stop)
-        self._summaries.request(nodes, focus)
+    def request(self, state: ActivationState) -> None:
+        """Have a model summarize what a view with that state would show."""
+        self._log.close_segment(state.stop)
+        self._summaries.request(state.nodes, state.focus)
 
     def _left(self, budget: int) -> int:
         """The tokens that the system rows leave. Raises `BudgetError` where they leave no room."""

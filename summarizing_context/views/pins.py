@@ -28,9 +28,8 @@ from summarizing_context.messages.shapes import (
     state_names,
     without_thinking,
 )
-from summarizing_context.views.budget import Price, Room
-from summarizing_context.views.shrunk_messages import says_nothing
-from summarizing_context.views.tail import Tail, TailItem, shown_within, told_of
+from summarizing_context.views.shrinking import Price, says_nothing
+from summarizing_context.views.tail import Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.views.view import Pins
 
 

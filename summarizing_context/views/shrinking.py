@@ -34,12 +34,33 @@ from summarizing_context.messages.shapes import (
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.views.budget import Price, water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 _LEFT_OUT = "…"  # no provider takes an empty text
 _NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
+
+
+def water_level(sizes: Sequence[float], share: float) -> float:
+    """Return the cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
+
+
+class Price(NamedTuple):
+    """How tokens are counted in this session."""
+
+    count: Count
+    image_tokens: int
+
+    def message(self, message: Message) -> int:
+        """Cost of a message: 4 + its texts + its images."""
+        reading = read_content(message)
+        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
 
 
 class Shrunk(NamedTuple):
