@@ -2,7 +2,7 @@
 
 With an embedding (see `embeddings`), what is near in meaning is found too. Memories are kept across sessions: they
 belong to the project, or to the session where it has none. Which of them enter a view is settled before an activation,
-from the newest human message; how they stand there is in `views.sections`.
+from the newest human message; how they stand there is in `views.header`.
 """
 
 from __future__ import annotations

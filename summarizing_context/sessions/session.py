@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -75,9 +74,7 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
-_Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
-
 
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
@@ -115,19 +112,18 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
 
 
 class BudgetPolicy:
-    """Chooses budgets and remembers the last. `notify` is told when they change, and what usage has taught."""
+    """Chooses budgets and remembers the last. `notify` gets changes of them, and what usage has taught."""
 
-    def __init__(self, settings: Settings, notify: Callable[[str, dict[str, Any]], None]) -> None:
-        self._settings = settings
-        self._notify = notify
+    def __init__(self, settings: Settings, notify: Notify) -> None:
+        self._settings, self._notify = settings, notify
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._last_notified: tuple[str, int] | None = None  # provider key and budget
 
     def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
-        """The budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less its
-        output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+        """Return the budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less
+        its output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
 
-        Raises `SettingsError` for a `token_budget` that is no positive int.
+        Raise `SettingsError` for a `token_budget` that is no positive int.
         """
         settings = self._settings
         if token_budget is not None:
@@ -148,7 +144,8 @@ class BudgetPolicy:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     def note(self, window: ProviderWindow, budget: int) -> bool:
-        """A view was made for this provider and budget; whether they differ from those told last, a budget by 2 %."""
+        """Note that a view was made for this provider and budget; return whether they differ from those told last, a
+        budget by 2 %."""
         key, before = self._last_notified or (None, 0)
         is_new = key != window.key or abs(budget - before) > 0.02 * before
         if is_new:
@@ -158,8 +155,8 @@ class BudgetPolicy:
         return is_new
 
     def observe(self, total: int, view_tokens: int) -> None:
-        """The provider counted so many tokens for a view of so many tokens by this counter. Requests too small to tell
-        teach nothing, nor do figures that cannot be about the same text."""
+        """Learn from the tokens that the provider counted for a view of so many tokens by this counter. Requests too
+        small to tell teach nothing, nor do figures that cannot be about the same text."""
         if view_tokens < 200 or not view_tokens / 5 <= total <= view_tokens * 5:
             return
         self._samples += 1  # a plain mean at first, then a moving one, within bounds
@@ -347,10 +344,10 @@ class Session:
             self.last_error = str(error)
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether the provider's prompt cache is taken for cold."""
+    def _idle(self) -> Reason | None:
+        """The reason `idle` where the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
-        return after is not None and self.clock.now() - self.requested_at > after
+        return "idle" if after is not None and self.clock.now() - self.requested_at > after else None
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -395,7 +392,9 @@ class Session:
                 return
             pinned, store = present.pinned, self.store
             with self.foreground.call():
-                committed, made = self._when_thawed(partial(self._replaced, await self._filled(log))), None
+                # once committed it waits until no thread reads the session
+                filled, made = await self._filled(log), None
+                committed = partial(self.foreground.change, partial(self._replaced, filled))
                 while made is None:
                     keep = present.common_prefix(log)
                     rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
@@ -419,10 +418,6 @@ class Session:
         async for entry in in_turns(log):
             filled.extend(entry)
         return filled
-
-    def _when_thawed(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what a store calls once it has committed: it waits until no thread reads the session."""
-        return partial(self.foreground.change, work)
 
     @property
     def place(self) -> Place:
@@ -505,7 +500,7 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self._decoded(there.entries)
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
-            back, made = self._when_thawed(partial(self._go_back, filled, there)), None
+            back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
                 made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
@@ -560,7 +555,7 @@ class Session:
             self.views.refresh_pins()
 
         if changed != self.log.pinned:
-            await self.store.save_pins(self.id, encode_pins(changed), self._when_thawed(committed))
+            await self.store.save_pins(self.id, encode_pins(changed), partial(self.foreground.change, committed))
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -581,12 +576,11 @@ class Session:
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
-        return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
+        return self.views.would_compact(self.key, self.budget, self._idle, memories)
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
         """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
-        idle: Reason | None = "idle" if self.is_idle else None
-        report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
+        report = await self.activate(key, budget, self._idle, memories, begin=begin, for_request=True)
         view, shown = self.views.view(key, budget, report), self.views.latest
         if shown is not None and shown.is_unsaved and shown.state.serial:
             shown.is_unsaved = False
@@ -621,14 +615,21 @@ class Session:
         `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
         decision, in one step with it. After waiting for summaries or hooks it is decided again.
         """
-        change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
-        decide = partial(change_of, key, budget, reason)
-        takes_long = partial(self.views.takes_long, key, budget, reason)
+        decide = partial(
+            self.views.change,
+            key,
+            budget,
+            reason,
+            focus=focus,
+            request=request,
+            memories=memories,
+            for_request=for_request,
+        )
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
         is_next = False  # it is the turn of this request to announce
-        async with AsyncExitStack() as announcing:
+        try:
             while True:
                 try:
                     self.changing.acquire_nowait()  # a plain view does not yield to other tasks
@@ -636,7 +637,7 @@ class Session:
                     await self.changing.acquire()
                 try:
                     begin()
-                    change = await self._decided(decide, takes_long())
+                    change = await self._decided(decide, self.views.takes_long(key, budget, reason))
                     if change is None:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
@@ -652,25 +653,29 @@ class Session:
                     await self.worker.wait_idle(until - self.loop.time())
                     continue
                 if not is_next:
-                    is_behind, is_next = self._announcing.locked(), True
-                    await announcing.enter_async_context(self._announcing)
+                    is_behind = self._announcing.locked()
+                    await self._announcing.acquire()
+                    is_next = True
                     if is_behind:  # another request has announced and activated: decide again
                         continue
-                await self._announce(change)
+
+                # have the hooks act; what they ask for meanwhile is announced by that, too
+                assert self.announce is not None
+                self._announced = object()
+                token = _acted_on.set(self._announced)
+                try:
+                    await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
+                finally:
+                    self._announced = None
+                    _acted_on.reset(token)
                 is_announced = True
-
-    async def _announce(self, change: Change) -> None:
-        """Have the hooks act before an activation. What they ask for meanwhile is announced by that, too."""
-        assert self.announce is not None
-        self._announced = object()
-        token = _acted_on.set(self._announced)
-        try:
-            await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
         finally:
-            self._announced = None
-            _acted_on.reset(token)
+            if is_next:
+                self._announcing.release()
 
-    async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
+    async def _make(
+        self, change: Change | None, decide: Callable[[], Change | None], began: float
+    ) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self.announce is None:
@@ -705,9 +710,8 @@ class Session:
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
             key, latest = undone.provider, views.latest
-            if latest is not None and (latest.key, latest.provider) == (key, self.key):
-                budget = self.budget
-            else:
+            budget = self.budget
+            if latest is None or (latest.key, latest.provider) != (key, self.key):
                 state = next((one.state for one in views.provider_views if one.key == key), there)
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
@@ -742,7 +746,7 @@ class Session:
                 self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
         return True
 
-    async def _decided(self, decide: _Decide, takes_long: bool) -> Change | None:
+    async def _decided(self, decide: Callable[[], Change | None], takes_long: bool) -> Change | None:
         """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
             with self.foreground.call():

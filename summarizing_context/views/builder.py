@@ -25,7 +25,7 @@ from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
-from summarizing_context.views.header import Sources, Style
+from summarizing_context.views.header import Sources
 from summarizing_context.views.planner import NextView, plan_activation
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.tail import Room, Shares, Tail, TailItem, Whole, extend_tail
@@ -47,15 +47,14 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 logger = logging.getLogger(__name__)
 
-LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
-
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
+LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 MAX_KEYS = 4  # views whose state is kept
 
-_OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
-
-_FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
+# How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
+# request is shown another view; so is one that came from the state's room by small steps.
+_OTHER_ROOM, _FAR_ROOM = 1.5, 3.0
 
 
 class SystemRows:
@@ -67,8 +66,7 @@ class SystemRows:
     """
 
     def __init__(self, log: MessageLog, price: Price) -> None:
-        self._log = log
-        self._price = price
+        self._log, self._price = log, price
         self._prompt: Any = None  # text or blocks; None where the log's own rows lead
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
@@ -80,7 +78,7 @@ class SystemRows:
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
 
-        Raises `SettingsError`, and then nothing has changed.
+        Raise `SettingsError`, and then nothing has changed.
         """
         row: Message | None = None
         if prompt is not None and not (isinstance(prompt, str) and prompt == self._prompt):
@@ -92,14 +90,12 @@ class SystemRows:
         if not tools or tools != self._tools:
             self._tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
-        if row is None and prompt is not None:
-            return
-        said = None if row is None else row["content"]
-        if said != self._prompt:
-            self._prompt, self._row, self.name = said, [], ""
-            if row is not None:
-                self._row = [(row, self._price.message(row))] if said else []
-                self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+        if row is None and prompt is None:
+            self._prompt, self._row, self.name = None, [], ""
+        elif row is not None and row["content"] != self._prompt:
+            self._prompt = said = row["content"]
+            self._row = [(row, self._price.message(row))] if said else []
+            self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
 
     @property
     def fixed_tokens(self) -> int:
@@ -123,7 +119,7 @@ class SystemRows:
 
 
 def _checked_list(name: str, value: object) -> list[Any]:
-    """The JSON objects of a list, as copies."""
+    """Return the JSON objects of a list, as copies."""
     what = {"system": "the text of the system prompt, its blocks", "tools": "a list of definitions of tools"}[name]
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise SettingsError(f"{name} is {type(value).__name__}; it is {what}, or None")
@@ -137,13 +133,12 @@ def _checked_list(name: str, value: object) -> list[Any]:
     return checked
 
 
-def _lines(message: Message) -> list[str]:
-    """The lines of what a message says."""
+def _texts(message: Message) -> list[str]:
+    """Return the texts of what a message says."""
     content = message.get("content")
-    texts = (
-        [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else [content]
-    )
-    return "".join(text for text in texts if isinstance(text, str)).splitlines(keepends=True)
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
@@ -208,13 +203,9 @@ class Viewer:
         *,
         ledger: SessionLedger | None = None,
     ) -> None:
-        self._log = log
-        self._summaries = summaries
-        self._settings = settings
+        self._log, self._summaries, self._settings, self._price = log, summaries, settings, price
         self._shares = Shares(settings.high_water, settings.low_water)
-        self._price = price
-        style = Style(price.count, settings.header_role, settings.strategy)
-        self._sources = Sources(log, summaries, ledger, settings, price, style)
+        self._sources = Sources(log, summaries, ledger, settings, price)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -286,26 +277,6 @@ class Viewer:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
         return Change(provider_view, present, state, tail, report, self._log_size)
-
-    def _prefix_kept(self, change: Change) -> int:
-        """Tokens with which the view handed out last and the changed one begin alike, tools included; of the first
-        message that differs, the lines that are alike."""
-        rows, last = self.system_rows, change.provider_view.last
-        leading = [row for row, _ in rows.rows]
-        head, tail = [*leading, *change.state.head], change.tail.items
-        kept = common_prefix(last, head)
-        tokens = rows.tokens if kept >= len(leading) else 0
-        tokens += sum(map(self._price.message, head[len(leading) : kept]))
-        if kept == len(head):
-            same = common_prefix(last[kept:], [item.message for item in tail])
-            tokens += sum(item.tokens for item in tail[:same])
-            kept += same
-        if kept < min(len(last), len(head) + len(tail)):
-            differs = head[kept] if kept < len(head) else tail[kept - len(head)].message
-            said, says = map(_lines, (last[kept], differs))
-            if last[kept]["role"] == differs["role"]:
-                tokens += self._price.count("".join(says[: common_prefix(said, says)]))
-        return tokens
 
     def covered_histories(self) -> list[tuple[object, ...]]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
@@ -427,7 +398,19 @@ class Viewer:
     def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
         """Return the record of a change that is about to be committed."""
         self._recorded += 1  # used once, also where the store fails
-        before, state, report = change.before, change.state, change.report
+        before, state, report, items = change.before, change.state, change.report, change.tail.items
+
+        # tokens with which the view handed out last and the changed one begin alike, tools included; of the first
+        # message that differs, the lines that are alike
+        last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
+        now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
+        kept, head = common_prefix(last, now), len(rows) + len(state.head)
+        alike = self.system_rows.tokens if kept >= len(rows) else 0
+        alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
+        alike += sum(item.tokens for item in items[: max(0, kept - head)])
+        if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
+            said, says = ("".join(_texts(row)).splitlines(keepends=True) for row in (last[kept], now[kept]))
+            alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
             time=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -440,7 +423,7 @@ class Viewer:
             messages=len(self._log),
             blocks=len(state.nodes),
             stand_ins=stand_ins(state.nodes),
-            prefix_kept=self._prefix_kept(change),
+            prefix_kept=alike,
             budget=state.room + self.system_rows.tokens,
             log_version=self._log.version,
             undoes=undoes,

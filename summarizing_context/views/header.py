@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
@@ -53,17 +53,13 @@ PREFACE = (
 END = "</history>"
 
 BRIEF_TOKENS = 60
-
 _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
-
 _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
-
 _KIND = "text"  # the type of each block
-
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
 Tree = tuple[Node, ...]
-Told = TypeVar("Told", NodeText, HeaderNode)
+Text = TypeVar("Text", NodeText, HeaderNode)
 
 
 class Header(NamedTuple):
@@ -78,97 +74,79 @@ class Header(NamedTuple):
 NO_HEADER = Header(None, 0, ())
 
 
-class Block(NamedTuple):
-    """A node, with the tokens of its block, and the text of that."""
+class Sources:
+    """What the views of one session are written from."""
 
-    node: HeaderNode
-    text: str
+    def __init__(
+        self, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger | None, settings: Settings, price: Price
+    ) -> None:
+        self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
+        self.truncates = settings.strategy == "truncate"  # views say only how much is left out
+        self.block = lru_cache(maxsize=256)(self._counted)  # most nodes of one header stand in the next again
 
-
-_Write = Callable[[Sequence[Node]], list[Block]]
-
-
-@dataclass(frozen=True)
-class Style:
-    """How headers are written in this session."""
-
-    count: Count
-    role: str
-    strategy: str  # `summarize` merges no segments, and `truncate` only says how much is left out
+    def _counted(self, node: HeaderNode) -> HeaderNode:
+        """Return a node with the tokens of its block."""
+        return node._replace(tokens=self.price.count(_block_text(node)) + self.price.count(_KIND))
 
     @cached_property
     def frame(self) -> int:
         """Tokens of a header beside its blocks."""
-        return MESSAGE_TOKENS + sum(map(self.count, (PREFACE, END, _KIND)))
-
-    @cached_property
-    def block(self) -> Callable[[HeaderNode], Block]:
-        """Write a node; most nodes of one header stand in the next again."""
-        return lru_cache(maxsize=256)(self._written)
-
-    def _written(self, node: HeaderNode) -> Block:
-        text = neutral(node.text)
-        if node.form != "line":
-            text = f'<summary messages="{node.start}-{node.stop - 1}">\n{text}\n</summary>'
-        return Block(node._replace(tokens=self.count(text) + self.count(_KIND)), text)
+        return MESSAGE_TOKENS + sum(map(self.price.count, (PREFACE, END, _KIND)))
 
 
-class Summaries(NamedTuple):
-    """What stands for the covered past in a header."""
-
-    blocks: tuple[Block, ...]  # oldest first; none where nothing is covered
-    tree: Tree = ()
-    is_one_line: bool = False  # there is room for nothing else
+def _block_text(node: HeaderNode) -> str:
+    """Return the text of a node's block."""
+    text: str = neutral(node.text)
+    return text if node.form == "line" else f'<summary messages="{node.name}">\n{text}\n</summary>'
 
 
-def _without_rules(made: Told) -> Told:
-    """What a summary says besides rules that the block of rules knows. A model's summary stays whole."""
+def _without_rules(made: Text) -> Text:
+    """Return what a summary says besides rules that the block of rules knows. A model's summary stays whole."""
     if made.made_by in ("model", "verbatim"):
         return made
     rest = without_rules(made.text)
     return made if rest == made.text else made._replace(text=rest or _RULES_ALONE)
 
 
-def _tokens(blocks: Iterable[Block]) -> int:
-    return sum(block.node.tokens for block in blocks)
+def _tokens(nodes: Iterable[HeaderNode]) -> int:
+    return sum(node.tokens for node in nodes)
 
 
 def choose_summaries(
-    cut: Cut, start: int, texts: SummaryCache, room: Room, *, tree: Tree, note: Block | None, style: Style
-) -> Summaries:
-    """Return what stands for the covered past, within the header's share of the room: merges of the older part and the
-    newest segments by themselves, or less of each; at last one line for all.
+    sources: Sources, cut: Cut, room: Room, tree: Tree, note: HeaderNode | None
+) -> tuple[list[HeaderNode], Tree, bool]:
+    """Return what stands for the covered past, oldest first, within the header's share of the room: merges of the older
+    part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
+    nodes, and whether there is room for nothing but that line.
 
     Args:
+        sources: what it is written from.
         cut: how far the log is covered.
-        start: the first entry that can be covered: the leading rows are not.
-        texts: what stands for each node.
         room: the tokens to share out.
         tree: of the present header.
         note: about a topic that the user named; shown last.
-        style: how it is written.
     """
-    line = _counted(start, cut.stop)
+    start, texts, block = sources.log.leading_count, sources.summaries, sources.block
+    line = _left_out(start, cut.stop)
     if cut.stop <= start:
-        return Summaries(())
-    if style.strategy == "truncate":
-        return Summaries((Block(line, line.text),), is_one_line=True)
-    is_flat, part = style.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
-    written = dict[Node, Block]()
+        return [], (), False
+    if sources.truncates:
+        return [line], (), True
+    is_flat, part = sources.settings.strategy == "summarize", range(max(cut.leaves_stop, start), cut.stop)
+    written = dict[Node, HeaderNode]()
 
-    def write(nodes: Sequence[Node]) -> list[Block]:
+    def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            written.update(zip(new, (style.block(_without_rules(made)) for made in texts.blocks(new)), strict=True))
+            written.update(zip(new, (block(_without_rules(made)) for made in texts.blocks(new)), strict=True))
         return [written[node] for node in nodes]
 
-    def shortened(block: Block, tokens: float) -> Block:
-        if block.node.tokens <= tokens:
-            return block
-        text = cut_to(block.node.text, max(BRIEF_TOKENS, int(tokens) - FRAME))
-        return style.block(block.node._replace(form="brief", text=text))
+    def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
+        if node.tokens <= tokens:
+            return node
+        return block(node._replace(form="brief", text=cut_to(node.text, max(BRIEF_TOKENS, int(tokens) - FRAME))))
 
     # the header's share, and what of it the tree may take beside a part of a segment
-    share = room.header_share - style.frame - (note.node.tokens if note else 0)
+    share = room.header_share - sources.frame - (note.tokens if note else 0)
     for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
     target = min(room.header_target, for_tree)
 
@@ -183,7 +161,7 @@ def choose_summaries(
             # the newest segments in half of it, at least the last of several, behind one merge of all others
             kept, left = len(places), for_tree / 2
             for node in reversed(places):
-                left -= written[node].node.tokens
+                left -= written[node].tokens
                 if node.stop - node.start > 1 or (kept < len(places) and left < 0):
                     break
                 kept -= 1
@@ -206,43 +184,49 @@ def choose_summaries(
     for at in range(len(blocks) - 1, -1, -1) if not (texts.by_model or room.squeeze) else ():
         if left < texts.sizes.leaf / 2:
             break
-        brief = blocks[at].node
-        longer = _without_rules(texts.longer(places[at], brief.tokens + int(left)))
-        told = style.block(brief._replace(text=longer.text))
-        left -= max(0, told.node.tokens - brief.tokens)
-        blocks[at] = max(blocks[at], told, key=lambda block: block.node.tokens)
-    if blocks and blocks[0].node.start > start:
-        blocks.insert(0, style.block(_counted(start, blocks[0].node.start)))
+        brief = blocks[at]
+        longer = block(brief._replace(text=_without_rules(texts.longer(places[at], brief.tokens + int(left))).text))
+        if longer.tokens > brief.tokens:
+            left -= longer.tokens - brief.tokens
+            blocks[at] = longer
+    if blocks and blocks[0].start > start:
+        blocks.insert(0, block(_left_out(start, blocks[0].start)))
 
     # covered groups that fill no segment, or the whole of one that is covered in part
     if part:
         left = int(share - _tokens(blocks)) - FRAME
         if (around := texts.around(part, left)) is not None:
-            told_of, made = around
+            range_, made = around
         else:
-            told_of, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
-        extract = HeaderNode(-1, 0, told_of.start, told_of.stop, "full", made.made_by, made.passes, made.text)
-        blocks.append(style.block(extract if made.text else _counted(told_of.start, told_of.stop)))
+            range_, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
+        extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, made.text)
+        blocks.append(block(extract if made.text else _left_out(range_.start, range_.stop)))
 
     if _tokens(blocks) <= share:
-        return Summaries((*blocks, note) if note else tuple(blocks), tuple(places))
+        return [*blocks, note] if note else blocks, tuple(places), False
     if note:
-        return choose_summaries(cut, start, texts, room, tree=tree, note=None, style=style)
+        return choose_summaries(sources, cut, room, tree, None)
 
     # one line for the whole covered past, with the most important of it where there is room
-    line, words = line._replace(made_by="stand-in", passes=1), ""
-    left = int(room.header_share) - MESSAGE_TOKENS - style.count(line.text) - 2
+    line, words, count = line._replace(made_by="stand-in", passes=1), "", sources.price.count
+    left = int(room.header_share) - MESSAGE_TOKENS - count(line.text) - 2
     if left >= 12:
         words = _without_rules(texts.part(part, left)).text if part else ""
         if not words and cut.leaves:
             words = brief_of(_without_rules(texts.text_of(Node(cut.leaves - 1, cut.leaves))).text, left)
-    if words and style.count(words) <= left:
+    if words and count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral(words)}")
-    return Summaries((Block(line, line.text),), tuple(places), is_one_line=True)
+    return [line], tuple(places), True
 
 
-def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, target: float, most: float) -> list[Node]:
-    """The nodes of a header, with the oldest merged where they exceed the `target`, in tokens.
+def _merge_oldest(
+    places: Sequence[Node],
+    write: Callable[[Sequence[Node]], list[HeaderNode]],
+    texts: SummaryCache,
+    target: float,
+    most: float,
+) -> list[Node]:
+    """Return the nodes of a header, with the oldest merged where they exceed the `target`, in tokens.
 
     As many segments stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four,
     and all together once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to
@@ -259,7 +243,7 @@ def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, ta
         if rest > target:
             break
         rests[leaf.stop] = rest
-        rest += block.node.tokens
+        rest += block.tokens
     if rest <= target and merges:
         rests[merges[-1].stop] = rest
     rests = by_four(rests, target) or {leaves[-1].stop: 0.0}
@@ -288,44 +272,9 @@ def _merge_oldest(places: Sequence[Node], write: _Write, texts: SummaryCache, ta
     return [*found, *(leaf for leaf in leaves if leaf.start >= found[-1].stop)]
 
 
-def _counted(start: int, stop: int) -> HeaderNode:
-    """One line for a part of the past that has no room for more."""
+def _left_out(start: int, stop: int) -> HeaderNode:
+    """Return one line for a part of the past that has no room for more."""
     return HeaderNode(-1, 0, start, stop, "line", "none", 0, f"[{stop - start} earlier messages left out]")
-
-
-def framed(summaries: Summaries, before: Sequence[str], behind: Sequence[str], style: Style) -> Header:
-    """Return the header, with sections `before` and `behind` its summaries; none where nothing is covered.
-
-    One line for all of the past stands alone, and without a frame.
-    """
-    blocks = summaries.blocks
-    if not blocks:
-        return NO_HEADER
-    if summaries.is_one_line:
-        texts = [blocks[0].text]
-        tokens = MESSAGE_TOKENS + style.count(texts[0])
-    else:
-        texts = encodable([PREFACE, *before, *(block.text for block in blocks), *behind, END])
-        tokens = style.frame + _tokens(blocks)
-        tokens += sum(style.count(text) + style.count(_KIND) for text in (*before, *behind))
-    message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
-    return Header(message, tokens, tuple(block.node for block in blocks), summaries.tree)
-
-
-class Sources(NamedTuple):
-    """What the sections of one session are written from."""
-
-    log: MessageLog
-    summaries: SummaryCache
-    ledger: SessionLedger | None
-    settings: Settings
-    price: Price
-    style: Style  # of headers
-
-    @property
-    def truncates(self) -> bool:
-        """Views say only how much is left out."""
-        return self.settings.strategy == "truncate"
 
 
 def write_head(
@@ -356,8 +305,13 @@ def write_head(
         topic: of which a note is asked for now.
         header_tokens: cost of the present header, where that stays as it is; then only messages are chosen.
     """
-    log, summaries, ledger, settings, price, style = sources
-    truncates, is_plain, stop = sources.truncates, not (room.squeeze or room.gives_way), cut.stop
+    log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
+    settings, truncates, is_plain, stop = (
+        sources.settings,
+        sources.truncates,
+        not (room.squeeze or room.gives_way),
+        cut.stop,
+    )
     most = room.high - room.min_free  # of a view that frees what it has to
 
     # pinned messages; opening rows that hold nothing but instruction files have a section of their own
@@ -392,35 +346,42 @@ def write_head(
         leading = log.leading_count
         is_known = focus is not None and (focus.text, focus.stop) == (topic, stop)
         if topic is not None and not is_known and stop > leading:
-            focus = Focus(topic, summaries.notes.start_of(cut.leaves, stop), stop)
-        note: Block | None = None
+            focus = Focus(topic, summaries.note_start(cut.leaves, stop), stop)
+        note: HeaderNode | None = None
         if focus is not None and not truncates:
             at, share = focus, int(room.header_share / 3)
-            made = summaries.notes.text_of(at, share)
+            made = summaries.note(at, share)
 
-            def noted(text: str) -> Block:
-                return style.block(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
+            def noted(text: str) -> HeaderNode:
+                return sources.block(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
 
-            text = note_text(at.text, made.text, lambda text: noted(text).node.tokens <= share)
+            text = note_text(at.text, made.text, lambda text: noted(text).tokens <= share)
             note = noted(text) if text else None
 
         # summaries of the covered past; a squeezed header may take what all else leaves
         beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
         wide = room if is_plain else replace(room, spare=most - tail_tokens - beside)
-        shown = choose_summaries(cut, leading, summaries, wide, tree=state.tree, note=note, style=style)
+        nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
 
-        # the header; one line for all of the past leaves room for no other block
-        said_before, said_behind = "", [plan_text]
-        if shown.blocks and not shown.is_one_line:
-            left = int(most) - tail_tokens - sum(block.node.tokens for block in shown.blocks) - pin_tokens
+        # the header, with sections before and behind its summaries; one line for all of the past stands alone, and
+        # without a frame
+        if is_one_line:
+            texts, tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
+        elif nodes:
+            left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
-            said_before = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price.count)
-            cap = int(settings.ledger_share * room.shared) if is_plain else 0
+            before = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price.count)
+            behind, cap = [plan_text], int(settings.ledger_share * room.shared) if is_plain else 0
             if ledger is not None and cap:
-                known = [block.node.text for block in shown.blocks]
-                told = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
-                said_behind.append(ledger_block(told, stop, known, cap, style.count))
-        header = framed(shown, [said_before] if said_before else [], [text for text in said_behind if text], style)
+                current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
+                behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
+            sections = list(filter(None, [before, *behind]))
+            tokens = sources.frame + _tokens(nodes) + sum(price.count(text) + price.count(_KIND) for text in sections)
+            behind = sections[bool(before) :]
+            texts = encodable([PREFACE, *sections[: bool(before)], *map(_block_text, nodes), *behind, END])
+        if nodes:
+            content = [{"type": _KIND, "text": text} for text in texts]
+            header = Header({"role": settings.header_role, "content": content}, tokens, tuple(nodes), tree)
         header_tokens = header.tokens
 
     # groups that are too important to be summarized only, among the pins behind the header; never so many that little

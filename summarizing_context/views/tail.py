@@ -158,22 +158,7 @@ class Whole(NamedTuple):
     tokens: int = 0  # of the tail, up to which later ones are shown whole
 
 
-def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
-    """Return what an activation leaves whole: the newest groups in a third of the room, or the newest one alone in
-    little more. None of them where the room is tight."""
-    stop = len(log)
-    if room.squeeze or stop <= start:
-        return Whole(stop, stop)
-    first = bisect_left(log.tokens, log.tokens[stop] - 1 / 3 * room.shared, lo=start, hi=stop)
-    if first < stop and (begun := log.group_start(first)) < first:
-        first = log.group_stop(begun)
-    newest, _ = log.newest_group
-    if newest < first and log.tokens[stop] - log.tokens[newest] <= room.newest_share:
-        first = newest
-    return Whole(max(start, first), stop)
-
-
-_CUT = Whole()
+NO_WHOLE = Whole()
 
 
 class Tail:
@@ -184,7 +169,14 @@ class Tail:
     """
 
     def __init__(
-        self, start: int, room: Room, price: Price, bounds: Bounds, *, since: int = WHOLE_GROUPS, whole: Whole = _CUT
+        self,
+        start: int,
+        room: Room,
+        price: Price,
+        bounds: Bounds,
+        *,
+        since: int = WHOLE_GROUPS,
+        whole: Whole = NO_WHOLE,
     ) -> None:
         self.start = start
         self.room = room
@@ -421,10 +413,21 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
 
     One that costs more than its room is not made to its end.
     """
-    bounds = log.bounds()
+    bounds, length = log.bounds(), len(log)
     is_tight = room.squeeze >= TIGHT  # then ephemeral messages before the first group give way too
     is_shorter = shown.room == room and since == WHOLE_GROUPS and stop >= shown.start + is_tight
-    whole = newest_whole(log, stop, room)
+
+    # whole stay the newest groups in a third of the room, or the newest one alone in little more; none where the room
+    # is tight
+    whole = Whole(length, length)
+    if not room.squeeze and length > stop:
+        first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
+        if first < length and (begun := log.group_start(first)) < first:
+            first = log.group_stop(begun)
+        newest, _ = log.newest_group
+        if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
+            first = newest
+        whole = Whole(max(stop, first), length)
     is_eased = shown.is_eased or any(item.left_out for item in shown.items if item.seq >= whole.first)
     is_alone = shown.since != WHOLE_GROUPS and stop == shown.start
     if is_shorter and not (is_eased or is_alone or room.is_bare) and not shown.binds(stop, bounds):

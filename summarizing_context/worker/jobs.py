@@ -28,16 +28,11 @@ from summarizing_context.summarizers.verification.grounding import GROUNDING_VER
 from summarizing_context.worker.summary_cache import SummaryCache
 
 RULES_TOKENS = 600  # of a reply on standing rules
-
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
-
 _ASKED = 1_200  # characters of a request that stand as context
-
 _SHARE = 0.4  # of its source that a summary may take
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
-
-_INSTRUCTED = ("segment", "rollup", "focus")  # to which a user's own instructions are added
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +69,13 @@ async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object
             yield
 
 
-def _prompted(node: Node) -> Literal["segment", "rollup", "focus"]:
-    return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
-
-
 class Jobs:
     """Makes the jobs of one session. The work on them calls `yield_now` all along."""
 
     def __init__(
         self, log: MessageLog, summaries: SummaryCache, recipe: Recipe, yield_now: YieldNow = never_yield
     ) -> None:
-        self._log = log
-        self._summaries = summaries
-        self._recipe = recipe
-        self._yield_now = yield_now
+        self._log, self._summaries, self._recipe, self._yield_now = log, summaries, recipe, yield_now
         self._sources = Sources(recipe.redact, thinking=log.thinking, yield_now=yield_now)  # redacts before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
@@ -96,25 +84,25 @@ class Jobs:
         The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
         change meanwhile.
         """
-        log, summaries, node, recipe = self._log, self._summaries, want.node, self._sized
-        by_model, is_merge = recipe.maker == "model", node.width > 1
-        focus = summaries.notes.focus_of(want.hash) if node == NOTE else None
-        if focus is not None:  # a note about a topic: a segment with instructions of its own
-            entries, topic, covered = range(focus.start, focus.stop), focus.text, log.entries[focus.start : focus.stop]
-        elif node == NOTE:
-            raise SummarizerError("the note is not wanted any more")
+        log, summaries, node, recipe, key = self._log, self._summaries, want.node, self._sized, self.key(want)
+        by_model, is_merge, purpose = recipe.maker == "model", node.width > 1, self._purpose(node)
+        source: Callable[[], str]
+        if node == NOTE:  # about a topic: a segment with instructions of its own
+            if (focus := summaries.focus_of(want.hash)) is None:
+                raise SummarizerError("the note is not wanted any more")
+            entries, topic = range(focus.start, focus.stop), focus.text
+            render = partial(self._sources.render, log.entries[focus.start : focus.stop])
+            source = lambda: summaries.note_source(self._redacted(topic), render())  # noqa: E731
         else:
             entries, source = summaries.entries(node), self._source(node)
-        asked, hash = [log.entries[at] for at in self._asked_before(node)], self._range_hash(want)
+        asked = [log.entries[at] for at in self._asked_before(node)]
 
         def job() -> SummaryJob:
-            if focus is not None:
-                content = summaries.notes.for_model(self._redacted(topic), self._sources.render(covered))
-            elif is_merge:
-                content = self._redacted(source())
-            else:  # without the middles of long results; their key lines, found by reading all of them, instead
-                content = source()
-                content = cut_results(content, lambda middle: key_lines(middle, 200)) if by_model else content
+            content = source()
+            if is_merge:
+                content = self._redacted(content)
+            elif by_model and node != NOTE:  # without the middles of long results; their key lines, found by reading
+                content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
 
             # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it
             # is refused; in steps, so that requests begin alike and the provider's cache serves them
@@ -134,15 +122,15 @@ class Jobs:
                 context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
             return SummaryJob(
                 kind="rollup" if is_merge else "segment",
-                instructions=recipe.instructions(_prompted(node), rank, most),
+                instructions=recipe.instructions(purpose, rank, most),
                 content=content,
                 max_tokens=most,
                 rank=rank,
                 start=entries.start,
                 stop=entries.stop,
                 source_tokens=tokens,
-                range_hash=hash,
-                recipe_hash=recipe.hashes[_prompted(node)],
+                range_hash=key.range_hash,
+                recipe_hash=key.recipe_hash,
                 context=context,
             )
 
@@ -151,10 +139,10 @@ class Jobs:
     def extract(self, node: Node) -> Callable[[], str]:
         """Return what reads the text that stands for a node in merges where no summary can be had: made of the same
         redacted text that a model would be given, and the same in every process."""
-        source, sizes = self._source(node), self._summaries.sizes
-        if node.width > 1:
-            return lambda: summarize_extractively(source(), kind="rollup", max_tokens=sizes.merge)
-        return lambda: summarize_extractively(source(), kind="segment", max_tokens=sizes.leaf)
+        source, sizes, is_merge = self._source(node), self._summaries.sizes, node.width > 1
+        kind: Literal["rollup", "segment"] = "rollup" if is_merge else "segment"
+        most = sizes.merge if is_merge else sizes.leaf
+        return lambda: summarize_extractively(source(), kind=kind, max_tokens=most)
 
     def stand_in(self, leaf: int) -> Callable[[], str]:
         """Return what reads the extract that stands for a segment in a view. It leaves the process as little as the
@@ -165,7 +153,7 @@ class Jobs:
         return lambda: read(source(), kind="segment", max_tokens=most)
 
     def _source(self, node: Node) -> Callable[[], str]:
-        """What gives the content of a segment, or the children of a merge, in any thread."""
+        """Return what gives the content of a segment, or the children of a merge, in any thread."""
         if node.width == 1:
             return self._log.source(node.start, self._sources)
         texts: list[Callable[[], str]] = []
@@ -177,16 +165,10 @@ class Jobs:
         return lambda: render_children([text() for text in texts])
 
     def _asked_before(self, node: Node) -> list[int]:
-        """The entries that stand as context in the request for a segment."""
+        """Return the entries that stand as context in the request for a segment."""
         if node.width != 1 or self._recipe.maker != "model":
             return []
         return self._log.asked_before(self._log.segments[node.start].start)
-
-    def _range_hash(self, want: Want) -> str:
-        """The name of what a summary is made from: of a segment, with what stands in its request as context."""
-        if want.node == NOTE or not (asked := self._asked_before(want.node)):
-            return want.hash
-        return output_hash(want.hash + "".join(self._log.entries[at].facts.content.hex() for at in asked))
 
     @property
     def _sized(self) -> Recipe:
@@ -195,30 +177,43 @@ class Jobs:
         sized = (one for one in recipes if (one.max_tokens, one.merge_tokens) == (sizes.leaf, sizes.merge))
         return next(sized, self._recipe)
 
+    def _purpose(self, node: Node) -> Literal["segment", "rollup", "focus"]:
+        return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
+
     def key(self, want: Want) -> SummaryKey:
-        """Return the key under which the summary is kept."""
-        return SummaryKey(self._range_hash(want), self._sized.hashes[_prompted(want.node)])
+        """Return the key under which the summary is kept. That of a segment has what stands in its request as
+        context."""
+        hash = want.hash
+        if asked := self._asked_before(want.node):
+            hash = output_hash(hash + "".join(self._log.entries[at].facts.content.hex() for at in asked))
+        return SummaryKey(hash, self._sized.hashes[self._purpose(want.node)])
 
     def other_keys(self, want: Want) -> list[SummaryKey]:
-        """Where else a summary may be that serves: what was made for a room of another size, the largest first."""
+        """Return where else a summary may be that serves: what was made for a room of another size, the largest
+        first."""
         if want.node.width > 1:
             return []
-        recipes = sorted((self._recipe, *self._recipe.other_rooms), key=lambda recipe: -recipe.max_tokens)
+        recipes, key = (
+            sorted((self._recipe, *self._recipe.other_rooms), key=lambda one: -one.max_tokens),
+            self.key(want),
+        )
         hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
-        return [SummaryKey(self._range_hash(want), hash) for hash in hashes if hash != self._sized.hashes["segment"]]
+        return [SummaryKey(key.range_hash, hash) for hash in hashes if hash != self._sized.hashes["segment"]]
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
-    """The recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no prompt.
+    """Return the recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no
+    prompt.
 
-    A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
-    `redact` function may say in an attribute `version` what it takes out.
+    Unnamed summarizers are not shared between sessions. A `redact` function may say in an attribute `version` what it
+    takes out.
     """
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
     memory_tokens = settings.summary_max_tokens or FIRST_CAP
+    more, instructed = None if own else settings.summary_instructions, ("segment", "rollup", "focus")
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}",
@@ -227,28 +222,21 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         **({"thinking": True} if settings.summarize_thinking else {}),
     }
 
-    more = None if own else settings.summary_instructions
-
     def hash_of(kind: Prompted, max_tokens: int) -> str:
-        asked = {"instructions": more} if more and kind in _INSTRUCTED else {}
+        asked = {"instructions": more} if more and kind in instructed else {}
         fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
         return recipe_hash({**common, **asked, **fixed})
 
     def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
         text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
-        return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
+        return f"{text}\n\n{more}" if more and kind in instructed else text
 
     def for_room(sizes: SummarySizes) -> Recipe:
-        caps: dict[Prompted, int] = {
-            "segment": sizes.leaf,
-            "rollup": sizes.merge,
-            "focus": sizes.leaf,
-            "memory": memory_tokens,
-            "rules": RULES_TOKENS,
-        }
+        caps = {"segment": sizes.leaf, "rollup": sizes.merge, "focus": sizes.leaf}
+        caps |= {"memory": memory_tokens, "rules": RULES_TOKENS}
         return Recipe(
             maker="extractive" if own else "model",
-            hashes={purpose: hash_of(purpose, most) for purpose, most in caps.items()},
+            hashes={purpose: hash_of(purpose, caps[purpose]) for purpose in prompts},
             shared=name is not None,
             max_tokens=sizes.leaf,
             merge_tokens=sizes.merge,

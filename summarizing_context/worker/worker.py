@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
 from typing import TypeVar
 
 import anyio
@@ -61,10 +60,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         settings, rules, summaries = self.settings, self.rules, self.summaries
-        self._jobs = Jobs(self.log, self.summaries, self.recipe, self.background.yield_now)
-        self._concurrency = settings.concurrency
-        if settings.workers != "own":
-            self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
+        self._jobs = Jobs(self.log, summaries, self.recipe, self.background.yield_now)
+        self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
             self._start_messages = int(settings.start_at * settings.max_messages)
@@ -97,7 +94,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self.summaries.notes.wanted()) + len({want.node for want in self.summaries.missing()})
+        return len(set(self.summaries.missing()))
 
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
@@ -234,7 +231,7 @@ class Worker:
         if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
             return []
         now, found = self.clock.now(), dict[str, Want]()
-        for want in chain(self.summaries.notes.wanted(), self.summaries.missing()):
+        for want in self.summaries.missing():
             if len(found) >= limit:
                 break
             if want.hash not in self._running and not self._retries.rests(want.hash, now):
@@ -282,7 +279,7 @@ class Worker:
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self.summaries.notes.focus_of(want.hash) is not None
+            return self.summaries.focus_of(want.hash) is not None
         return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
