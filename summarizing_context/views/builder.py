@@ -320,10 +320,10 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
-        system_tokens, room = budget - left, Room(left, self._shares)
         view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        if view.state.staying:
-            room = room.setting_aside(view.state.staying)
+        system_tokens, room = budget - left, view.tail.room
+        if (room.tokens, room.squeeze, room.cap, room.gives_way) != (left, 0, 0, False):
+            room = Room(left, self._shares).setting_aside(view.state.staying)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
