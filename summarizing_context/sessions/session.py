@@ -16,13 +16,7 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import (
-    Clock,
-    Events,
-    finish_despite_cancellation,
-    in_turns,
-    running_loop,
-)
+from summarizing_context.concurrency import Clock, Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,

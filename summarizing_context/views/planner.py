@@ -14,8 +14,15 @@ from typing import NamedTuple
 import msgspec
 
 from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
-from summarizing_context.views.header import NO_HEADER, Sources, is_memory_block, memory_block, write_head
-from summarizing_context.views.pins import Staying, choose_staying
+from summarizing_context.views.header import (
+    NO_HEADER,
+    Sources,
+    Staying,
+    choose_staying,
+    is_memory_block,
+    memory_block,
+    write_head,
+)
 from summarizing_context.views.tail import BARE, TIGHT, WHOLE_GROUPS, Mark, Room, Tail, TailItem, extend_tail, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
