@@ -33,8 +33,8 @@ from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import NO_PROVIDER, read_provider
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.views.builder import Prompt
-from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, View, decode_state
+from summarizing_context.views.builder import Prompt, View
+from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
 from summarizing_context.worker.summary_cache import check_focus
 
 

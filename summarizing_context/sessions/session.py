@@ -48,7 +48,7 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import ProviderWindow
-from summarizing_context.views.builder import Viewer
+from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import is_memory_block, memories_in
 from summarizing_context.views.view import (
     ActivationRecord,
@@ -58,7 +58,6 @@ from summarizing_context.views.view import (
     Change,
     Marks,
     Reason,
-    View,
     closings_of,
     encode_state,
     last_to_undo,

@@ -39,7 +39,6 @@ from summarizing_context.views.view import (
     Marks,
     ProviderView,
     Reason,
-    View,
     covered_history_of,
     kept_state,
 )
@@ -169,6 +168,34 @@ def merged(messages: Sequence[Message]) -> list[Message]:
         else:
             joined.append(message)
     return joined
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The messages of one request, and what it cost to make room for them.
+
+    `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
+    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
+    the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
+    together stay within the budget.
+
+    With `rewritten_prefix` the beginning is not, or was not always, the one under which the model thought: some models
+    of Anthropic refuse thinking that they signed under another one, unless the request has
+    `thinking.block_binding.prefix_mismatch_behavior = "drop_block"`.
+    """
+
+    shared: Sequence[Message]  # to be read only: later views show the same ones
+    tokens: int
+    stable_prefix_messages: int
+    activation: ActivationReport | None = None
+    fixed_tokens: int = 0
+    rewritten_prefix: bool = False
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as fresh copies."""
+        copies: list[Message] = msgspec.to_builtins(self.shared)
+        return copies
 
 
 @dataclass(slots=True)

@@ -87,22 +87,23 @@ class Sources:
     ) -> None:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
-        self.block = lru_cache(maxsize=256)(self._counted)  # most nodes of one header stand in the next again
+        self.written = lru_cache(maxsize=256)(self._written)  # most nodes of one header stand in the next again
 
-    def _counted(self, node: HeaderNode) -> HeaderNode:
+    def block(self, node: HeaderNode) -> HeaderNode:
         """Return a node with the tokens of its block."""
-        return node._replace(tokens=self.price.count(_block_text(node)) + self.price.count(_KIND))
+        return node._replace(tokens=self.written(node._replace(tokens=0))[1])
+
+    def _written(self, node: HeaderNode) -> tuple[str, int]:
+        """Return the text of a node's block, and the tokens of it."""
+        text = neutral(node.text)
+        if node.form != "line":
+            text = f'<summary messages="{node.name}">\n{text}\n</summary>'
+        return text, self.price.count(text) + self.price.count(_KIND)
 
     @cached_property
     def frame(self) -> int:
         """Tokens of a header beside its blocks."""
         return MESSAGE_TOKENS + sum(map(self.price.count, (PREFACE, END, _KIND)))
-
-
-def _block_text(node: HeaderNode) -> str:
-    """Return the text of a node's block."""
-    text: str = neutral(node.text)
-    return text if node.form == "line" else f'<summary messages="{node.name}">\n{text}\n</summary>'
 
 
 def _without_rules(made: Text) -> Text:
@@ -382,8 +383,8 @@ def write_head(
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
             sections = list(filter(None, [before, *behind]))
             tokens = sources.frame + _tokens(nodes) + sum(price.count(text) + price.count(_KIND) for text in sections)
-            behind = sections[bool(before) :]
-            texts = encodable([PREFACE, *sections[: bool(before)], *map(_block_text, nodes), *behind, END])
+            behind, written = sections[bool(before) :], [sources.written(node._replace(tokens=0))[0] for node in nodes]
+            texts = encodable([PREFACE, *sections[: bool(before)], *written, *behind, END])
         if nodes:
             content = [{"type": _KIND, "text": text} for text in texts]
             header = Header({"role": settings.header_role, "content": content}, tokens, tuple(nodes), tree)
