@@ -285,9 +285,7 @@ class Session:
             if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
-                self.summaries.seen.update(
-                    self.log.hashes[: state.leaves]
-                )  # an earlier process has read what it covered
+                self.summaries.seen.update(self.log.hashes[: state.leaves])  # an earlier process has read them
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()

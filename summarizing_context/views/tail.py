@@ -383,7 +383,7 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
 
     A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
     """
-    if most == inf and not (tail.items or log.ephemeral) and tail.next == tail.start:
+    if most == inf and not (tail.items or log.ephemeral) and tail.next == tail.start == log.leading_count:
         # Of a log whose end alone fills the room four times, with each message cut to a few lines, the next view shows
         # only an end: what is before is not read, and counts as it was logged.
         at, left = len(log), 4 * tail.room.tokens
