@@ -137,8 +137,7 @@ class BudgetPolicy:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     def note(self, window: ProviderWindow, budget: int) -> bool:
-        """Note that a view was made for this provider and budget; return whether they differ from those told last, a
-        budget by 2 %."""
+        """Note a view's provider and budget; return whether they differ from those told last, a budget by 2 %."""
         key, before = self._last_notified or (None, 0)
         is_new = key != window.key or abs(budget - before) > 0.02 * before
         if is_new:
@@ -297,8 +296,7 @@ class Session:
         self.worker.start_tokens = self._start_tokens()
 
     async def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by place.
-        The event loop turns meanwhile."""
+        """Return entries as the log holds them, and by place the facts derived again, as the store keeps them."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
         async for message, facts, _ in in_turns(stored):
             try:
@@ -373,8 +371,7 @@ class Session:
         self._wake_for_segments()
 
     async def replace(self, log: list[Entry]) -> None:
-        """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
-        is made a checkpoint first."""
+        """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
         present = self.log
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]

@@ -473,8 +473,7 @@ class Viewer:
         self._recorded = max((record.number for record in self.records), default=0)
 
     def apply(self, change: Change, made: ActivationRecord) -> dict[str, int] | None:
-        """An activation is committed: show what it decided. Return figures of the view and its header; None if the log
-        was replaced in between."""
+        """Show what a committed activation decided; return its figures, None if the log was replaced meanwhile."""
         provider_view, nodes = change.provider_view, change.state.nodes
         if provider_view.state is not change.before:
             return None
@@ -551,8 +550,7 @@ class Viewer:
         return system + shown, system + Room(left, self._shares).setting_aside(provider_view.state.staying).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
-        """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
-        for a request, at a price."""
+        """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
         provider_view = self._view_for(key, self._left(budget))
         if provider_view is None or (request is not None and request.keep_messages is None):
             return 0

@@ -129,8 +129,7 @@ class NextView:
         return {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.last_part}
 
     def cuts(self, stops: Iterable[int]) -> list[Cut]:
-        """Return the cuts at these ends of groups, but for the present one. Without summaries there are no segments to
-        cover, only messages to leave out."""
+        """Return the cuts at these ends of groups but the present one; without summaries they cover no segments."""
         segments, truncates = self.log.segments, self.sources.truncates
         stops = [stop for stop in stops if stop != self.state.stop]
         return [Cut(0, 0, stop) if truncates else cut_at(segments, stop) for stop in stops]
@@ -142,15 +141,13 @@ class NextView:
 
     @cached_property
     def ahead(self) -> list[Cut]:
-        """The cut to make for the number of messages where a model summarizes: at the end of a segment. None where no
-        more of them has ended."""
+        """The cut to make for the number of messages where a model summarizes: at the last end of a segment."""
         if not self.has_too_many or not self.sources.summaries.by_model:
             return []
         return self.leaving(self.fewest_messages, self.segment_ends)
 
     def covered(self) -> list[Cut]:
-        """Return the present cut, where anything is covered; with the segments that have closed since, once all are
-        ready."""
+        """Return the present cut where anything is covered; with segments closed since, once all are ready."""
         present = self.state.cut
         if present.stop <= self.log.leading_count:
             return []
@@ -159,8 +156,7 @@ class NextView:
         return [present if missing and missing[0] < later.leaves else later]
 
     def wanted(self) -> list[Cut]:
-        """Return where to cut, best first. A number of messages that a request leaves raw is met, or nothing is
-        done."""
+        """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
         cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
         if self.reason == "explicit" and not (self.overflows or self.is_high):
             # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where

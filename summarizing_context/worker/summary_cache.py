@@ -55,8 +55,7 @@ class Focus(NamedTuple):
 
 
 def check_focus(focus: object, redact: Redact | None = None) -> str:
-    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
-    as it was given."""
+    """Return a topic on one line; `redact` reads it as given. Raise `SettingsError` for what names none."""
     if not isinstance(focus, str):
         raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
     text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
@@ -139,8 +138,7 @@ class SummaryCache:
         return next((focus for focus in self._focuses if self._draft(focus)[1] == hash), None)
 
     def _make_draft(self, focus: Focus) -> tuple[str, str]:
-        """Return the record that a note is made from, and the hash of topic and record; empty where no model is to
-        write the note."""
+        """Return the record that a note is made from, and the hash of both; empty where no model writes it."""
         record = self._log.render(focus.start, focus.stop)
         return record, output_hash(render_topic(focus.text, record)) if self.by_model else ""
 
@@ -223,8 +221,7 @@ class SummaryCache:
         return range(segments[node.start].start, segments[node.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
-        """The range hash of a node; None for a merge of which a child is neither ready nor given up, or if there is no
-        such node."""
+        """Return a node's range hash; None for no such node, or if a child is neither ready nor given up."""
         start, stop = node
         if stop - start == 1:
             leaves = self._log.hashes
@@ -330,8 +327,7 @@ class SummaryCache:
         return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
 
     def known_text(self, leaf: int) -> str:
-        """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
-        source. No view depends on that."""
+        """Return a segment's summary, or where none is ready a quick look at its source; for no view."""
         if self.is_ready(Node.leaf(leaf)):
             return self.text_of(Node.leaf(leaf)).text
         return skim(self._log.content(leaf), self.sizes.leaf)
@@ -363,8 +359,7 @@ class SummaryCache:
         return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
 
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
-        """A model's summary of the closed segment that a part is the beginning of, and its entries; None where there is
-        none yet."""
+        """Return a model's summary of the closed segment that a part begins, with its entries; None without one."""
         cut = cut_at(self._log.segments, part.start)
         node = Node.leaf(cut.leaves)
         if not self.by_model or cut.leaves == len(self._log.segments) or not self.is_ready(node):
@@ -385,8 +380,7 @@ class SummaryCache:
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
-        """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
-        children."""
+        """Return exact values of a node's source, of a merge its children, that the `text` for it does not hold."""
         children = [self.text_of(child).text for child in node.children]
         return find_drops(render_children(children) if children else self._log.content(node.start), text)
 

@@ -481,16 +481,14 @@ class Worker:
         return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
 
     def _key(self, want: Want) -> SummaryKey:
-        """Return the key under which the summary is kept. That of a segment has what stands in its request as
-        context."""
+        """Return the key under which a summary is kept; a segment's names the context of its request, too."""
         hash = want.hash
         if asked := self._asked_before(want.node):
             hash = output_hash(hash + "".join(self.log.entries[at].facts.content.hex() for at in asked))
         return SummaryKey(hash, self._sized.hashes[self._purpose(want.node)])
 
     def _other_keys(self, want: Want) -> list[SummaryKey]:
-        """Return where else a summary may be that serves: what was made for a room of another size, the largest
-        first."""
+        """Return keys of what was made for rooms of other sizes and serves too, the largest first."""
         if want.node.width > 1:
             return []
         recipes, key = (
