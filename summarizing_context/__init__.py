@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from summarizing_context.summarizers.base import SummaryJob as SummaryJob
     from summarizing_context.summarizers.base import SummaryReply as SummaryReply
     from summarizing_context.summarizers.prices import load_prices as load_prices
+    from summarizing_context.views.builder import View as View
     from summarizing_context.views.view import ActivationRecord as ActivationRecord
     from summarizing_context.views.view import ActivationReport as ActivationReport
-    from summarizing_context.views.view import View as View
 
 _HOMES = {  # modules whose names are loaded when they are first used
     "adapters.amplifier": "mount on_session_ready",
@@ -67,7 +67,8 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",
     "summarizers.prices": "load_prices",
-    "views.view": "ActivationRecord ActivationReport View",
+    "views.builder": "View",
+    "views.view": "ActivationRecord ActivationReport",
 }
 _LAZY = {name: module for module, names in _HOMES.items() for name in names.split()}
 

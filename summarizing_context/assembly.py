@@ -32,8 +32,8 @@ from summarizing_context.summarizers.extractive.summarizer import ExtractiveSumm
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience import ResilientSummarizer
-from summarizing_context.views.budget import Price
 from summarizing_context.views.builder import Viewer
+from summarizing_context.views.shrinking import Price
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache

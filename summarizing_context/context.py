@@ -27,15 +27,14 @@ from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, Search
 from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
 from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import BudgetReport, Session, Statistics
+from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Session, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import NO_PROVIDER, read_provider
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.views.budget import BudgetPolicy
-from summarizing_context.views.builder import Prompt
-from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, View, decode_state
+from summarizing_context.views.builder import Prompt, View
+from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
 from summarizing_context.worker.summary_cache import check_focus
 
 

@@ -1,7 +1,7 @@
 """The ledger: facts that tool calls, their results and a human's words tell, read without a model.
 
 A ledger is a set of touches: for each thing and each operation the latest one. Each closed group of a session is read
-once, ahead of need or when a view or a caller needs it; of huge arguments and results both ends. `views.sections`
+once, ahead of need or when a view or a caller needs it; of huge arguments and results both ends. `views.header`
 renders it.
 """
 

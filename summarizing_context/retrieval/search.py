@@ -2,7 +2,7 @@
 
 With an embedding (see `embeddings`), what is near in meaning is found too. Memories are kept across sessions: they
 belong to the project, or to the session where it has none. Which of them enter a view is settled before an activation,
-from the newest human message; how they stand there is in `views.sections`.
+from the newest human message; how they stand there is in `views.header`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from summarizing_context.stores.base import (
     SearchIndex,
     StoredMemory,
 )
-from summarizing_context.views.sections import memory_text
+from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit

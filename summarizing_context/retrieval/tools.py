@@ -10,8 +10,8 @@ from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, S
 from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory
-from summarizing_context.views.budget import Shares
-from summarizing_context.views.sections import memory_text
+from summarizing_context.views.header import memory_text
+from summarizing_context.views.tail import Shares
 
 Style = Literal["anthropic", "openai", "openai-responses"]
 

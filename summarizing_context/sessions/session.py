@@ -7,7 +7,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +16,7 @@ from typing import Any, cast
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import (
-    Clock,
-    Events,
-    finish_despite_cancellation,
-    in_turns,
-    running_loop,
-)
+from summarizing_context.concurrency import Clock, Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import (
     BudgetError,
     ContextClosedError,
@@ -54,19 +47,17 @@ from summarizing_context.stores.base import (
     StoredProviderView,
 )
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.views.budget import USEFUL_ROOM
-from summarizing_context.views.builder import Viewer
-from summarizing_context.views.sections import is_memory_block, memories_in
+from summarizing_context.summarizers.host import ProviderWindow
+from summarizing_context.views.builder import View, Viewer
+from summarizing_context.views.header import is_memory_block, memories_in
 from summarizing_context.views.view import (
     ActivationRecord,
     ActivationReport,
     ActivationRequest,
     ActivationState,
     Change,
+    Marks,
     Reason,
-    Replaced,
-    View,
-    ViewMarks,
     closings_of,
     encode_state,
     last_to_undo,
@@ -76,9 +67,9 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
-_Decide = Callable[[], Change | None]
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
+USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -111,6 +102,60 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
                 logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     return notify
+
+
+class BudgetPolicy:
+    """Chooses budgets and remembers the last. `notify` gets changes of them, and what usage has taught."""
+
+    def __init__(self, settings: Settings, notify: Notify) -> None:
+        self._settings, self._notify = settings, notify
+        self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
+        self._last_notified: tuple[str, int] | None = None  # provider key and budget
+
+    def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
+        """Return the budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less
+        its output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+
+        Raise `SettingsError` for a `token_budget` that is no positive int.
+        """
+        settings = self._settings
+        if token_budget is not None:
+            is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
+            if not is_int or not 0 < token_budget < 2**63:
+                raise SettingsError(
+                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
+                )
+            return token_budget
+        # Never more than the window has: what made a provider count less, such as images that it has for less, may have
+        # left the next view.
+        tokens = int((window.window or 0) / max(1.0, self._ratio))
+        if tokens <= 0:
+            return int(settings.max_tokens)
+        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
+        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
+        budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
+        return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
+
+    def note(self, window: ProviderWindow, budget: int) -> bool:
+        """Note a view's provider and budget; return whether they differ from those told last, a budget by 2 %."""
+        key, before = self._last_notified or (None, 0)
+        is_new = key != window.key or abs(budget - before) > 0.02 * before
+        if is_new:
+            self._last_notified = (window.key, budget)
+            data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
+            self._notify("budget_changed", data)
+        return is_new
+
+    def observe(self, total: int, view_tokens: int) -> None:
+        """Learn from the tokens that the provider counted for a view of so many tokens by this counter. Requests too
+        small to tell teach nothing, nor do figures that cannot be about the same text."""
+        if view_tokens < 200 or not view_tokens / 5 <= total <= view_tokens * 5:
+            return
+        self._samples += 1  # a plain mean at first, then a moving one, within bounds
+        ratio = min(max(total / view_tokens, 0.5), 2.5)
+        self._ratio += max(0.2, 1 / self._samples) * (ratio - self._ratio)
+        data = {"ratio": round(self._ratio, 4), "samples": self._samples, "reported": total, "counted": view_tokens}
+        self._notify("usage_calibrated", data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +284,7 @@ class Session:
             if state is not None and state.serial:  # else it was kept for its closings
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
-                self.summaries.seen.update(
-                    self.log.hashes[: state.leaves]
-                )  # an earlier process has read what it covered
+                self.summaries.seen.update(self.log.hashes[: state.leaves])  # an earlier process has read them
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()
@@ -253,8 +296,7 @@ class Session:
         self.worker.start_tokens = self._start_tokens()
 
     async def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by place.
-        The event loop turns meanwhile."""
+        """Return entries as the log holds them, and by place the facts derived again, as the store keeps them."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
         async for message, facts, _ in in_turns(stored):
             try:
@@ -291,10 +333,10 @@ class Session:
             self.last_error = str(error)
 
     @property
-    def is_idle(self) -> bool:
-        """Return whether the provider's prompt cache is taken for cold."""
+    def _idle(self) -> Reason | None:
+        """The reason `idle` where the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
-        return after is not None and self.clock.now() - self.requested_at > after
+        return "idle" if after is not None and self.clock.now() - self.requested_at > after else None
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -329,8 +371,7 @@ class Session:
         self._wake_for_segments()
 
     async def replace(self, log: list[Entry]) -> None:
-        """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
-        is made a checkpoint first."""
+        """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
         present = self.log
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
@@ -339,7 +380,9 @@ class Session:
                 return
             pinned, store = present.pinned, self.store
             with self.foreground.call():
-                committed, made = self._when_thawed(partial(self._replaced, await self._filled(log))), None
+                # once committed it waits until no thread reads the session
+                filled, made = await self._filled(log), None
+                committed = partial(self.foreground.change, partial(self._replaced, filled))
                 while made is None:
                     keep = present.common_prefix(log)
                     rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
@@ -364,10 +407,6 @@ class Session:
             filled.extend(entry)
         return filled
 
-    def _when_thawed(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return what a store calls once it has committed: it waits until no thread reads the session."""
-        return partial(self.foreground.change, work)
-
     @property
     def place(self) -> Place:
         """Return where the log stands now."""
@@ -383,13 +422,13 @@ class Session:
     def _replaced(self, filled: MessageLog, *, is_back: bool = False) -> None:
         """Go on from a new log that is committed."""
         covered_histories = self.views.covered_histories()
-        old = Replaced(self.log.entries, self.log.common_prefix(filled.entries))
+        old, same = self.log.entries, self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
         self._replaced_by = len(self.log)
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.replaced(old, covered_histories)
+        self.views.replaced(old, same, covered_histories)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
@@ -402,7 +441,7 @@ class Session:
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
+                self.views.restore(key, state, msgspec.json.decode(marks, type=Marks))
         self.worker.start_tokens = self._start_tokens()
         self._checkpoint_looked_for = self.place
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
@@ -449,7 +488,7 @@ class Session:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self._decoded(there.entries)
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
-            back, made = self._when_thawed(partial(self._go_back, filled, there)), None
+            back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
                 made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
@@ -504,7 +543,7 @@ class Session:
             self.views.refresh_pins()
 
         if changed != self.log.pinned:
-            await self.store.save_pins(self.id, encode_pins(changed), self._when_thawed(committed))
+            await self.store.save_pins(self.id, encode_pins(changed), partial(self.foreground.change, committed))
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -525,12 +564,11 @@ class Session:
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
-        return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
+        return self.views.would_compact(self.key, self.budget, self._idle, memories)
 
     async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
         """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
-        idle: Reason | None = "idle" if self.is_idle else None
-        report = await self.activate(key, budget, idle, memories, begin=begin, for_request=True)
+        report = await self.activate(key, budget, self._idle, memories, begin=begin, for_request=True)
         view, shown = self.views.view(key, budget, report), self.views.latest
         if shown is not None and shown.is_unsaved and shown.state.serial:
             shown.is_unsaved = False
@@ -565,14 +603,21 @@ class Session:
         `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
         decision, in one step with it. After waiting for summaries or hooks it is decided again.
         """
-        change_of = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
-        decide = partial(change_of, key, budget, reason)
-        takes_long = partial(self.views.takes_long, key, budget, reason)
+        decide = partial(
+            self.views.change,
+            key,
+            budget,
+            reason,
+            focus=focus,
+            request=request,
+            memories=memories,
+            for_request=for_request,
+        )
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
         is_next = False  # it is the turn of this request to announce
-        async with AsyncExitStack() as announcing:
+        try:
             while True:
                 try:
                     self.changing.acquire_nowait()  # a plain view does not yield to other tasks
@@ -580,12 +625,12 @@ class Session:
                     await self.changing.acquire()
                 try:
                     begin()
-                    change = await self._decided(decide, takes_long())
+                    change = await self._decided(decide, self.views.takes_long(key, budget, reason))
                     if change is None:
                         return None
                     waits = self.loop.time() < until and stand_ins(change.state.nodes) > 0
                     if waits:  # for summaries in the place of the stand-ins, where any is being made
-                        self.views.request(change.state.stop, change.state.nodes, change.state.focus)
+                        self.views.request(change.state)
                         self.wake()
                         waits = not self.worker.is_idle
                     if not waits and is_announced:
@@ -596,25 +641,29 @@ class Session:
                     await self.worker.wait_idle(until - self.loop.time())
                     continue
                 if not is_next:
-                    is_behind, is_next = self._announcing.locked(), True
-                    await announcing.enter_async_context(self._announcing)
+                    is_behind = self._announcing.locked()
+                    await self._announcing.acquire()
+                    is_next = True
                     if is_behind:  # another request has announced and activated: decide again
                         continue
-                await self._announce(change)
+
+                # have the hooks act; what they ask for meanwhile is announced by that, too
+                assert self.announce is not None
+                self._announced = object()
+                token = _acted_on.set(self._announced)
+                try:
+                    await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
+                finally:
+                    self._announced = None
+                    _acted_on.reset(token)
                 is_announced = True
-
-    async def _announce(self, change: Change) -> None:
-        """Have the hooks act before an activation. What they ask for meanwhile is announced by that, too."""
-        assert self.announce is not None
-        self._announced = object()
-        token = _acted_on.set(self._announced)
-        try:
-            await self.announce({"messages": len(self.log), "tokens": change.report.tokens_before})
         finally:
-            self._announced = None
-            _acted_on.reset(token)
+            if is_next:
+                self._announcing.release()
 
-    async def _make(self, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
+    async def _make(
+        self, change: Change | None, decide: Callable[[], Change | None], began: float
+    ) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self.announce is None:
@@ -649,9 +698,8 @@ class Session:
             if there is None:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
             key, latest = undone.provider, views.latest
-            if latest is not None and (latest.key, latest.provider) == (key, self.key):
-                budget = self.budget
-            else:
+            budget = self.budget
+            if latest is None or (latest.key, latest.provider) != (key, self.key):
                 state = next((one.state for one in views.provider_views if one.key == key), there)
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
@@ -686,7 +734,7 @@ class Session:
                 self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
         return True
 
-    async def _decided(self, decide: _Decide, takes_long: bool) -> Change | None:
+    async def _decided(self, decide: Callable[[], Change | None], takes_long: bool) -> Change | None:
         """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
             with self.foreground.call():

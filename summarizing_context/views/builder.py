@@ -6,9 +6,10 @@ In memory. What changes is decided in `planner`; committing a change is the sess
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
 from math import inf
@@ -17,18 +18,17 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
-from summarizing_context.log.entries import Role, output_hash
+from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import HeaderNode, HeaderPlace, Node, stand_ins
+from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
-from summarizing_context.views.budget import LEAST_ROOM, Price, Room, Shares
-from summarizing_context.views.header import Style
-from summarizing_context.views.planner import NextView, Reshape, plan_activation, segment_to_close, stop_leaving
-from summarizing_context.views.sections import Sources
-from summarizing_context.views.tail import Tail, Whole, extend_tail
+from summarizing_context.views.header import Sources
+from summarizing_context.views.planner import NextView, plan_activation
+from summarizing_context.views.shrinking import Price
+from summarizing_context.views.tail import Room, Shares, Tail, TailItem, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationRecord,
@@ -36,31 +36,24 @@ from summarizing_context.views.view import (
     ActivationRequest,
     ActivationState,
     Change,
-    CoveredHistory,
+    Marks,
     ProviderView,
     Reason,
-    RepairCounts,
-    Replaced,
-    View,
-    ViewMarks,
-    common_prefix,
     covered_history_of,
-    gone_back,
     kept_state,
-    merged,
-    with_pins,
 )
-from summarizing_context.worker.summary_cache import Focus, SummaryCache
+from summarizing_context.worker.summary_cache import SummaryCache
 
 logger = logging.getLogger(__name__)
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
+LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 MAX_KEYS = 4  # views whose state is kept
 
-_OTHER_ROOM = 1.5  # times the rooms of a view's state and latest request, from where on a request is shown another view
-
-_FAR_ROOM = 3.0  # times the room of a view's state, from where on so is one that came there by small steps
+# How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
+# request is shown another view; so is one that came from the state's room by small steps.
+_OTHER_ROOM, _FAR_ROOM = 1.5, 3.0
 
 
 class SystemRows:
@@ -72,8 +65,7 @@ class SystemRows:
     """
 
     def __init__(self, log: MessageLog, price: Price) -> None:
-        self._log = log
-        self._price = price
+        self._log, self._price = log, price
         self._prompt: Any = None  # text or blocks; None where the log's own rows lead
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
@@ -85,7 +77,7 @@ class SystemRows:
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
 
-        Raises `SettingsError`, and then nothing has changed.
+        Raise `SettingsError`, and then nothing has changed.
         """
         row: Message | None = None
         if prompt is not None and not (isinstance(prompt, str) and prompt == self._prompt):
@@ -97,14 +89,12 @@ class SystemRows:
         if not tools or tools != self._tools:
             self._tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
-        if row is None and prompt is not None:
-            return
-        said = None if row is None else row["content"]
-        if said != self._prompt:
-            self._prompt, self._row, self.name = said, [], ""
-            if row is not None:
-                self._row = [(row, self._price.message(row))] if said else []
-                self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+        if row is None and prompt is None:
+            self._prompt, self._row, self.name = None, [], ""
+        elif row is not None and row["content"] != self._prompt:
+            self._prompt = said = row["content"]
+            self._row = [(row, self._price.message(row))] if said else []
+            self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
 
     @property
     def fixed_tokens(self) -> int:
@@ -128,7 +118,7 @@ class SystemRows:
 
 
 def _checked_list(name: str, value: object) -> list[Any]:
-    """The JSON objects of a list, as copies."""
+    """Return the JSON objects of a list, as copies."""
     what = {"system": "the text of the system prompt, its blocks", "tools": "a list of definitions of tools"}[name]
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise SettingsError(f"{name} is {type(value).__name__}; it is {what}, or None")
@@ -142,13 +132,89 @@ def _checked_list(name: str, value: object) -> list[Any]:
     return checked
 
 
-def _lines(message: Message) -> list[str]:
-    """The lines of what a message says."""
+def _texts(message: Message) -> list[str]:
+    """Return the texts of what a message says."""
     content = message.get("content")
-    texts = (
-        [block.get("text") for block in content if isinstance(block, dict)] if isinstance(content, list) else [content]
-    )
-    return "".join(text for text in texts if isinstance(text, str)).splitlines(keepends=True)
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
+def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
+    """How many leading ones are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
+
+
+def merged(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
+
+    def blocks(message: Message) -> list[Any] | None:  # of a plain user row
+        content = message["content"]
+        if message["role"] != "user" or message.get("tool_calls") or "tool_call_id" in message:
+            return None
+        if isinstance(content, str):
+            return [{"type": "text", "text": content}] if content else []
+        return content if isinstance(content, list) else None
+
+    joined: list[Message] = []
+    for message in messages:
+        if joined and (said := blocks(message)) is not None and (before := blocks(joined[-1])) is not None:
+            joined[-1] = {**joined[-1], "content": before + said}
+        else:
+            joined.append(message)
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The messages of one request, and what it cost to make room for them.
+
+    `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
+    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
+    the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
+    together stay within the budget.
+
+    With `rewritten_prefix` the beginning is not, or was not always, the one under which the model thought: some models
+    of Anthropic refuse thinking that they signed under another one, unless the request has
+    `thinking.block_binding.prefix_mismatch_behavior = "drop_block"`.
+    """
+
+    shared: Sequence[Message]  # to be read only: later views show the same ones
+    tokens: int
+    stable_prefix_messages: int
+    activation: ActivationReport | None = None
+    fixed_tokens: int = 0
+    rewritten_prefix: bool = False
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as fresh copies."""
+        copies: list[Message] = msgspec.to_builtins(self.shared)
+        return copies
+
+
+@dataclass(slots=True)
+class RepairCounts:
+    """Repairs of messages that were shown, by kind; each of a message once."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0  # tokens
+    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
+
+    def note(self, items: Sequence[TailItem]) -> None:
+        """Count what has not been counted."""
+        if not (repaired := [item for item in items if item.repairs]):
+            return
+        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
+        if new := found - self.noted:
+            self.kinds.update(kind for _, kind in new.elements())
+            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
+            self.noted |= found
 
 
 class Viewer:
@@ -164,13 +230,9 @@ class Viewer:
         *,
         ledger: SessionLedger | None = None,
     ) -> None:
-        self._log = log
-        self._summaries = summaries
-        self._settings = settings
+        self._log, self._summaries, self._settings, self._price = log, summaries, settings, price
         self._shares = Shares(settings.high_water, settings.low_water)
-        self._price = price
-        style = Style(price.count, settings.header_role, settings.strategy)
-        self._sources = Sources(log, summaries, ledger, settings, price, style)
+        self._sources = Sources(log, summaries, ledger, settings, price)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
@@ -206,15 +268,14 @@ class Viewer:
         self.latest, self.reopened = None, True
         self._keep_shown()
 
-    def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
+    def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
         state = self._priced(state)
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
         if marks is not None:
-            provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
-            provider_view.resumed = marks.shown
+            provider_view.attempted_at, provider_view.attempted_length, provider_view.resumed = marks
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
@@ -223,7 +284,18 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now."""
         if (provider_view := self._provider_views.get(key)) is None:
             provider_view = self._kept(self._first_view(key, there.room))
-        state = gone_back(self._priced(there), provider_view.state, self._log.bounds()).on(self._log)
+        present, bounds = provider_view.state, self._log.bounds()
+        if present.bounds.rewritten == bounds.rewritten:
+            bounds = there.bounds  # else messages were added under another beginning since then
+        state = msgspec.structs.replace(
+            self._priced(there),
+            serial=present.serial + 1,
+            reason="restored",
+            system=present.system,
+            bounds=bounds,
+            held_at=self._log.bounds().rewritten,
+            interruptions=present.interruptions,
+        ).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._log, tail, budget - above)
@@ -231,47 +303,28 @@ class Viewer:
         if after > budget:
             return None
         report = ActivationReport(True, "restored", before, after, before - after)
-        return Change(provider_view, provider_view.state, state, tail, report, self._log_size)
+        return Change(provider_view, present, state, tail, report, self._log_size)
 
-    def _prefix_kept(self, change: Change) -> int:
-        """Tokens with which the view handed out last and the changed one begin alike, tools included; of the first
-        message that differs, the lines that are alike."""
-        rows, last = self.system_rows, change.provider_view.last
-        leading = [row for row, _ in rows.rows]
-        head, tail = [*leading, *change.state.head], change.tail.items
-        kept = common_prefix(last, head)
-        tokens = rows.tokens if kept >= len(leading) else 0
-        tokens += sum(map(self._price.message, head[len(leading) : kept]))
-        if kept == len(head):
-            same = common_prefix(last[kept:], [item.message for item in tail])
-            tokens += sum(item.tokens for item in tail[:same])
-            kept += same
-        if kept < min(len(last), len(head) + len(tail)):
-            differs = head[kept] if kept < len(head) else tail[kept - len(head)].message
-            said, says = map(_lines, (last[kept], differs))
-            if last[kept]["role"] == differs["role"]:
-                tokens += self._price.count("".join(says[: common_prefix(said, says)]))
-        return tokens
-
-    def covered_histories(self) -> list[CoveredHistory]:
+    def covered_histories(self) -> list[tuple[object, ...]]:
         """What the log tells of what each provider's view covers, before the log is replaced."""
-        return [covered_history_of(provider_view.state, self._log) for provider_view in self._provider_views.values()]
+        return [covered_history_of(one.state, self._log) for one in self._provider_views.values()]
 
-    def replaced(self, old: Replaced, covered_histories: Sequence[CoveredHistory]) -> None:
-        """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
-        over, and their next view is an activation."""
-        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < old.same})
-        for provider_view, history in zip(self._provider_views.values(), covered_histories, strict=True):
-            kept = kept_state(provider_view.state, history, old, self._log)
-            provider_view.state = kept or self._first_state(provider_view.state)
-            provider_view.tail = self._tail_behind(provider_view.state)
+    def replaced(self, old: Sequence[Entry], same: int, histories: Sequence[tuple[object, ...]]) -> None:
+        """The log was replaced behind its first `same` entries: a provider whose view covers nothing that has changed
+        goes on with it; the others start over, and their next view is an activation. `histories` tell what each view
+        covered in the `old` log."""
+        self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
+        for view, history in zip(self._provider_views.values(), histories, strict=True):
+            kept = kept_state(view.state, history, old, same, self._log)
+            view.state = kept or self._first_state(view.state)
+            view.tail = self._tail_behind(view.state)
             if kept is None:
-                provider_view.pending, provider_view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
-                provider_view.attempted_at = None
-            elif provider_view.attempted_at is not None:
+                view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
+                view.attempted_at = None
+            elif view.attempted_at is not None:
                 tokens, length = self._log_size
-                provider_view.attempted_at = min(provider_view.attempted_at, tokens)
-                provider_view.attempted_length = min(provider_view.attempted_length, length)
+                view.attempted_at = min(view.attempted_at, tokens)
+                view.attempted_length = min(view.attempted_length, length)
         self._keep_shown()
 
     def change(
@@ -294,10 +347,10 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
-        system_tokens, room = budget - left, Room(left, self._shares)
         view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        if view.state.staying:
-            room = room.setting_aside(view.state.staying)
+        system_tokens, room = budget - left, view.tail.room
+        if (room.tokens, room.squeeze, room.cap, room.gives_way) != (left, 0, 0, False):
+            room = Room(left, self._shares).setting_aside(view.state.staying)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
@@ -315,88 +368,42 @@ class Viewer:
             view.pending = view.pending or view.state.reason
 
         # decide
-        self._summaries.begin()
         self._feed(view)
         if view.tail.is_stale:
             view.pending = view.pending or "restored"
-        now = NextView(
-            self._sources, view, room, reason, focus, request, tuple(memories), system, only_looks=self.only_looks
-        )
-        decision = plan_activation(now)
-        before, tokens, tail = view.state, now.tokens, view.tail
-        if (planned := decision.change) is None:
-            if decision.is_attempt:
+        now = NextView(self._sources, view, room, reason, focus, request, memories, system, only_looks=self.only_looks)
+        plan, before, tokens = plan_activation(now), view.state, now.tokens
+        if plan is None:
+            if now.is_attempt:
                 view.attempted_at, view.attempted_length = self._log_size
-            if decision.pins_seen:
+            if now.pins_seen:
                 view.pins_changed = False
-            if (refused := decision.to_summarize) is not None:
-                self.request(refused.cut.stop, refused.header.nodes, None)
+            if (refused := now.to_summarize) is not None:
+                self.request(refused.state)
             if tokens > room.tokens:
-                rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+                rows = [(item.seq, item.tokens) for item in view.tail.items[-5:]]
                 raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
             return None
 
-        # the view begins differently, and covers nothing more
-        if isinstance(planned, Reshape):
-            because = planned.reason
-            state = before if planned.pins is None else with_pins(before, planned.pins)
-            if (block := planned.memories) is not None:
-                state = msgspec.structs.replace(
-                    state,
-                    after=(*state.after, block.message),
-                    head_tokens=state.head_tokens + block.tokens,
-                    pin_tokens=state.pin_tokens + block.tokens,
-                )
-            tail = planned.tail
-            state = msgspec.structs.replace(
-                state, serial=before.serial + 1, reason=because, system=system, bounds=tail.bounds
-            )
-            counts = (0, 0)
-
-        # it covers more, or shows what it covers in another way
-        else:
-            cut, header, tail, pins = planned.cut, planned.header, planned.tail, planned.pins
-            if header.message is None and not self._sources.truncates:  # no room to say what is covered: read it still
-                for leaf in range(before.leaves, cut.leaves):
+        # why: the view only begins differently, or it covers more, or shows what it covers in another way
+        state, counts, because = plan.state, (0, 0), plan.reason
+        if because is None:
+            if state.header is None and not self._sources.truncates:  # no room to say what is covered: read it still
+                for leaf in range(before.leaves, state.leaves):
                     self._summaries.text_of(Node.leaf(leaf))
-            told = view.pending or reason or ("budget_raised" if now.is_widened else None)
-            if reason == "explicit" and told in ("budget_lowered", "budget_raised"):
-                told = "explicit"  # what was asked for comes before what the room alone would do
-            if told is None:
+            because = view.pending or reason or ("budget_raised" if now.is_widened else None)
+            if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
+                because = "explicit"  # what was asked for comes before what the room alone would do
+            if because is None:
                 was = self._room_of(view.beside or before)
-                told = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
-            because, made_in, head_tokens = told, planned.room, header.tokens + pins.tokens
-            tail.whole = tail.whole._replace(tokens=max(0, int(made_in.high - head_tokens)))
-            state = ActivationState(
-                serial=before.serial + 1,
-                reason=told,
-                room=made_in.tokens,
-                squeeze=made_in.squeeze,
-                cap=made_in.cap,
-                staying=made_in.staying,
-                leaves=cut.leaves,
-                leaves_stop=cut.leaves_stop,
-                stop=cut.stop,
-                since=tail.since,
-                tree=header.tree,
-                nodes=header.nodes,
-                header=header.message,
-                head_tokens=header.tokens,
-                counter=self._counter,
-                keep_from=planned.keep_from,
-                focus=planned.focus,
-                system=system,
-                bounds=tail.bounds,
-                interruptions=before.interruptions,
-                whole=tail.whole,
-            )
-            state = with_pins(state, pins).on(log)
-            counts = len(tail.items), sum(item.seq >= 0 for item in (*pins.before, *pins.after))
-        after = state.head_tokens + tail.tokens
-        sizes = system_tokens + tokens, system_tokens + after, tokens - after
+                because = "budget_lowered" if room.tokens < was.tokens and tokens <= was.high else "high_water"
+            state = state.on(log)
+            counts = len(plan.tail.items), sum(item.seq >= 0 for item in plan.pins)
+        state = msgspec.structs.replace(state, serial=before.serial + 1, reason=because, system=system)
+        sizes = system_tokens + tokens, system_tokens + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, because, *sizes, *counts)
-        pinned = () if planned.pins is None else (*planned.pins.before, *planned.pins.after)
-        return Change(view, before, state, tail, report, self._log_size if decision.is_attempt else None, pinned)
+        attempted = self._log_size if now.is_attempt else None
+        return Change(view, before, state, plan.tail, report, attempted, plan.pins)
 
     @property
     def _log_size(self) -> tuple[int, int]:
@@ -418,7 +425,19 @@ class Viewer:
     def record(self, change: Change, undoes: int | None = None) -> ActivationRecord:
         """Return the record of a change that is about to be committed."""
         self._recorded += 1  # used once, also where the store fails
-        before, state, report = change.before, change.state, change.report
+        before, state, report, items = change.before, change.state, change.report, change.tail.items
+
+        # tokens with which the view handed out last and the changed one begin alike, tools included; of the first
+        # message that differs, the lines that are alike
+        last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
+        now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
+        kept, head = common_prefix(last, now), len(rows) + len(state.head)
+        alike = self.system_rows.tokens if kept >= len(rows) else 0
+        alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
+        alike += sum(item.tokens for item in items[: max(0, kept - head)])
+        if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
+            said, says = ("".join(_texts(row)).splitlines(keepends=True) for row in (last[kept], now[kept]))
+            alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
             time=datetime.now(UTC).isoformat(timespec="microseconds"),
@@ -431,7 +450,7 @@ class Viewer:
             messages=len(self._log),
             blocks=len(state.nodes),
             stand_ins=stand_ins(state.nodes),
-            prefix_kept=self._prefix_kept(change),
+            prefix_kept=alike,
             budget=state.room + self.system_rows.tokens,
             log_version=self._log.version,
             undoes=undoes,
@@ -454,8 +473,7 @@ class Viewer:
         self._recorded = max((record.number for record in self.records), default=0)
 
     def apply(self, change: Change, made: ActivationRecord) -> dict[str, int] | None:
-        """An activation is committed: show what it decided. Return figures of the view and its header; None if the log
-        was replaced in between."""
+        """Show what a committed activation decided; return its figures, None if the log was replaced meanwhile."""
         provider_view, nodes = change.provider_view, change.state.nodes
         if provider_view.state is not change.before:
             return None
@@ -499,21 +517,25 @@ class Viewer:
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
-        left = self._left(budget)
-        self.latest = provider_view = self._view_for(key, left) or self._kept(self._new_view(key, left))
-        provider_view.asked_room = left
-        self._provider_views.move_to_end(provider_view.key)
-        rows = self.system_rows
-        stable = provider_view.show([row for row, _ in rows.rows], self.repairs)
-        messages = provider_view.last
+        left, rows = self._left(budget), self.system_rows
+        self.latest = shown = self._view_for(key, left) or self._kept(self._new_view(key, left))
+        self._provider_views.move_to_end(shown.key)
+        state, items = shown.state, shown.tail.items
+        self.repairs.note(items)
+        header = [] if state.header is None else [state.header]
+        leading = [row for row, _ in rows.rows]
+        messages = [*leading, *state.before, *header, *state.after, *[item.message for item in items]]
+        before = shown.last if shown.resumed is None else messages[: shown.resumed]
+        stable = common_prefix(before, messages)
+        shown.last, shown.resumed, shown.beside, shown.asked_room = messages, None, None, left
         fixed = rows.fixed_tokens
-        tokens = budget - left - fixed + provider_view.state.head_tokens + provider_view.tail.tokens
+        tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
-            stable = common_prefix(provider_view.merged, messages)
-            provider_view.merged = messages
-            kept = {id(row) for row in provider_view.last} & {id(row) for row in messages}
-            tokens -= sum(self._price.message(row) for row in provider_view.last if id(row) not in kept)
+            stable = common_prefix(shown.merged, messages)
+            shown.merged = messages
+            kept = {id(row) for row in shown.last} & {id(row) for row in messages}
+            tokens -= sum(self._price.message(row) for row in shown.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
         is_rewritten = bool(self.records) or bool(self.repairs.kinds)
         return View(messages, tokens, stable, activation, fixed, is_rewritten)
@@ -528,14 +550,13 @@ class Viewer:
         return system + shown, system + Room(left, self._shares).setting_aside(provider_view.state.staying).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
-        """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
-        for a request, at a price."""
+        """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
         provider_view = self._view_for(key, self._left(budget))
         if provider_view is None or (request is not None and request.keep_messages is None):
             return 0
         tail, present = provider_view.tail, provider_view.state.stop
         least = None if request is None else request.keep_messages
-        can_cover = least is not None and stop_leaving(tail, present, least) is not None
+        can_cover = least is not None and tail.stop_leaving(least, present) is not None
         return 0 if can_cover else len(tail.items)
 
     def high_water(self, max_tokens: int) -> float:
@@ -546,20 +567,37 @@ class Viewer:
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
-        where messages are counted, may be at any time."""
+        where messages are counted, may be at any time.
+
+        It ends a little ahead, so that a model has summarized it by then: at the last end of a group that the view had
+        room for, a little below its high water, unless closed segments free enough. The log, the view and the settings
+        alone say where.
+        """
         if (latest := self.latest) is None:
             return False
-        room = self._room_of(latest.state)
-        if latest.state.head_tokens + latest.tail.tokens <= room.high - room.min_free:
+        state, tail, room = latest.state, latest.tail, self._room_of(latest.state)
+        log, summaries = self._log, self._summaries
+        if state.head_tokens + tail.tokens <= room.high - room.min_free:
             return self._settings.max_messages is not None
-        if (stop := segment_to_close(self._sources, latest.state, latest.tail, room)) is not None:
-            self._log.close_segment(stop)
+        before = room.high - 1.25 * room.low - state.head_tokens
+        if not summaries.by_model or self._sources.truncates or tail.start != state.stop or tail.tokens <= before:
+            return True
+        at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
+        stop = tail.marks[max(0, at)].stop
+        if stop > max(log.covered_by_segments, state.stop):
+            # what covering the closed segments frees, and what covering the open one up to there; by the cap of
+            # summaries, for where segments end must not depend on what is ready
+            cut, each = cut_at(log.segments, stop), FRAME + summaries.sizes.leaf
+            added = each * (cut.leaves - state.leaves)
+            whole = tail.tokens - tail.after(cut.leaves_stop) - added if cut.leaves_stop > state.stop else 0
+            if whole < room.min_free <= tail.tokens - tail.after(stop) - added - each:
+                log.close_segment(stop)
         return True
 
-    def request(self, stop: int, nodes: Sequence[HeaderNode], focus: Focus | None) -> None:
-        """Have a model summarize what a view that covers the log up to `stop` would show."""
-        self._log.close_segment(stop)
-        self._summaries.request(nodes, focus)
+    def request(self, state: ActivationState) -> None:
+        """Have a model summarize what a view with that state would show."""
+        self._log.close_segment(state.stop)
+        self._summaries.request(state.nodes, state.focus)
 
     def _left(self, budget: int) -> int:
         """The tokens that the system rows leave. Raises `BudgetError` where they leave no room."""

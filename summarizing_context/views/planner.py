@@ -6,24 +6,24 @@ changes no view. `plan_activation` decides. The viewer notes what the decision s
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from summarizing_context.log.entries import Bounds
-from summarizing_context.log.tree import FRAME, Cut, cut_at, notes, stand_ins
-from summarizing_context.views.budget import BARE, TIGHT, Room
-from summarizing_context.views.header import NO_HEADER, Header
-from summarizing_context.views.pins import Staying, choose_staying
-from summarizing_context.views.sections import (
+import msgspec
+
+from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
+from summarizing_context.views.header import (
+    NO_HEADER,
     Sources,
+    Staying,
+    choose_staying,
     is_memory_block,
     memory_block,
     write_head,
 )
-from summarizing_context.views.tail import WHOLE_GROUPS, Mark, Tail, TailItem, extend_tail, tail_at
+from summarizing_context.views.tail import BARE, TIGHT, WHOLE_GROUPS, Mark, Room, Tail, TailItem, extend_tail, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
     ActivationRequest,
@@ -33,24 +33,21 @@ from summarizing_context.views.view import (
     Reason,
     with_pins,
 )
-from summarizing_context.worker.summary_cache import Focus
 
 
-class ActivationPlan(NamedTuple):
+class Plan(NamedTuple):
     """A view's prefix and tail as an activation would make them."""
 
-    cut: Cut
-    room: Room
-    header: Header
-    pins: Pins
+    state: ActivationState  # without its serial, its reason, and the name of the system prompt
     tail: Tail
-    focus: Focus | None = None  # the topic of the note in the header
-    keep_from: float | None = None  # a threshold of importance that a call has set
+    room: Room
+    pins: tuple[TailItem, ...] = ()  # chosen for it
+    reason: Reason | None = None  # of a view that only begins differently: it covers the same past
 
     @property
     def tokens(self) -> int:
         """Cost of the view beside its system rows."""
-        return self.header.tokens + self.pins.tokens + self.tail.tokens
+        return self.state.head_tokens + self.tail.tokens
 
 
 @dataclass
@@ -66,7 +63,7 @@ class NextView:
     reason: Reason | None  # why to activate although there is no need
     topic: str | None  # of which the header has to keep a note
     request: ActivationRequest | None
-    memories: tuple[str, ...]  # of earlier sessions, the most relevant first
+    memories: Sequence[str]  # of earlier sessions, the most relevant first
     system: str  # names the system prompt that leads
     only_looks: bool = False
 
@@ -74,8 +71,13 @@ class NextView:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
         self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
         self.tokens = state.head_tokens + tail.tokens
-        self.keep_recent = settings.keep_recent or 0  # messages that stay raw where they fit
-        self._plans: dict[tuple[Cut, int, bool], ActivationPlan] = {}
+        self._plans: dict[tuple[Cut, int, bool], Plan] = {}
+
+        # what a decision says beside its plan: an activation was tried, with or without success; this plan is too
+        # large now, and small enough once a model has summarized it; changed pins were looked at
+        self.is_attempt = False
+        self.to_summarize: Plan | None = None
+        self.pins_seen = False
 
         # what the newest message lacks though an activation would make room for it; whether it had no room when the
         # view began, and has it now
@@ -89,28 +91,22 @@ class NextView:
         self.overflows = self.tokens > room.tokens or self.is_widened
         self.is_high = self.tokens + self.cut_short > room.high
 
-        # more messages than the view should have; half of them at least are the tail's
+        # more messages than the view should have; half of them at least are the tail's; how many an activation for
+        # their number leaves raw, at least
+        self.keep_recent = settings.keep_recent or 0  # messages that stay raw where they fit
         self.has_too_many = False
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-
-        # whether this counts as an attempt: what could be done on a cold cache alone may soon have to be
-        self.is_needed = self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
-
-    @property
-    def fewest_messages(self) -> int:
-        """How many messages an activation for their number leaves raw, at least."""
-        shares = self.room.shares
-        left = (self.sources.settings.max_messages or 0) * shares.low_water / shares.high_water
-        return max(int(left), self.keep_recent, 1)
+            shares = room.shares
+            self.fewest_messages = max(int(most * shares.low_water / shares.high_water), self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:
         """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
         boundary nearest to it. Never below a quarter of the low water; not below `keep_recent` messages where that can
         be met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
-        tail, log, low, keep = self.tail, self.log, self.room.low, self.keep_recent
+        tail, low, keep = self.tail, self.room.low, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
         def nearest(marks: Sequence[Mark]) -> int | None:
@@ -119,8 +115,7 @@ class NextView:
             best = min(kept or fair, key=lambda mark: abs(end - mark.tokens - low), default=None)
             return None if best is None else best.stop
 
-        ends = {segment.stop for segment in log.segments[self.state.leaves :] if segment.last_part}
-        leaf = nearest([mark for mark in tail.marks if mark.stop in ends])
+        leaf = nearest([mark for mark in tail.marks if mark.stop in self.segment_ends])
         group = nearest([mark for mark in tail.marks if mark.stop > (leaf or self.state.stop)])
         stops = [stop for stop in (leaf, group) if stop is not None]
         beside = self.provider_view.beside
@@ -128,30 +123,31 @@ class NextView:
             stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
 
+    @cached_property
+    def segment_ends(self) -> set[int]:
+        """Where segments end that the view does not cover."""
+        return {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.last_part}
+
     def cuts(self, stops: Iterable[int]) -> list[Cut]:
-        """Return the cuts at these ends of groups, but for the present one. Without summaries there are no segments to
-        cover, only messages to leave out."""
+        """Return the cuts at these ends of groups but the present one; without summaries they cover no segments."""
         segments, truncates = self.log.segments, self.sources.truncates
         stops = [stop for stop in stops if stop != self.state.stop]
         return [Cut(0, 0, stop) if truncates else cut_at(segments, stop) for stop in stops]
 
     def leaving(self, messages: int, ends: Container[int] | None = None) -> list[Cut]:
         """Return the cut that leaves so many messages raw, if there is one; where `ends` are given, at one of these."""
-        stop = stop_leaving(self.tail, self.state.stop, messages, ends)
+        stop = self.tail.stop_leaving(messages, self.state.stop, ends)
         return [] if stop is None else self.cuts([stop])
 
     @cached_property
     def ahead(self) -> list[Cut]:
-        """The cut to make for the number of messages where a model summarizes: at the end of a segment. None where no
-        more of them has ended."""
+        """The cut to make for the number of messages where a model summarizes: at the last end of a segment."""
         if not self.has_too_many or not self.sources.summaries.by_model:
             return []
-        ends = {segment.stop for segment in self.log.segments[self.state.leaves :] if segment.last_part}
-        return self.leaving(self.fewest_messages, ends)
+        return self.leaving(self.fewest_messages, self.segment_ends)
 
     def covered(self) -> list[Cut]:
-        """Return the present cut, where anything is covered; with the segments that have closed since, once all are
-        ready."""
+        """Return the present cut where anything is covered; with segments closed since, once all are ready."""
         present = self.state.cut
         if present.stop <= self.log.leading_count:
             return []
@@ -159,7 +155,24 @@ class NextView:
         missing = self.sources.summaries.without_summary(present.leaves)
         return [present if missing and missing[0] < later.leaves else later]
 
-    def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> ActivationPlan:
+    def wanted(self) -> list[Cut]:
+        """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
+        cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
+        if self.reason == "explicit" and not (self.overflows or self.is_high):
+            # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
+            # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
+            cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
+            is_known = state.bounds.rewritten == len(self.log) and state.room == self.room.tokens
+            at_end = state.stop == state.leaves_stop > self.log.leading_count
+            if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
+                cuts = []
+        if request is None and (self.topic is None or cuts or self.covered()):
+            return cuts
+        keep = request.keep_messages if request else 10  # a note needs something covered
+        to_keep = self.leaving(max(keep or 1, self.keep_recent))
+        return [*to_keep, *cuts] if self.overflows or keep is None else to_keep
+
+    def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> Plan:
         """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
         messages behind it, or with everything shrunk (`TIGHT`)."""
         name = cut, squeeze, gives_way
@@ -167,9 +180,11 @@ class NextView:
             self._plans[name] = self.composed(cut, squeeze, gives_way=gives_way)
         return self._plans[name]
 
-    def composed(self, cut: Cut, squeeze: int, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> ActivationPlan:
+    def composed(self, cut: Cut, squeeze: int, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
         """Return such a plan, made now; of the group behind the cut it shows what came from entry `since` on."""
         log, sources, state = self.log, self.sources, self.state
+        if not self._plans:
+            sources.summaries.begin()
         keep_from = state.keep_from
         if self.request is not None and self.request.keep_from is not None:
             keep_from = self.request.keep_from
@@ -182,7 +197,7 @@ class NextView:
             room = replace(room, cap=int(room.shares.message_share * room.shared))
         while True:
             tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
-            plan = ActivationPlan(cut, room, NO_HEADER, NO_PINS, tail, state.focus, keep_from)
+            header, pins, focus = NO_HEADER, NO_PINS, state.focus
             if not room.is_bare and tail.tokens <= room.tokens:
                 header, pins, focus = write_head(
                     sources,
@@ -195,26 +210,33 @@ class NextView:
                     keep_from=keep_from,
                     topic=self.topic,
                 )
-                plan = plan._replace(header=header or NO_HEADER, pins=pins, focus=focus)
-            if room.squeeze != TIGHT or since != WHOLE_GROUPS or plan.tokens <= room.tokens:
-                return plan
+            tokens = header.tokens + pins.tokens
+            if room.squeeze != TIGHT or since != WHOLE_GROUPS or tokens + tail.tokens <= room.tokens:
+                break
             stays = log.staying(cut.stop, len(log))  # all are cut to the same length
             room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
-
-    def tail_within(self, bounds: Bounds) -> Tail:
-        """Return the tail without what `bounds` make void; the present one, where that shows the same."""
-        shown = self.tail
-        if bounds == shown.bounds and not shown.is_stale:
-            return shown
-        tail = Tail(shown.start, shown.room, self.sources.price, bounds, since=shown.since, whole=shown.whole)
-        extend_tail(self.log, tail)
-        return tail
-
-    def tokens_of(self, shape: Reshape) -> int:
-        """Return the cost of the view in that shape."""
-        pins = 0 if shape.pins is None else shape.pins.tokens - self.state.pin_tokens
-        memories = 0 if shape.memories is None else shape.memories.tokens
-        return self.state.head_tokens + pins + memories + shape.tail.tokens
+        tail.whole = tail.whole._replace(tokens=max(0, int(room.high - tokens)))
+        made = ActivationState(
+            room=room.tokens,
+            squeeze=room.squeeze,
+            cap=room.cap,
+            staying=room.staying,
+            leaves=cut.leaves,
+            leaves_stop=cut.leaves_stop,
+            stop=cut.stop,
+            since=tail.since,
+            tree=header.tree,
+            nodes=header.nodes,
+            header=header.message,
+            head_tokens=header.tokens,
+            keep_from=keep_from,
+            focus=focus,
+            bounds=tail.bounds,
+            interruptions=state.interruptions,
+            whole=tail.whole,
+            counter=state.counter,
+        )
+        return Plan(with_pins(made, pins), tail, room, (*pins.before, *pins.after))
 
     def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
@@ -225,94 +247,99 @@ class NextView:
         return staying, raw + sum(item.tokens for item in staying.items)
 
 
-class Reshape(NamedTuple):
-    """The same past covered, and the view told to begin differently."""
-
-    reason: Reason
-    tail: Tail
-    pins: Pins | None = None  # chosen again; None to leave them
-    memories: TailItem | None = None  # to be shown behind the pins
-
-
-class Decision(NamedTuple):
-    """What to do, and what to note; `change` is None for a view that goes on as it is."""
-
-    change: ActivationPlan | Reshape | None = None
-    is_attempt: bool = False  # an activation was tried, with or without success
-    to_summarize: ActivationPlan | None = None  # too large now, and small enough once a model has summarized it
-    pins_seen: bool = False  # changed pins were looked at
-
-
-def plan_activation(now: NextView) -> Decision:
-    """Decide what changes in a provider's next view.
+def plan_activation(now: NextView) -> Plan | None:
+    """Decide what changes in a provider's next view, and note in `now` what else the decision says.
 
     Args:
         now: the view and what is asked for; it works out plans on demand.
 
     Returns:
         The first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
-        other pins or memories, if the view has room for them.
+        other pins or memories, if the view has room for them. None for a view that goes on as it is.
     """
-    plan, refused, is_attempt = None, None, False
-    if _is_due(now):
-        is_attempt = now.is_needed
-        if now.overflows:
-            plan = _overflow(now)
-        elif now.topic is not None:
-            plan = _first(
-                now,
-                [*_cuts(now), *now.covered()],
-                lambda plan: _differs(now, plan) and (notes(plan.header.nodes) or plan.tokens < now.tokens),
-            )
-        elif now.request is not None:
-            plan, refused = _requested(now, now.request)
-        elif now.is_high:
-            plan = _high_water(now)
-        elif now.has_too_many:  # where a model summarizes ahead, at an end of what it was asked for
-            plan = _first(now, [*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
-        elif now.reason == "explicit":
-            plan = _first(now, _cuts(now), lambda plan: plan.tokens < now.tokens)
-            if plan is None:
-                plan = _first(now, now.covered(), lambda plan: plan.tokens < now.tokens or _differs(now, plan))
-        else:  # the cache is cold
-            plan = _high_water(now)
-    if plan is None and now.reason == "idle" and (shown := stand_ins(now.state.nodes)):
-        plan = _first(now, now.covered(), lambda plan: stand_ins(plan.header.nodes) < shown)
-    if plan is not None or now.tokens > now.room.tokens:
-        return Decision(plan, is_attempt, refused)
-    shape, pins_seen = _reshaped(now)
-    if shape is not None and now.tokens_of(shape) > now.room.tokens:  # what is shown again takes more
-        return Decision(_overflow(now), is_attempt, refused)
-    return Decision(shape, is_attempt, refused, pins_seen)
+    view, state, room, log, tokens = now.provider_view, now.state, now.room, now.log, now.tokens
+    settings = now.sources.settings
+
+    def first(cuts: Iterable[Cut], serves: Callable[[Plan], object]) -> Plan | None:
+        # not too full: below the high water, or no larger than the view is
+        most = min(max(room.high, tokens), room.tokens)
+        return next((made for made in map(now.plan, cuts) if made.tokens <= most and serves(made)), None)
+
+    def differs(plan: Plan) -> bool:  # as a reader of the view would see it
+        made = plan.state
+        if stand_ins(made.nodes) < stand_ins(state.nodes) or made.stop != state.stop:
+            return True
+        return made.after != state.after or notes(made.nodes) != notes(state.nodes)
+
+    # An activation is tried where it is needed, or where a cold cache makes a large one cheap; for what is no overflow
+    # once for every `min_free` new tokens, or for half of `max_messages` new ones. What could be done on a cold cache
+    # alone counts as no attempt: it may soon have to be.
+    is_needed = now.overflows or now.is_high or now.has_too_many or now.reason == "explicit"
+    is_due = is_needed or (now.reason is not None and now.tail.tokens >= room.low + settings.segment_target)
+    if is_due and not (now.overflows or now.reason == "explicit" or now.ahead):
+        has_grown = now.has_too_many and 2 * (len(log) - view.attempted_length) >= (settings.max_messages or 0)
+        is_due = has_grown or view.attempted_at is None or log.history_tokens - view.attempted_at >= room.min_free
+    now.is_attempt = is_due and is_needed
+    plan: Plan | None = None
+    if is_due and now.overflows:
+        plan = _overflow(now)
+    elif is_due and now.topic is not None:
+        plan = first(
+            [*now.wanted(), *now.covered()],
+            lambda plan: differs(plan) and (notes(plan.state.nodes) or plan.tokens < tokens),
+        )
+    elif is_due and now.request is not None:
+        # The first plan that differs and is not larger; else the present cut again. A plan that is refused for its size
+        # may be smaller once a model has summarized what it covers.
+        def serves(plan: Plan) -> bool:
+            return plan.tokens <= tokens and differs(plan)
+
+        cuts = now.wanted()
+        plan = first(cuts, serves)
+        if plan is None and cuts and now.request.keep_messages is not None:
+            refused = now.plan(cuts[0])
+            made_up = [node for node in refused.state.nodes if stand_ins([node])]
+            spared = [node.tokens - int(0.4 * (log.tokens[node.stop] - log.tokens[node.start])) for node in made_up]
+            least = refused.tokens - sum(max(0, spare) for spare in spared)  # about what it takes then
+            now.to_summarize = refused if least < min(tokens, refused.tokens) else None
+        if plan is None:
+            plan = first(now.covered(), serves if now.request.keep_from is not None else differs)
+    elif is_due and now.has_too_many and not now.is_high:
+        # where a model summarizes ahead, at an end of what it was asked for
+        plan = first([*now.ahead, *now.leaving(now.fewest_messages)], lambda _: True)
+    elif is_due and now.reason == "explicit" and not now.is_high:
+        plan = first(now.wanted(), lambda plan: plan.tokens < tokens)
+        plan = plan or first(now.covered(), lambda plan: plan.tokens < tokens or differs(plan))
+    elif is_due:
+        # above the high water, or on a cold cache: of plans that free `min_free`, the first that leaves the view well
+        # below the high water, or the smallest
+        for made in map(now.plan, now.low_water):
+            if tokens + now.cut_short - made.tokens >= room.min_free and made.tokens <= room.tokens:
+                plan = made if plan is None or made.tokens < plan.tokens else plan
+                if made.tokens <= room.high - room.min_free:
+                    plan = made
+                    break
+    if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
+        plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)
+    if plan is not None or tokens > room.tokens:
+        return plan
+    shape = _reshaped(now)
+    return _overflow(now) if shape is not None and shape.tokens > room.tokens else shape  # it shows something again
 
 
-def _is_due(now: NextView) -> bool:
-    """Whether an activation is tried: where it is needed, or a cold cache makes a large one cheap. Otherwise at most
-    one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
-    settings, view = now.sources.settings, now.provider_view
-    worth_it = now.reason is not None and now.tail.tokens >= now.room.low + settings.segment_target
-    if not (now.is_needed or worth_it):
-        return False
-    if now.overflows or now.reason == "explicit" or now.ahead:
-        return True
-    if now.has_too_many and 2 * (len(now.log) - view.attempted_length) >= (settings.max_messages or 0):
-        return True
-    return view.attempted_at is None or now.log.history_tokens - view.attempted_at >= now.room.min_free
-
-
-def _overflow(now: NextView) -> ActivationPlan | None:
+def _overflow(now: NextView) -> Plan | None:
     """The gentlest of four rungs that brings the view well into its room, or else the smallest plan that fits: nothing
     squeezed; a header that gives way; everything shrunk; the newest message alone."""
-    log, room, cuts = now.log, now.room, _cuts(now)
+    log, room, cuts = now.log, now.room, now.wanted()
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
     last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)
     cuts = [*cuts, *(last if len(log) > log.closed_groups_stop else last[:-1])]
-    best: ActivationPlan | None = None
+    best: Plan | None = None
     for squeeze, gives_way in ((0, False), (0, True), (TIGHT, False)):
         for cut in cuts:
             plan = now.plan(cut, squeeze, gives_way=gives_way)
-            if gives_way and plan.header.nodes and plan.header.nodes[0].form == "line":
+            if gives_way and plan.state.nodes and plan.state.nodes[0].form == "line":
                 continue  # the past would be left out
             if plan.tokens <= plan.room.high - room.min_free:
                 return plan
@@ -329,51 +356,13 @@ def _overflow(now: NextView) -> ActivationPlan | None:
     return next((plan for plan in made if plan.tokens <= room.tokens), None)
 
 
-def _requested(now: NextView, request: ActivationRequest) -> tuple[ActivationPlan | None, ActivationPlan | None]:
-    """The first plan that differs and is not larger; else the present cut again. With it, where none was, a plan that
-    is refused for its size and may be smaller once a model has summarized what it covers."""
-
-    def serves(plan: ActivationPlan) -> bool:
-        return plan.tokens <= now.tokens and _differs(now, plan)
-
-    cuts = _cuts(now)
-    if (made := _first(now, cuts, serves)) is not None:
-        return made, None
-    refused = now.plan(cuts[0]) if cuts and request.keep_messages is not None else None
-    if refused is not None:
-        least, tokens = refused.tokens, now.log.tokens
-        for node in refused.header.nodes:
-            if stand_ins([node]):
-                least -= max(
-                    0, node.tokens - int(0.4 * (tokens[node.stop] - tokens[node.start]))
-                )  # about what it takes
-        refused = refused if least < min(now.tokens, refused.tokens) else None
-    again = serves if request.keep_from is not None else lambda plan: _differs(now, plan)
-    return _first(now, now.covered(), again), refused
-
-
-def _high_water(now: NextView) -> ActivationPlan | None:
-    """Of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest."""
-    best: ActivationPlan | None = None
-    for cut in now.low_water:
-        plan = now.plan(cut)
-        if now.tokens + now.cut_short - plan.tokens < now.room.min_free or plan.tokens > now.room.tokens:
-            continue
-        if plan.tokens <= now.room.high - now.room.min_free:
-            return plan
-        if best is None or plan.tokens < best.tokens:
-            best = plan
-    return best
-
-
-def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
-    """What else the next view has to begin with where nothing more is covered, and whether changed pins were looked
-    at."""
+def _reshaped(now: NextView) -> Plan | None:
+    """What else the next view has to begin with where nothing more is covered."""
     view, state, sources, tail, log = now.provider_view, now.state, now.sources, now.tail, now.log
     pins: Pins | None = None
-    if looks := view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
+    if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
+        now.pins_seen = True
         staying, _ = now.staying(state.cut, Room(tail.room.tokens, tail.room.shares))
-        header = state.head_tokens - state.pin_tokens
         _, pins, _ = write_head(
             sources,
             state,
@@ -383,89 +372,37 @@ def _reshaped(now: NextView) -> tuple[Reshape | None, bool]:
             tail.tokens,
             memories=now.memories,
             keep_from=state.keep_from,
-            header_tokens=header,
+            header_tokens=state.head_tokens - state.pin_tokens,
         )
         if with_pins(state, pins) == state or now.tokens + pins.tokens - state.pin_tokens > now.room.tokens:
             pins = None  # the next activation will see to it
-    shape: Reshape | None = None
+    made = state if pins is None else with_pins(state, pins)
+    reason: Reason | None = None
+    bounds = state.bounds
     if pins is not None or view.pending is not None:
+        reason = view.pending or "explicit"
         other = state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
-        rebinds = pins is not None or other or (view.resumed is None and view.has_turn_ended(log))
-        shape = Reshape(view.pending or "explicit", now.tail_within(log.bounds() if rebinds else state.bounds), pins)
+        if pins is not None or other or (view.resumed is None and view.has_turn_ended(log)):
+            bounds = log.bounds()
 
     # memories, with the first view since the context was opened, where it shows none and has room
-    if not view.last and view.resumed is None:
-        after = state.after if pins is None else tuple(pin.message for pin in pins.after)
-        grown = 0 if pins is None else pins.tokens - state.pin_tokens
-        block = None if any(map(is_memory_block, after)) else memory_block(now.memories, now.room, sources.price)
+    if not view.last and view.resumed is None and not any(map(is_memory_block, made.after)):
+        block = memory_block(now.memories, now.room, sources.price)
+        grown = made.pin_tokens - state.pin_tokens
         if block is not None and now.tokens + grown + block.tokens <= now.room.high:
-            shape = shape or Reshape(view.pending or "restored", now.tail_within(state.bounds))
-            shape = shape._replace(memories=block)
-    return shape, looks
-
-
-def _first(now: NextView, cuts: Iterable[Cut], serves: Callable[[ActivationPlan], object]) -> ActivationPlan | None:
-    """The first plan that serves and is not too full: below the high water, or no larger than the view is."""
-    most = min(max(now.room.high, now.tokens), now.room.tokens)
-    return next((made for made in map(now.plan, cuts) if made.tokens <= most and serves(made)), None)
-
-
-def _differs(now: NextView, plan: ActivationPlan) -> bool:
-    """Whether a reader would see a difference to the present view."""
-    state, header = now.state, plan.header
-    if stand_ins(header.nodes) < stand_ins(state.nodes) or plan.cut.stop != state.stop:
-        return True
-    return tuple(pin.message for pin in plan.pins.after) != state.after or notes(header.nodes) != notes(state.nodes)
-
-
-def _cuts(now: NextView) -> list[Cut]:
-    """Where to cut, best first. A number of messages that a request leaves raw is met, or nothing is done."""
-    cuts, state, request = now.low_water, now.state, now.request
-    if now.reason == "explicit" and not (now.overflows or now.is_high):
-        # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
-        # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
-        tail, low = now.tail, now.room.low
-        cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
-        is_known = state.bounds.rewritten == len(now.log) and state.room == now.room.tokens
-        at_end = state.stop == state.leaves_stop > now.log.leading_count
-        if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts):
-            cuts = []
-    if request is None and (now.topic is None or cuts or now.covered()):
-        return cuts
-    keep = request.keep_messages if request else 10  # a note needs something covered
-    to_keep = now.leaving(max(keep or 1, now.keep_recent))
-    return [*to_keep, *cuts] if now.overflows or keep is None else to_keep
-
-
-def stop_leaving(tail: Tail, present: int, messages: int, ends: Container[int] | None = None) -> int | None:
-    """Return the last cut behind the `present` one that leaves so many messages, if there is one. Where `ends` are
-    given it is one of these."""
-    shown = tail.marks[-1].items
-    stops = (mark.stop for mark in reversed(tail.marks) if mark.stop > present and shown - mark.items >= messages)
-    return next((stop for stop in stops if ends is None or stop in ends), None)
-
-
-def segment_to_close(sources: Sources, state: ActivationState, tail: Tail, room: Room) -> int | None:
-    """Return where the open segment has to end for the next activation of a view; None while that is far, or where
-    closed segments free enough.
-
-    It ends a little ahead, so that a model has summarized it by then: at the last end of a group that the view had room
-    for, a little below its high water. The log, the view and the settings alone say where.
-    """
-    summaries, segments = sources.summaries, sources.log.segments
-    before = room.high - 1.25 * room.low - state.head_tokens
-    if not summaries.by_model or sources.truncates or tail.start != state.stop or tail.tokens <= before:
-        return None
-    at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1
-    stop = tail.marks[max(0, at)].stop
-    cut = cut_at(segments, stop)
-    if stop <= max(sources.log.covered_by_segments, state.stop):
+            reason = reason or "restored"
+            made = msgspec.structs.replace(
+                made,
+                after=(*made.after, block.message),
+                head_tokens=made.head_tokens + block.tokens,
+                pin_tokens=made.pin_tokens + block.tokens,
+            )
+    if reason is None:
         return None
 
-    # what covering the closed segments frees, and what covering the open one up to there; by the cap of summaries,
-    # for where segments end must not depend on what is ready
-    each = FRAME + summaries.sizes.leaf
-    added = each * (cut.leaves - state.leaves)
-    whole = tail.tokens - tail.after(cut.leaves_stop) - added if cut.leaves_stop > state.stop else 0
-    freed = tail.tokens - tail.after(stop) - added - each
-    return stop if whole < room.min_free <= freed else None
+    # the tail without what the bounds make void; the present one, where that shows the same
+    if bounds != tail.bounds or tail.is_stale:
+        tail = Tail(tail.start, tail.room, sources.price, bounds, since=tail.since, whole=tail.whole)
+        extend_tail(log, tail)
+    chosen = () if pins is None else (*pins.before, *pins.after)
+    return Plan(msgspec.structs.replace(made, bounds=bounds), tail, tail.room, chosen, reason)

@@ -1,9 +1,10 @@
-"""The raw tail of a view: the newest groups as shown, kept up to date with the log."""
+"""The room that a view shares out, and its raw tail: the newest groups as shown, kept up to date with the log."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import NamedTuple
 
@@ -21,10 +22,98 @@ from summarizing_context.messages.shapes import (
     without_metadata,
     without_thinking,
 )
-from summarizing_context.views.budget import AMPLE_SHARE, TIGHT, Price, Room
-from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, shrink_message, shrink_note
+from summarizing_context.settings.values import HEADER_TARGET
+from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note, water_level
 
 WHOLE_GROUPS = -1  # of `Tail.since`
+
+AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
+
+TIGHT = 1  # squeezes with which everything is shrunk
+
+BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
+
+
+class Shares(NamedTuple):
+    """Shares of room; the meaning of each is in the table of settings."""
+
+    high_water: float = 0.92
+    low_water: float = 0.08
+    min_free: float = 0.12
+    header_target: float = HEADER_TARGET
+    header_share: float = 0.50
+    message_share: float = 0.25
+    group_share: float = 0.40
+    pin_share: float = 0.10
+    keep_share: float = 0.20
+
+
+@dataclass
+class Room:
+    """Tokens to share out; not changed once it is made. Each step of `squeeze` halves what pins, single messages and
+    headers may take. A header may take more where that much is `spare`; where it `gives_way`, it takes no more.
+
+    Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
+    """
+
+    tokens: int
+    shares: Shares
+    squeeze: int = 0
+    staying: int = 0  # tokens of messages that must stay
+    spare: float = 0.0  # tokens that nothing else takes
+    cap: int = 0  # tokens of a message where all would not fit otherwise; 0 where they do
+    gives_way: bool = False  # the header, to the messages behind it
+
+    def __post_init__(self) -> None:
+        tokens, shares, squeezed = self.tokens, self.shares, 1 << self.squeeze
+        self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
+        self.shared = shared = tokens - self.staying  # what is shared out
+
+        # an activation is asked for by a view above `high`; it leaves about `low` of the raw tail, frees `min_free` at
+        # least, and shows the newest group whole if that takes no more than its share
+        self.high = self.staying + shares.high_water * shared
+        self.low = shares.low_water * shared
+        self.min_free = shares.min_free * tokens
+        self.newest_share = 0.0 if self.squeeze else 0.4 * shared
+
+        # messages that must stay may take all but the floor: with that the session goes on working, and an activation
+        # can free what it has to
+        self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
+
+        # a header may take its share; above its target more of it is merged
+        self.header_target, self.header_share = (
+            min(share * shared, self.spare)
+            if self.gives_way
+            else max(share * shared / squeezed, min(share * shared, self.spare))
+            for share in (shares.header_target, shares.header_share)
+        )
+
+        # what a shrunk message keeps at least, one pinned message may take, important groups that stay may take, and
+        # a message and a group of the tail
+        self.least_cap = 64 >> self.squeeze
+        self.pin_cap = max(self.least_cap, int(shares.pin_share * shared / squeezed))
+        self.keep_cap = int(shares.keep_share * shared / squeezed)
+        self.message_share = shares.message_share * shared / squeezed
+        self.group_share = shares.group_share * shared / squeezed
+
+    def setting_aside(self, staying: int) -> Room:
+        """Return the room in which messages that must stay cost so many tokens."""
+        staying = min(staying, self.staying_cap)
+        return self if staying == self.staying else replace(self, staying=staying)
+
+    def holding(self, costs: Sequence[int]) -> Room:
+        """Return the room in which messages of these costs fit together, and one more, in half of it: long ones are cut
+        to the same length, and pins and the header take less."""
+        level = water_level([*costs, inf], self.shared / 2)
+        return replace(self, squeeze=self.squeeze + 2, cap=max(4, int(level)))
+
+    def message_cap(self, shown_of_group: int) -> int:
+        """Return what the next message of a group may take, of which so much is shown already."""
+        if self.is_bare:
+            return self.tokens // 2
+        if self.cap:
+            return self.cap
+        return max(self.least_cap, int(min(self.message_share, (self.group_share - shown_of_group) / 2)))
 
 
 class TailItem(NamedTuple):
@@ -69,22 +158,7 @@ class Whole(NamedTuple):
     tokens: int = 0  # of the tail, up to which later ones are shown whole
 
 
-def newest_whole(log: MessageLog, start: int, room: Room) -> Whole:
-    """Return what an activation leaves whole: the newest groups in a third of the room, or the newest one alone in
-    little more. None of them where the room is tight."""
-    stop = len(log)
-    if room.squeeze or stop <= start:
-        return Whole(stop, stop)
-    first = bisect_left(log.tokens, log.tokens[stop] - 1 / 3 * room.shared, lo=start, hi=stop)
-    if first < stop and (begun := log.group_start(first)) < first:
-        first = log.group_stop(begun)
-    newest, _ = log.newest_group
-    if newest < first and log.tokens[stop] - log.tokens[newest] <= room.newest_share:
-        first = newest
-    return Whole(max(start, first), stop)
-
-
-_CUT = Whole()
+NO_WHOLE = Whole()
 
 
 class Tail:
@@ -95,7 +169,14 @@ class Tail:
     """
 
     def __init__(
-        self, start: int, room: Room, price: Price, bounds: Bounds, *, since: int = WHOLE_GROUPS, whole: Whole = _CUT
+        self,
+        start: int,
+        room: Room,
+        price: Price,
+        bounds: Bounds,
+        *,
+        since: int = WHOLE_GROUPS,
+        whole: Whole = NO_WHOLE,
     ) -> None:
         self.start = start
         self.room = room
@@ -172,6 +253,13 @@ class Tail:
     def after(self, stop: int) -> int:
         """Return the tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
         return self.tokens - self.mark(stop).tokens
+
+    def stop_leaving(self, messages: int, present: int, ends: Container[int] | None = None) -> int | None:
+        """Return the last cut behind the `present` one that leaves so many messages, if there is one. Where `ends` are
+        given it is one of these."""
+        shown = self.marks[-1].items
+        stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
+        return next((stop for stop in stops if ends is None or stop in ends), None)
 
     def binds(self, stop: int, bounds: Bounds) -> bool:
         """Tell whether what it shows behind `stop` would read differently within `bounds`."""
@@ -295,6 +383,16 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
 
     A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
     """
+    if most == inf and not (tail.items or log.ephemeral) and tail.next == tail.start == log.leading_count:
+        # Of a log whose end alone fills the room four times, with each message cut to a few lines, the next view shows
+        # only an end: what is before is not read, and counts as it was logged.
+        at, left = len(log), 4 * tail.room.tokens
+        while left > 0 and log.tokens[at] - log.tokens[tail.start] > left:
+            at -= 1
+            left -= min(log.cost(at), tail.room.least_cap)
+        while left <= 0 and (stop := log.group_stop(tail.next)) <= at:
+            tail.next, tail.tokens = stop, log.tokens[stop] - log.tokens[tail.start]
+            tail.marks.append(Mark(stop, 0, tail.tokens))
     while tail.tokens <= most:
         between = log.passing(tail.ephemeral_count, tail.next) if tail.ephemeral_count < len(log.ephemeral) else ()
         for passing in between:  # the groups
@@ -325,10 +423,21 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
 
     One that costs more than its room is not made to its end.
     """
-    bounds = log.bounds()
+    bounds, length = log.bounds(), len(log)
     is_tight = room.squeeze >= TIGHT  # then ephemeral messages before the first group give way too
     is_shorter = shown.room == room and since == WHOLE_GROUPS and stop >= shown.start + is_tight
-    whole = newest_whole(log, stop, room)
+
+    # whole stay the newest groups in a third of the room, or the newest one alone in little more; none where the room
+    # is tight
+    whole = Whole(length, length)
+    if not room.squeeze and length > stop:
+        first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
+        if first < length and (begun := log.group_start(first)) < first:
+            first = log.group_stop(begun)
+        newest, _ = log.newest_group
+        if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
+            first = newest
+        whole = Whole(max(stop, first), length)
     is_eased = shown.is_eased or any(item.left_out for item in shown.items if item.seq >= whole.first)
     is_alone = shown.since != WHOLE_GROUPS and stop == shown.start
     if is_shorter and not (is_eased or is_alone or room.is_bare) and not shown.binds(stop, bounds):

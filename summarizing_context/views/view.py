@@ -1,18 +1,16 @@
-"""The view: what one request sends, activations, the state that makes the next view begin alike, and what each
+"""Values of views: what one request sends, activations, the state that makes the next view begin alike, and what each
 provider is shown.
 
-Values. A view is system rows, the first human message, the header, pins, and the raw tail. States come back from an
-earlier process, from a checkpoint, by an undo, or with a log whose end is written anew.
+States come back from an earlier process, from a checkpoint, by an undo, or with a log whose end is written anew.
 """
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -140,34 +138,6 @@ class ActivationRequest(NamedTuple):
     keep_from: float | None = None  # keep groups word for word that are so important
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The messages of one request, and what it cost to make room for them.
-
-    `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
-    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
-    the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
-    together stay within the budget.
-
-    With `rewritten_prefix` the beginning is not, or was not always, the one under which the model thought: some models
-    of Anthropic refuse thinking that they signed under another one, unless the request has
-    `thinking.block_binding.prefix_mismatch_behavior = "drop_block"`.
-    """
-
-    shared: Sequence[Message]  # to be read only: later views show the same ones
-    tokens: int
-    stable_prefix_messages: int
-    activation: ActivationReport | None = None
-    fixed_tokens: int = 0
-    rewritten_prefix: bool = False
-
-    @property
-    def messages(self) -> list[Message]:
-        """The messages, as fresh copies."""
-        copies: list[Message] = msgspec.to_builtins(self.shared)
-        return copies
-
-
 class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an activation decided: with the log it gives the same view again, in any process."""
 
@@ -229,21 +199,6 @@ def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
     )
 
 
-def gone_back(there: ActivationState, present: ActivationState, bounds: Bounds) -> ActivationState:
-    """The state that takes a view back to an earlier one. `bounds` are those of the log now: what was said since the
-    present state was made was said under another beginning."""
-    same = present.bounds.rewritten == bounds.rewritten
-    return msgspec.structs.replace(
-        there,
-        serial=present.serial + 1,
-        reason="restored",
-        system=present.system,
-        bounds=there.bounds if same else bounds,
-        held_at=bounds.rewritten,
-        interruptions=present.interruptions,
-    )
-
-
 def encode_state(state: ActivationState) -> bytes:
     """A state as the store keeps it."""
     return encode_message(msgspec.to_builtins(state))
@@ -280,64 +235,11 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
     return found
 
 
-def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
-    """How many leading ones are equal."""
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        same += 1
-    return same
-
-
-def merged(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
-
-    def blocks(message: Message) -> list[Any] | None:  # of a plain user row
-        content = message["content"]
-        if message["role"] != "user" or message.get("tool_calls") or "tool_call_id" in message:
-            return None
-        if isinstance(content, str):
-            return [{"type": "text", "text": content}] if content else []
-        return content if isinstance(content, list) else None
-
-    joined: list[Message] = []
-    for message in messages:
-        if joined and (said := blocks(message)) is not None and (before := blocks(joined[-1])) is not None:
-            joined[-1] = {**joined[-1], "content": before + said}
-        else:
-            joined.append(message)
-    return joined
-
-
 ROOM_MARK = " @"  # between a provider's key and tokens
 
-
-@dataclass(slots=True)
-class RepairCounts:
-    """Repairs of messages that were shown, by kind; each of a message once."""
-
-    kinds: Counter[str] = field(default_factory=Counter)
-    left_out: int = 0  # tokens
-    noted: Counter[tuple[int, str]] = field(default_factory=Counter)  # log entries and repairs
-
-    def note(self, items: Sequence[TailItem]) -> None:
-        """Count what has not been counted."""
-        if not (repaired := [item for item in items if item.repairs]):
-            return
-        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
-        if new := found - self.noted:
-            self.kinds.update(kind for _, kind in new.elements())
-            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
-            self.noted |= found
-
-
-class ViewMarks(NamedTuple):
-    """What the next view of a provider depends on beside its state and the log; as in `ProviderView`."""
-
-    attempted_at: int | None = None
-    attempted_length: int = 0
-    shown: int = 0  # messages of the view handed out last
+# What the next view of a provider depends on beside its state and the log: `attempted_at` and `attempted_length` as in
+# `ProviderView`, and the messages of the view handed out last.
+Marks = tuple[int | None, int, int]
 
 
 @dataclass(slots=True)
@@ -370,19 +272,6 @@ class ProviderView:
             self.encoded = state, encode_state(state)
         return self.encoded[1]
 
-    def show(self, rows: Sequence[Message], repairs: RepairCounts) -> int:
-        """Hand out the view as it stands, behind these system rows, and count repairs that it shows first; how many of
-        its messages lead the last one too."""
-        state = self.state
-        repairs.note(self.tail.items)
-        header = [] if state.header is None else [state.header]
-        messages = [*rows, *state.before, *header, *state.after, *[item.message for item in self.tail.items]]
-        before = self.last
-        if self.resumed is not None:
-            before, self.resumed = messages[: self.resumed], None
-        self.last, self.beside = messages, None
-        return common_prefix(before, messages)
-
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,
         unless the provider was asked to drop it. Leaving it out later would change the beginning once more."""
@@ -393,16 +282,9 @@ class ProviderView:
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
 
     @property
-    def marks(self) -> ViewMarks:
+    def marks(self) -> Marks:
         shown = len(self.last) if self.resumed is None else self.resumed
-        return ViewMarks(self.attempted_at, self.attempted_length, shown)
-
-
-class Replaced(NamedTuple):
-    """A log that another has taken the place of."""
-
-    entries: Sequence[Entry]
-    same: int  # so many entries from the first on stand in both
+        return self.attempted_at, self.attempted_length, shown
 
 
 class Change(NamedTuple):
@@ -417,10 +299,7 @@ class Change(NamedTuple):
     pins: tuple[TailItem, ...] = ()
 
 
-CoveredHistory = tuple[object, ...]
-
-
-def covered_history_of(state: ActivationState, log: MessageLog) -> CoveredHistory:
+def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object, ...]:
     """Return what a log tells of the messages that a state covers, to be compared with what another log tells.
 
     Later messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts.
@@ -433,12 +312,11 @@ def covered_history_of(state: ActivationState, log: MessageLog) -> CoveredHistor
 
 
 def kept_state(
-    state: ActivationState, history: CoveredHistory, old: Replaced, log: MessageLog
+    state: ActivationState, history: tuple[object, ...], old: Sequence[Entry], same: int, log: MessageLog
 ) -> ActivationState | None:
-    """The state for a log whose end is written anew, so that its views begin as before; None where what the state
-    covers is not the same any more, or nothing is left behind it."""
-    same, length = old.same, len(log)
-    covers = state.stop > log.leading_count
+    """The state for a log whose end is written anew behind its first `same` entries, so that its views begin as before;
+    None where what the state covers is not the same any more, or nothing is left behind it."""
+    length, covers = len(log), state.stop > log.leading_count
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
     if (state.since != WHOLE_GROUPS and same < state.bounds.rewritten) or covered_history_of(state, log) != history:
@@ -450,7 +328,7 @@ def kept_state(
     # bounds for the new log: entries of before may stand elsewhere in it
     bounds = state.bounds
     if same < bounds.rewritten:
-        moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
+        moved = {entry.data for entry in old[same : bounds.rewritten]}
         stop = max((at + 1 for at in range(same, length) if log.entries[at].data in moved), default=same)
         bounds = Bounds(stop, min(bounds.settled, stop) if same >= bounds.settled else stop)
     return msgspec.structs.replace(state, bounds=bounds, held_at=min(state.held_at, same))

@@ -19,7 +19,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
@@ -38,30 +37,19 @@ from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.worker.jobs import RULES_TOKENS, Recipe, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
-
 _TYPED = 8_000  # characters that are enough for a request
-
 _SEGMENTS = 8  # that a message waits for at most, and no more than stand before its own
-
 _REQUEST = 16_000  # characters
-
 _KNOWN, _KNOWN_LENGTH = 40, 4_000  # rules that a request lists, and their characters
-
 _LONGEST, _HEAD, _TAIL = 6_000, 4_000, 2_000  # characters of a message, and what stays of a longer one
-
 _LABEL = 20  # characters of a label, at most
-
 _LINE = re.compile(
     r"[\s>*+•–-]*(?:\d{1,3}[.)]\s+)?\[(?P<message>\d{1,6})\][\s:,*_`-]*(?P<what>must|prefers?|tasks?|ends?)\b[\s:,*_`-]*(?P<quote>.+)",
     re.IGNORECASE,
 )
-
 _DOUBLE, _SINGLE = "“”„‟«»「」『』", "‘’‚‛`´"  # marks that a model writes as others
-
 _MARKS = str.maketrans(dict.fromkeys(_DOUBLE, '"') | dict.fromkeys(_SINGLE, "'"))
-
 _ENDS = " .,;:…"
-
 _KEY = "rules"
 
 logger = logging.getLogger(__name__)
@@ -121,15 +109,6 @@ def _words(quote: str) -> str:
     return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
 
 
-class _Batch(NamedTuple):
-    """What one request is about. Of each message its place, the entry, and what a human typed in it, as a model reads
-    that: empty where there are no words."""
-
-    messages: Sequence[tuple[int, Entry, str]]
-    known: Sequence[str]  # quotes of earlier rules
-    job: SummaryJob | None  # none where no message has words
-
-
 @dataclass(kw_only=True, eq=False)
 class RuleCalls:
     """Those of one session. All methods belong to its event loop; work on texts runs in the thread."""
@@ -149,9 +128,8 @@ class RuleCalls:
     @property
     def is_due(self) -> bool:
         """Whether a call may begin now."""
-        if self._retries.rests(_KEY, self.clock.now()) or self._batch_stop() is None:
-            return False
-        return self.caller.ready_in() == 0.0
+        rests = self._retries.rests(_KEY, self.clock.now()) or self._batch_stop() is None
+        return not rests and self.caller.ready_in() == 0.0
 
     def _batch_stop(self) -> int | None:
         """The entry before which the next request ends; None while too little has been typed for one.
@@ -168,20 +146,20 @@ class RuleCalls:
             return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
             return None if log.rules.is_judged else len(log)
-        first = self._segment_of(waiting[0])
+
+        def segment_of(index: int) -> int:
+            return bisect_right(log.segments, index, key=lambda segment: segment.stop)
+
+        first = segment_of(waiting[0])
         last = first + min(max(1, first), _SEGMENTS) - 1
         typed = 0
         for index in waiting:
-            if (at := self._segment_of(index)) > last or at == len(log.segments):
+            if (at := segment_of(index)) > last or at == len(log.segments):
                 break
             typed += log.entries[index].typed_length
             if typed >= _TYPED:
                 return log.segments[at].stop
         return log.segments[last].stop if last < len(log.segments) else None
-
-    def _segment_of(self, index: int) -> int:
-        """The segment in which an entry stands."""
-        return bisect_right(self.log.segments, index, key=lambda segment: segment.stop)
 
     def delays(self) -> list[float]:
         """Seconds until a call that failed may be tried again."""
@@ -199,10 +177,23 @@ class RuleCalls:
                 waiting.setdefault((entry := log.entries[index]).data, (index, entry))
             held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
             known = [(rule, log.entries[rule.message]) for rule in held]
-            batch = await self.background.run(partial(self._gather, list(waiting.values()), known))
-            verdicts = {entry.data: Verdict() for _, entry, text in batch.messages if not text}
-            if batch.job is not None:
-                verdicts |= await self._verdicts(batch, batch.job)
+            gather = partial(self._gather, list(waiting.values()), known)
+            messages, earlier, content = await self.background.run(gather)
+            verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}
+            if spoken := [(index, entry, text) for index, entry, text in messages if text]:
+                job = SummaryJob(
+                    kind="rules",
+                    instructions=self.recipe.instructions("rules", 0, RULES_TOKENS),
+                    content=content,
+                    max_tokens=RULES_TOKENS,
+                    rank=0,
+                    start=spoken[0][0],
+                    stop=spoken[-1][0] + 1,
+                    source_tokens=estimate_text(content),
+                    range_hash=output_hash(content),
+                    recipe_hash=self.recipe.hashes["rules"],
+                )
+                verdicts |= await self._verdicts(job, [(entry, text) for _, entry, text in spoken], earlier)
             await self.log.foreground.thawed()
             await self.store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
             self._retries.recover(_KEY, began)
@@ -212,19 +203,36 @@ class RuleCalls:
             self._retries.note(_KEY, error, self.clock.now())
             logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
 
-    async def _verdicts(self, batch: _Batch, job: SummaryJob) -> dict[bytes, Verdict]:
-        """What the model says of a batch, or has said in any session that asked the same. A store that fails costs the
-        sharing of a reply, not the reply."""
+    async def _verdicts(
+        self, job: SummaryJob, spoken: Sequence[tuple[Entry, str]], earlier: Sequence[str]
+    ) -> dict[bytes, Verdict]:
+        """Return what the model says of these messages, or has said in any session that asked the same. A store that
+        fails costs the sharing of a reply, not the reply."""
         session_id = self.settings.session_id
         known: Mapping[SummaryKey, StoredSummary] = {}
-        key = SummaryKey(job.range_hash, self.recipe.hashes["rules"])
+        key = SummaryKey(job.range_hash, job.recipe_hash)
+
+        def read(reply: SummaryReply) -> dict[bytes, Verdict]:
+            said = read_rules(reply.text, [text for _, text in spoken], earlier)
+            if said is None:
+                return {entry.data: PASSED for entry, _ in spoken}
+            if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
+                lines = filter(None, map(_LINE.match, reply.text.splitlines()))
+                said = said[: max(1, max((int(line["message"]) for line in lines), default=0) - 1)]
+            verdicts: dict[bytes, Verdict] = {}
+            for (entry, _), verdict in zip(spoken, said, strict=False):
+                typed = _flat("\n".join(entry.read(0).reading.typed)) if verdict.rules else ""
+                own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what the cut made
+                verdicts[entry.data] = verdict._replace(rules=own)
+            return verdicts
+
         async with paid_once(self.store, self.recipe, key, self):
             try:
                 known = await self.store.find_summaries(session_id, [key]) if self.recipe.shared else {}
             except StoreError as error:
                 logger.warning("replies on standing rules cannot be looked up", exc_info=error)
             reply = SummaryReply(known[key].text) if key in known else await self.caller.summarize(job)
-            verdicts = await self.background.run(partial(self._read, batch, reply))
+            verdicts = await self.background.run(partial(read, reply))
             if self.recipe.shared and key not in known and (not reply.truncated or PASSED in verdicts.values()):
                 kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
                 try:
@@ -233,15 +241,26 @@ class RuleCalls:
                     logger.warning("a reply on standing rules is not shared", exc_info=error)
         return verdicts
 
-    def _gather(self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]) -> _Batch:
-        """What is asked: of the oldest messages, as far as a request goes."""
+    def _gather(
+        self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]
+    ) -> tuple[list[tuple[int, Entry, str]], list[str], str]:
+        """Return what is asked: the oldest messages, as far as a request goes, each with what a human typed in it as a
+        model reads that, empty where there are no words; quotes of earlier rules; and the content of the request."""
+        redact = self.recipe.redact
+
+        def typed(entry: Entry) -> str:  # without what `redact` takes out of all of the message
+            self.background.yield_now(len(entry.data))
+            message = entry.read(0)
+            reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
+            return "\n".join(reading.typed)
+
         # the newest of the known rules that have room, oldest first; none of which a part may not be told
-        redact, rules, length = self.recipe.redact, list[StandingRule](), 0
+        rules, length = list[StandingRule](), 0
         for rule, entry in known:
             length += len(rule.quote) + _LABEL
             if length > _KNOWN_LENGTH:
                 break
-            if redact is None or rule.quote in _flat(self._typed(entry)):
+            if redact is None or rule.quote in _flat(typed(entry)):
                 rules.insert(0, rule)
 
         # the messages; of a very long one its beginning and its end
@@ -249,7 +268,7 @@ class RuleCalls:
         length = sum(len(line) + 1 for line in lines) + _LABEL
         messages: list[tuple[int, Entry, str]] = []
         for index, entry in waiting:
-            text = self._typed(entry)
+            text = typed(entry)
             if len(text) > _LONGEST:
                 left_out = len(text) - _HEAD - _TAIL
                 text = f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}"
@@ -258,50 +277,9 @@ class RuleCalls:
             if messages and length > _REQUEST:
                 break
             messages.append((index, entry, text))
-
-        # the request
-        spoken = [(index, text) for index, _, text in messages if text]
-        content: str = encodable(render_typed(lines, [text for _, text in spoken]))
+        content: str = encodable(render_typed(lines, [text for _, _, text in messages if text]))
         content = content if redact is None else redact(content)
-        job = None
-        if spoken:
-            job = SummaryJob(
-                kind="rules",
-                instructions=self.recipe.instructions("rules", 0, RULES_TOKENS),
-                content=content,
-                max_tokens=RULES_TOKENS,
-                rank=0,
-                start=spoken[0][0],
-                stop=spoken[-1][0] + 1,
-                source_tokens=estimate_text(content),
-                range_hash=output_hash(content),
-                recipe_hash=self.recipe.hashes["rules"],
-            )
-        return _Batch(messages, [rule.quote for rule in rules], job)
-
-    def _typed(self, entry: Entry) -> str:
-        """What a human typed in a message, without what `redact` takes out of all of it."""
-        self.background.yield_now(len(entry.data))
-        message, redact = entry.read(0), self.recipe.redact
-        reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
-        return "\n".join(reading.typed)
-
-    def _read(self, batch: _Batch, reply: SummaryReply) -> dict[bytes, Verdict]:
-        """The verdicts on these messages, by their bytes."""
-        spoken = [(entry, text) for _, entry, text in batch.messages if text]
-        said = read_rules(reply.text, [text for _, text in spoken], batch.known)
-        if said is None:
-            return {entry.data: PASSED for entry, _ in spoken}
-        if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
-            lines = filter(None, map(_LINE.match, reply.text.splitlines()))
-            last = max((int(line["message"]) for line in lines), default=0)
-            said = said[: max(1, last - 1)]
-        verdicts: dict[bytes, Verdict] = {}
-        for (entry, _), verdict in zip(spoken, said, strict=False):
-            typed = _flat("\n".join(entry.read(0).reading.typed)) if verdict.rules else ""
-            own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what stands there since it was cut
-            verdicts[entry.data] = verdict._replace(rules=own)
-        return verdicts
+        return messages, [rule.quote for rule in rules], content
 
 
 def _flat(text: str) -> str:

@@ -37,19 +37,12 @@ from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
-
 _SKIM_TOKENS = 100
-
 _REREAD = 64  # segments whose summaries a longer merge reads
-
 _LEAST_MERGE = 40  # tokens of an extractive one
-
 _SHORT = 60  # tokens below which a provisional text is skimmed
-
 _MOST_TOPIC = 500  # characters
-
 _NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
-
 _EXCERPT = 9  # times the cap of a summary; what a model is given to read for a note
 
 
@@ -62,8 +55,7 @@ class Focus(NamedTuple):
 
 
 def check_focus(focus: object, redact: Redact | None = None) -> str:
-    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
-    as it was given."""
+    """Return a topic on one line; `redact` reads it as given. Raise `SettingsError` for what names none."""
     if not isinstance(focus, str):
         raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
     text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
@@ -83,64 +75,6 @@ def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
     return next((text for text in texts if fits(text)), "")
 
 
-class TopicNotes:
-    """Notes of one session. `by_model` says whether a model is to write them."""
-
-    def __init__(self, log: MessageLog, *, by_model: bool, cap: int) -> None:
-        self._log = log
-        self._by_model = by_model
-        self._cap = cap
-        self._draft = lru_cache(5)(self._make_draft)  # one for each provider, and one that is being decided about
-        self.shown: tuple[Focus, ...] = ()
-        self.ready: dict[str, str] = {}  # a model's notes, by hash
-
-    def reset(self) -> None:
-        """The log was replaced: no note is about it any longer."""
-        self._draft.cache_clear()
-        self.shown = ()
-
-    def start_of(self, leaves: int, stop: int) -> int:
-        """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
-        start, read = self._log.leading_count, 0
-        for at in range(leaves - 1, -1, -1):
-            segment = self._log.segments[at]
-            read += segment.size // segment.parts
-            if read > _NOTE_READ and at < leaves - 1:  # the newest is read in any case
-                return min(stop, segment.stop)
-        return start
-
-    def text_of(self, focus: Focus, max_tokens: int) -> NodeText:
-        """What is known about a topic: a model's note if it is there, else lines of the record."""
-        record, hash = self._draft(focus)
-        if (found := self.ready.get(hash)) is not None:
-            return NodeText(found, "model", 1)
-        made_by: Maker = "stand-in" if hash else "extractive"
-        return NodeText(lines_about(record, focus.text, min(max_tokens, self._cap)), made_by, 1)
-
-    def for_model(self, topic: str, record: str) -> str:
-        """What a model reads for a note: no more than a segment, picked from the whole record."""
-        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._cap, for_model=True))
-
-    def keep(self, focuses: Iterable[Focus | None]) -> None:
-        """These are the topics that views show now; others need no note any longer."""
-        self.shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
-
-    def wanted(self) -> list[Want]:
-        """Notes that a model has still to write."""
-        hashes = [self._draft(focus)[1] for focus in self.shown] if self._by_model else []
-        return [Want(NOTE, hash) for hash in hashes if hash and hash not in self.ready]
-
-    def focus_of(self, hash: str) -> Focus | None:
-        """What a wanted note is about; None where it is not wanted any longer."""
-        return next((focus for focus in self.shown if self._draft(focus)[1] == hash), None)
-
-    def _make_draft(self, focus: Focus) -> tuple[str, str]:
-        """The record that a note is made from, and the hash that names topic and record; empty where no model is to
-        write the note."""
-        record = self._log.render(focus.start, focus.stop)
-        return record, output_hash(render_topic(focus.text, record)) if self._by_model else ""
-
-
 class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
@@ -149,48 +83,93 @@ class SummaryCache:
         self._maker: Maker = maker
         self._settings = settings
         self.by_model = maker == "model"
-        self._merges = settings.strategy == "hierarchical"
         self.sizes = summary_sizes(settings)
+        self._note_cap = self.sizes.leaf
         self._places: tuple[HeaderPlace, ...] = ()
         self.is_near = False  # the next view may cover every segment: what it may show is made ahead
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self.is_requested = False  # summaries are wanted of what no view covers
-        self._ready: dict[str, NodeText] = {}  # by range hash; the first for a hash stays
-        self._given_up: dict[str, NodeText] = {}  # what merges take where no summary could be had, by range hash
-        self._stand_ins: dict[str, NodeText] = {}  # extractive ones, until a summary is ready; by range hash
+
+        # by range hash: summaries, of which the first for a hash stays; what merges take where none could be had;
+        # extractive ones, until a summary is ready
+        self._ready: dict[str, NodeText] = {}
+        self._given_up: dict[str, NodeText] = {}
+        self._stand_ins: dict[str, NodeText] = {}
         self._merged: dict[Node, str] = {}  # hashes of the extractive merges
         self._rollup_hashes: dict[Node, str] = {}
+
         # sources given to a summarizer: whole, or what was cut out read by the extractive pass
         self.seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-        self.notes = TopicNotes(log, by_model=self.by_model, cap=self.sizes.leaf)
+
+        # topics of which views show a note, a model's notes by hash, and drafts: one for each provider, and one that is
+        # being decided about
+        self._focuses: tuple[Focus, ...] = ()
+        self._notes: dict[str, str] = {}
+        self._draft = lru_cache(5)(self._make_draft)
+
+    # notes about topics
+
+    def note_start(self, leaves: int, stop: int) -> int:
+        """Return the entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
+        start, read = self._log.leading_count, 0
+        for at in range(leaves - 1, -1, -1):
+            segment = self._log.segments[at]
+            read += segment.size // segment.parts
+            if read > _NOTE_READ and at < leaves - 1:  # the newest is read in any case
+                return min(stop, segment.stop)
+        return start
+
+    def note(self, focus: Focus, max_tokens: int) -> NodeText:
+        """Return what is known about a topic: a model's note if it is there, else lines of the record."""
+        record, hash = self._draft(focus)
+        if (found := self._notes.get(hash)) is not None:
+            return NodeText(found, "model", 1)
+        made_by: Maker = "stand-in" if hash else "extractive"
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self._note_cap)), made_by, 1)
+
+    def note_source(self, topic: str, record: str) -> str:
+        """Return what a model reads for a note: no more than a segment, picked from the whole record."""
+        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._note_cap, for_model=True))
+
+    def focus_of(self, hash: str) -> Focus | None:
+        """Return what a wanted note is about; None where it is not wanted any longer."""
+        return next((focus for focus in self._focuses if self._draft(focus)[1] == hash), None)
+
+    def _make_draft(self, focus: Focus) -> tuple[str, str]:
+        """Return the record that a note is made from, and the hash of both; empty where no model writes it."""
+        record = self._log.render(focus.start, focus.stop)
+        return record, output_hash(render_topic(focus.text, record)) if self.by_model else ""
 
     # what is to be made
 
     def begin(self) -> None:
-        """An activation begins: it may read so much at leisure."""
+        """Let an activation that begins read so much at leisure."""
         self._allowance = _FULL_READ
 
     def request(self, nodes: Iterable[HeaderNode], focus: Focus | None) -> None:
         """Have the model make what a view of these blocks would show."""
         self.is_requested = self.by_model
-        self.notes.keep([*self.notes.shown, focus])
+        self._keep_focuses([*self._focuses, focus])
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
+
+    def _keep_focuses(self, focuses: Iterable[Focus | None]) -> None:
+        self._focuses = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
 
     def keep(self, places: Iterable[HeaderPlace], focuses: Iterable[Focus | None] = (), room: float = 0) -> None:
         """Note what views show now: the places of their headers, the topics of their notes, and the tokens of the
         largest, by whose `room` summaries are sized from now on."""
         if room:
             self.sizes = summary_sizes(self._settings, room)
-        self.notes.keep(focuses)
+        self._keep_focuses(focuses)
         self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
 
     def needed_merges(self) -> list[Node]:
         """Merges that views show or will show next, ready or not; and every block, where merges cost no money: none is
         left to the view that needs it."""
-        if not self._merges:
+        if self._settings.strategy != "hierarchical":
             return []
 
         def tokens_of(node: Node) -> int | None:
@@ -207,7 +186,7 @@ class SummaryCache:
         return needed
 
     def missing(self) -> Iterator[Want]:
-        """Yield the summaries that could be made now: of segments, oldest first, and of needed merges. Of a merge that
+        """Yield what could be made now: notes, summaries of segments, oldest first, and needed merges. Of a merge that
         cannot be made yet, those of the merges that it lacks."""
 
         def wanted(node: Node) -> Iterator[Want]:
@@ -219,6 +198,8 @@ class SummaryCache:
                 if child.width > 1:
                     yield from wanted(child)
 
+        hashes = [self._draft(focus)[1] for focus in self._focuses] if self.by_model else []
+        yield from (Want(NOTE, hash) for hash in hashes if hash and hash not in self._notes)
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
             yield from wanted(Node.leaf(number))
         for node in self.needed_merges():
@@ -230,18 +211,17 @@ class SummaryCache:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._merged.clear()
         self._rollup_hashes.clear()
+        self._draft.cache_clear()
         self.keep(())
         self.is_near = False
         self._seen_stop = 0
-        self.notes.reset()
 
     def entries(self, node: Node) -> range:
         segments = self._log.segments
         return range(segments[node.start].start, segments[node.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
-        """The range hash of a node; None for a merge of which a child is neither ready nor given up, or if there is no
-        such node."""
+        """Return a node's range hash; None for no such node, or if a child is neither ready nor given up."""
         start, stop = node
         if stop - start == 1:
             leaves = self._log.hashes
@@ -271,7 +251,7 @@ class SummaryCache:
     def add(self, node: Node, hash: str, text: str) -> None:
         """A summary has been made, or was found. The first for a hash stays."""
         if node == NOTE:
-            self.notes.ready.setdefault(hash, text)
+            self._notes.setdefault(hash, text)
             return
         is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
         passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
@@ -347,8 +327,7 @@ class SummaryCache:
         return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
 
     def known_text(self, leaf: int) -> str:
-        """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
-        source. No view depends on that."""
+        """Return a segment's summary, or where none is ready a quick look at its source; for no view."""
         if self.is_ready(Node.leaf(leaf)):
             return self.text_of(Node.leaf(leaf)).text
         return skim(self._log.content(leaf), self.sizes.leaf)
@@ -380,8 +359,7 @@ class SummaryCache:
         return NodeText(text, "extractive", 1 + max(text.passes for text in texts))
 
     def around(self, part: range, max_tokens: int) -> tuple[range, NodeText] | None:
-        """A model's summary of the closed segment that a part is the beginning of, and its entries; None where there is
-        none yet."""
+        """Return a model's summary of the closed segment that a part begins, with its entries; None without one."""
         cut = cut_at(self._log.segments, part.start)
         node = Node.leaf(cut.leaves)
         if not self.by_model or cut.leaves == len(self._log.segments) or not self.is_ready(node):
@@ -402,8 +380,7 @@ class SummaryCache:
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
 
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
-        """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
-        children."""
+        """Return exact values of a node's source, of a merge its children, that the `text` for it does not hold."""
         children = [self.text_of(child).text for child in node.children]
         return find_drops(render_children(children) if children else self._log.content(node.start), text)
 

@@ -1,7 +1,7 @@
 """The worker: makes missing summaries in the background, a few at a time.
 
-The planner says what is missing, `jobs` what is asked, the caller calls. One owner task holds the task group, from the
-first work until `stop`. A failing summarizer never ends it.
+The cache of summaries says what is missing, a job what is asked, the caller calls. One owner task holds the task group,
+from the first work until `stop`. A failing summarizer never ends it.
 """
 
 from __future__ import annotations
@@ -12,26 +12,32 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from itertools import chain
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import anyio
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.log.entries import output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import NOTE, Node, Want, merges_below
-from summarizing_context.messages.rendering import THOUGHT_ONLY
+from summarizing_context.log.segments import Sources
+from summarizing_context.log.tree import NOTE, Node, Want, merge_share, merges_below
+from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive.lines import key_lines
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.summarizers.resilience import LONGEST_DELAY
-from summarizing_context.worker.jobs import Jobs, Recipe, paid_once
+from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
+_ASKED = 1_200  # characters of a request that stand as context
+_SHARE = 0.4  # of its source that a summary may take
 _STOP_WITHIN = 1.5  # seconds
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is read ahead, and read in one go
@@ -61,10 +67,9 @@ class Worker:
 
     def __post_init__(self) -> None:
         settings, rules, summaries = self.settings, self.rules, self.summaries
-        self._jobs = Jobs(self.log, self.summaries, self.recipe, self.background.yield_now)
-        self._concurrency = settings.concurrency
-        if settings.workers != "own":
-            self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE)
+        # redacts before it is cut
+        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
+        self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
             self._start_messages = int(settings.start_at * settings.max_messages)
@@ -97,7 +102,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self.summaries.notes.wanted()) + len({want.node for want in self.summaries.missing()})
+        return len(set(self.summaries.missing()))
 
     def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
@@ -192,7 +197,7 @@ class Worker:
     async def _extract_ahead(self) -> None:
         """Read the extract of a segment that a view may show before its summary is there."""
         if (leaf := self.summaries.next_stand_in) is not None:
-            hash, read = self.log.hashes[leaf], self._jobs.stand_in(leaf)
+            hash, read = self.log.hashes[leaf], self._stand_in(leaf)
             text = await self.background.run(read)
             await self.log.foreground.thawed()
             self.summaries.add_stand_in(hash, text)
@@ -234,7 +239,7 @@ class Worker:
         if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
             return []
         now, found = self.clock.now(), dict[str, Want]()
-        for want in chain(self.summaries.notes.wanted(), self.summaries.missing()):
+        for want in self.summaries.missing():
             if len(found) >= limit:
                 break
             if want.hash not in self._running and not self._retries.rests(want.hash, now):
@@ -255,15 +260,15 @@ class Worker:
         try:
             if not self._is_wanted(want):
                 return
-            async with paid_once(self.store, self.recipe, self._jobs.key(want), self):
+            async with paid_once(self.store, self.recipe, self._key(want), self):
                 await self.log.foreground.thawed()
                 if not self._is_wanted(want):
                     return
                 if not await self._find([want]):
                     if not self._is_wanted(want):
                         return
-                    key = self._jobs.key(want)
-                    await self._summarize(want, key, await self.background.run(self._jobs.prepare(want)))
+                    key = self._key(want)
+                    await self._summarize(want, key, await self.background.run(self._prepare(want)))
             self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -282,19 +287,19 @@ class Worker:
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self.summaries.notes.focus_of(want.hash) is not None
+            return self.summaries.focus_of(want.hash) is not None
         return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already, else what was made for a room of another size; whether it had all."""
         if not self.recipe.shared or not wants:
             return not wants
-        left = {self._jobs.key(want): want for want in wants}
+        left = {self._key(want): want for want in wants}
 
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
         placed = {key: want for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
         entries = {key: self.summaries.entries(want.node) for key, want in placed.items()}
-        others = {key: self._jobs.other_keys(want) for key, want in left.items()}
+        others = {key: self._other_keys(want) for key, want in left.items()}
         for is_own in (True, False):
             asked = {one: key for key in left for one in ([key] if is_own else others[key])}
             if not asked:
@@ -348,7 +353,7 @@ class Worker:
         if want.node.rank < 0 or not self._is_wanted(want):
             return
         try:
-            text = await self.background.run(self._jobs.extract(want.node))
+            text = await self.background.run(self._extract(want.node))
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
@@ -367,3 +372,131 @@ class Worker:
     def _signal(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
+
+    # jobs
+
+    def _prepare(self, want: Want) -> Callable[[], SummaryJob]:
+        """Make a job in two steps: take now what it is made from; the returned function does the work.
+
+        The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
+        change meanwhile.
+        """
+        log, summaries, node, recipe, key = self.log, self.summaries, want.node, self._sized, self._key(want)
+        by_model, is_merge, purpose = recipe.maker == "model", node.width > 1, self._purpose(node)
+        source: Callable[[], str]
+        if node == NOTE:  # about a topic: a segment with instructions of its own
+            if (focus := summaries.focus_of(want.hash)) is None:
+                raise SummarizerError("the note is not wanted any more")
+            entries, topic = range(focus.start, focus.stop), focus.text
+            render = partial(self._sources.render, log.entries[focus.start : focus.stop])
+            source = lambda: summaries.note_source(self._redacted(topic), render())  # noqa: E731
+        else:
+            entries, source = summaries.entries(node), self._source(node)
+        asked = [log.entries[at] for at in self._asked_before(node)]
+
+        def job() -> SummaryJob:
+            content = source()
+            if is_merge:
+                content = self._redacted(content)
+            elif by_model and node != NOTE:  # without the middles of long results; their key lines, found by reading
+                content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
+
+            # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it
+            # is refused; in steps, so that requests begin alike and the provider's cache serves them
+            tokens, rank = estimate_text(content), node.rank if is_merge else 0
+            most = cap = recipe.merge_tokens if is_merge else recipe.max_tokens
+            if by_model:
+                share = (merge_share(rank) if is_merge else _SHARE) * tokens
+                most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
+
+            # what the human wanted then: the opening request, and the newest words
+            context, said = "", [self._redacted("\n".join(one.read(0).reading.typed)).strip() for one in asked]
+            said = [text if len(text) <= _ASKED else f"{text[:_ASKED]} …" for text in said]
+            if said:
+                opening = "\n\n".join(said[:-1] or said)
+                context = f"The session began with this request:\n{opening[: 2 * _ASKED]}"
+            if len(said) > 1 and said[-1]:
+                context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
+            return SummaryJob(
+                kind="rollup" if is_merge else "segment",
+                instructions=recipe.instructions(purpose, rank, most),
+                content=content,
+                max_tokens=most,
+                rank=rank,
+                start=entries.start,
+                stop=entries.stop,
+                source_tokens=tokens,
+                range_hash=key.range_hash,
+                recipe_hash=key.recipe_hash,
+                context=context,
+            )
+
+        return job
+
+    def _extract(self, node: Node) -> Callable[[], str]:
+        """Return what reads the text that stands for a node in merges where no summary can be had: made of the same
+        redacted text that a model would be given, and the same in every process."""
+        source, sizes, is_merge = self._source(node), self.summaries.sizes, node.width > 1
+        kind: Literal["rollup", "segment"] = "rollup" if is_merge else "segment"
+        most = sizes.merge if is_merge else sizes.leaf
+        return lambda: summarize_extractively(source(), kind=kind, max_tokens=most)
+
+    def _stand_in(self, leaf: int) -> Callable[[], str]:
+        """Return what reads the extract that stands for a segment in a view. It leaves the process as little as the
+        messages do, so nothing is redacted."""
+        sources = Sources(thinking=self.log.thinking, yield_now=self.background.yield_now)
+        source, read = (
+            self.log.source(leaf, sources),
+            partial(summarize_extractively, yield_now=self.background.yield_now),
+        )
+        most = self.summaries.sizes.leaf
+        return lambda: read(source(), kind="segment", max_tokens=most)
+
+    def _source(self, node: Node) -> Callable[[], str]:
+        """Return what gives the content of a segment, or the children of a merge, in any thread."""
+        if node.width == 1:
+            return self.log.source(node.start, self._sources)
+        texts: list[Callable[[], str]] = []
+        for child in node.children:
+            text = self.summaries.merged_text(child) or self.summaries.text_of(child)
+            is_own = text.made_by == "verbatim"  # a segment that is its own summary is written down redacted
+            source = self.log.source(child.start, self._sources) if is_own else partial(self._redacted, text.text)
+            texts.append(source)
+        return lambda: render_children([text() for text in texts])
+
+    def _asked_before(self, node: Node) -> list[int]:
+        """Return the entries that stand as context in the request for a segment."""
+        if node.width != 1 or self.recipe.maker != "model":
+            return []
+        return self.log.asked_before(self.log.segments[node.start].start)
+
+    @property
+    def _sized(self) -> Recipe:
+        """The recipe for the room that views have now."""
+        recipes, sizes = (self.recipe, *self.recipe.other_rooms), self.summaries.sizes
+        sized = (one for one in recipes if (one.max_tokens, one.merge_tokens) == (sizes.leaf, sizes.merge))
+        return next(sized, self.recipe)
+
+    def _purpose(self, node: Node) -> Literal["segment", "rollup", "focus"]:
+        return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
+
+    def _key(self, want: Want) -> SummaryKey:
+        """Return the key under which a summary is kept; a segment's names the context of its request, too."""
+        hash = want.hash
+        if asked := self._asked_before(want.node):
+            hash = output_hash(hash + "".join(self.log.entries[at].facts.content.hex() for at in asked))
+        return SummaryKey(hash, self._sized.hashes[self._purpose(want.node)])
+
+    def _other_keys(self, want: Want) -> list[SummaryKey]:
+        """Return keys of what was made for rooms of other sizes and serves too, the largest first."""
+        if want.node.width > 1:
+            return []
+        recipes, key = (
+            sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens),
+            self._key(want),
+        )
+        hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
+        return [SummaryKey(key.range_hash, hash) for hash in hashes if hash != self._sized.hashes["segment"]]
+
+    def _redacted(self, text: str) -> str:
+        return text if self.recipe.redact is None else self.recipe.redact(text)

@@ -34,7 +34,6 @@ from summarizing_context.messages.shapes import (
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.views.budget import Price, water_level
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
@@ -42,11 +41,29 @@ _LEFT_OUT = "…"  # no provider takes an empty text
 _NO_WORD = "[… {} tokens left out …]"  # where nothing else is left, or a note's very fence has no room
 
 
-class Shrunk(NamedTuple):
-    """A message as shown, and what it costs."""
+def water_level(sizes: Sequence[float], share: float) -> float:
+    """Return the cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
 
-    message: Message
-    tokens: int
+
+class Price(NamedTuple):
+    """How tokens are counted in this session."""
+
+    count: Count
+    image_tokens: int
+
+    def message(self, message: Message) -> int:
+        """Cost of a message: 4 + its texts + its images."""
+        reading = read_content(message)
+        return MESSAGE_TOKENS + sum(map(self.count, reading.texts + reading.unread)) + self.image_tokens * reading.media
+
+
+Shrunk = tuple[Message, int]  # a message as shown, and what it costs
 
 
 def shrink_message(
@@ -59,30 +76,30 @@ def shrink_message(
     the heads of texts are too much.
     """
     if tokens <= cap:
-        return Shrunk(message, tokens)
+        return message, tokens
     reading = read_content(message)
     one = _joined(message, reading, thinking=thinking)
     as_one = _Cutting(one, tokens if one == message else tokens - price.image_tokens * reading.media, price, thinking)
-    heads = as_one.within(0) or one
-    least = Shrunk(heads, price.message(heads))  # the head of its text alone
-    if least.tokens < cap:
+    least = as_one.within(0) or one  # the head of its text alone
+    cost = price.message(least)
+    if cost < cap:
         by_part = as_one if one == message else _Cutting(message, tokens, price, thinking)
         if 2 * by_part.extras > cap:
             bare = without_extras(message)
             if not read_content(bare).parts:
                 said = _NO_WORD.format(by_part.extras)
                 bare[content_key(message)] = [text_block(message, said)] if blocks_of(message) else said
-            if (cost := price.message(bare)) <= cap:
-                return Shrunk(bare, cost)
+            if (bare_cost := price.message(bare)) <= cap:
+                return bare, bare_cost
             by_part = _Cutting(bare, tokens, price, thinking)
         for each in (by_part, as_one):
             cut = each.to(cap)
-            if cut is not None and cut.tokens <= cap:
+            if cut is not None and cut[1] <= cap:
                 return cut
-    if mute and least.tokens > cap:
-        silent = _joined(message, reading, silent=True)
-        least = Shrunk(silent, price.message(silent))
-    return least if least.tokens < tokens else Shrunk(message, tokens)
+    if mute and cost > cap:
+        least = _joined(message, reading, silent=True)
+        cost = price.message(least)
+    return (least, cost) if cost < tokens else (message, tokens)
 
 
 class _Cutting:
@@ -105,7 +122,17 @@ class _Cutting:
         for part in self.parts:
             fixed += (part.name,) * (part.kind in ("call", "result"))
         named = sum(map(price.count, fixed))
-        frame = read_content(_with_empty_results(message, {part.block for part in whole})).frame
+        emptied, travels = message, {part.block for part in whole}
+        if blocks := blocks_of(message):
+            if not is_result(message):
+                left = [
+                    read_block(block).saying("") if at not in travels and shape_of(block).kind == "result" else block
+                    for at, block in enumerate(blocks)
+                ]
+                emptied = {**message, content_key(message): left}
+            elif -1 not in travels:
+                emptied = {**message, content_key(message): []}
+        frame = read_content(emptied).frame
         self.frames = named + sum(map(price.count, frame))
         self.images = price.image_tokens * sum(len(part.media) for part in self.parts)
 
@@ -127,13 +154,12 @@ class _Cutting:
         share = cap - MESSAGE_TOKENS
         shown: Shrunk | None = None
         for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
-            cut = self.within(max(0, share))
-            if cut is None:
+            if (cut := self.within(max(0, share))) is None:
                 return shown
-            shown = Shrunk(cut, self.price.message(cut))
-            if shown.tokens <= cap or share <= 0:
+            shown = cut, (tokens := self.price.message(cut))
+            if tokens <= cap or share <= 0:
                 break
-            share = min(share - 1, share * cap // shown.tokens) if attempt < 4 else share // 2
+            share = min(share - 1, share * cap // tokens) if attempt < 4 else share // 2
         return shown
 
     def within(self, share: int) -> Message | None:
@@ -150,20 +176,6 @@ class _Cutting:
             for part, size, cap in zip(self.parts, self.sizes, caps, strict=True)
         ]
         return _rewritten(self.message, plan, keep_media, self.keeps_thinking)
-
-
-def _with_empty_results(message: Message, whole: set[int]) -> Message:
-    """The message without what its results hold, but for those that travel whole."""
-    blocks = blocks_of(message)
-    if not blocks or (is_result(message) and -1 in whole):
-        return message
-    if is_result(message):
-        return {**message, content_key(message): []}
-    emptied = [
-        read_block(block).saying("") if at not in whole and shape_of(block).kind == "result" else block
-        for at, block in enumerate(blocks)
-    ]
-    return {**message, content_key(message): emptied}
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +306,7 @@ def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: 
     """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut. To `mute` it is to leave
     none of it where even the words of the cut are too much."""
     if tokens <= cap:
-        return Shrunk(message, tokens)
+        return message, tokens
     fenced = message["content"]
     frame = MESSAGE_TOKENS + price.count(within_fence(fenced, lambda _: ""))
     inside = max(0, tokens - frame)
@@ -306,7 +318,7 @@ def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: 
     if mute and cost > cap:
         note = {**message, "content": _LEFT_OUT}
         cost = price.message(note)
-    return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
+    return (note, cost) if cost < tokens else (message, tokens)
 
 
 def says_nothing(message: Message) -> bool:
