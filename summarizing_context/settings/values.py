@@ -26,6 +26,7 @@ from typing import (
     Literal,
     NamedTuple,
     Self,
+    TypeAlias,
     TypeVar,
     Union,
     get_args,
@@ -433,7 +434,8 @@ TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file", extra={"rea
 _RULES = "a list of LedgerRule: {tool, kind, key, operation}; kind: path, command, url, identifier or plan"
 ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)]
 if TYPE_CHECKING:
-    Strategy = SummarizerName = str
+    Strategy: TypeAlias = str
+    SummarizerName: TypeAlias = str
 else:
     Strategy = Literal["hierarchical", "summarize", "importance", "truncate"]
     SummarizerName = Literal[("extractive", *PROVIDERS, "host")]
