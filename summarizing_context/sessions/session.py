@@ -349,7 +349,9 @@ class Session:
                         await store.replace(self.id, keep, rest, committed)
                         break
                     views = self.provider_views()  # None: a cancelled replacement of the log was still on its way
-                    made = await store.checkpoints.replace(self.id, self.place, views, keep, rest, committed=committed)
+                    name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
+                    kept = store.checkpoints
+                    made = await kept.replace(self.id, self.place, name, views, keep, rest, committed=committed)
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
@@ -452,7 +454,8 @@ class Session:
             back, made = self._when_thawed(partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
-                made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
+                name, views = f"before restoring {of_then}", self.provider_views()
+                made = await kept.restore(self.id, of_then, self.place, name, views, back)
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
