@@ -223,7 +223,7 @@ BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 @dataclass(eq=False)
 class MessageLog:
-    """A growing log. `add` and `extend` add to it; everything else reads."""
+    """A growing log. `add` and `fill` add to it; everything else reads."""
 
     limits: Limits
     image_tokens: int
@@ -326,54 +326,56 @@ class MessageLog:
         if self.foreground.is_frozen:
             self.foreground.change(partial(self.add, entries))
             return
-        for entry in entries:
-            self.extend(entry)
+        self.fill(entries)
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
-        """Add messages to a log that is not in use yet, in any thread; return it."""
+        """Add messages at the end; to a log that is not in use yet in any thread. Return the log."""
+        held, tokens, image_tokens, keep_system = self.entries, self.tokens, self.image_tokens, self.keep_system
+        add_to_group, fresh, ranks, verdicts = self._groups.add, self._fresh, self.ranks, self.verdicts
+        cost_so_far, previous = tokens[-1], held[-1].facts.role if held else None
         for entry in entries:
-            self.extend(entry)
+            facts, index = entry.facts, len(held)
+            role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
+            self.history_tokens += cost
+            if facts.ephemeral:
+                entry.fresh = None
+                self.ephemeral.append((index, entry))
+                continue
+            held.append(entry)
+            cost_so_far += cost
+            tokens.append(cost_so_far)
+            if entry.fresh is not None:
+                fresh.append(entry)
+                if len(fresh) > _FRESH:  # a long session is kept as bytes
+                    fresh.popleft().fresh = None
+            before, previous = previous, role
+            is_leading = role in _LEADING
+            if is_leading and index == self.leading_count:
+                self.leading_count = self.closed_groups_stop = stop = index + 1
+                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
+                add_to_group = self._groups.add
+                continue
+            closed, first_call, answered = add_to_group(facts.calls, facts.answers, turn=human, held=facts.held)
+            entry.digest = message_digest(facts.content, first_call, answered)
+            if ranks:
+                entry.traits()  # now, for its reading is at hand
+            if human:
+                self._humans.append(index)
+                verdict = verdicts.get(message_name(entry.data)) if verdicts else None
+                self.rules.add(index, facts.rules, verdict)
+            if role is _ASSISTANT and before is not _ASSISTANT:
+                self._steps.append(index)
+            if is_leading and keep_system and not facts.hook:
+                self._systems.append(index)
+            if facts.critical:
+                self._criticals.append(index)
+            for name in facts.state:
+                self._states.setdefault(name, []).append(index)
+            for start, stop in closed:
+                self.group_starts.append(start)
+                self.closed_groups_stop = stop
+                self._cut(start, stop)
         return self
-
-    def extend(self, entry: Entry) -> None:
-        """Add one message at the end."""
-        facts, index, cost = entry.facts, len(self.entries), entry.cost(self.image_tokens)
-        role, is_leading = facts.role, facts.role in _LEADING
-        self.history_tokens += cost
-        if facts.ephemeral:
-            entry.fresh = None
-            self.ephemeral.append((index, entry))
-            return
-        self.entries.append(entry)
-        if entry.fresh is not None:
-            self._fresh.append(entry)
-            if len(self._fresh) > _FRESH:  # a long session is kept as bytes
-                self._fresh.popleft().fresh = None
-        self.tokens.append(self.tokens[-1] + cost)
-        if is_leading and index == self.leading_count:
-            self.leading_count = self.closed_groups_stop = stop = index + 1
-            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
-            return
-        closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
-        entry.digest = message_digest(facts.content, first_call, answered)
-        if self.ranks:
-            entry.traits()  # now, for its reading is at hand
-        if facts.human:
-            self._humans.append(index)
-            verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
-            self.rules.add(index, facts.rules, verdict)
-        if role is _ASSISTANT and (not index or self.entries[index - 1].facts.role is not _ASSISTANT):
-            self._steps.append(index)
-        if is_leading and self.keep_system and not facts.hook:
-            self._systems.append(index)
-        if facts.critical:
-            self._criticals.append(index)
-        for name in facts.state:
-            self._states.setdefault(name, []).append(index)
-        for start, stop in closed:
-            self.group_starts.append(start)
-            self.closed_groups_stop = stop
-            self._cut(start, stop)
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""
