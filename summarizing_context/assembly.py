@@ -22,7 +22,7 @@ from summarizing_context.messages.tokens import choose_counter, remembering
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules, check_rules
+from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules
 from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -120,7 +120,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             raise SettingsError(
                 f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
             )
-        ledger_rules = (*check_rules(options.ledger_rules), *settings.ledger_rules)
+        own_rules = Settings(ledger_rules=options.ledger_rules).ledger_rules  # type: ignore[arg-type]
+        ledger_rules = (*own_rules, *settings.ledger_rules)
         clock = choose_clock(options.clock)
         counter = await choose_counter(
             settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download

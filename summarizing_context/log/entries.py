@@ -7,17 +7,19 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import struct
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
 from functools import cache, partial
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import read_traits
 from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
@@ -97,7 +99,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_LONG_TEXT = 200_000  # bytes of a message whose counting would hold up the event loop
+_LONG_TEXT, _MUCH_TEXT = 200_000, 10_000  # bytes of a message, and of several, that are not read on the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -222,15 +224,18 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's
+_SEALED = struct.Struct(">cII")  # checksums of a message's bytes and of its facts, which follow
 
 
 def unsealed(data: bytes, kept: bytes) -> bytes:
     """Return the facts of a message; none where they are damaged. Raises `StoreCorruptError` where the message is."""
-    if not kept.startswith(_SEAL):
+    if not kept.startswith(_SEAL) or len(kept) < _SEALED.size:
         return b""
-    if kept[1:5] != zlib.crc32(data).to_bytes(4, "big"):
+    _, message_sum, facts_sum = _SEALED.unpack_from(kept)
+    if message_sum != zlib.crc32(data):
         raise StoreCorruptError("the bytes of a stored message are damaged: their checksum is another")
-    return kept[9:] if kept[5:9] == zlib.crc32(kept[9:]).to_bytes(4, "big") else b""
+    facts = kept[_SEALED.size :]
+    return facts if facts_sum == zlib.crc32(facts) else b""
 
 
 def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
@@ -300,7 +305,7 @@ class Intake:
     def __init__(
         self,
         counter: TokenCounter,
-        in_thread: Callable[[Callable[[], Entry]], Awaitable[Entry]],
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
         verdicts: Mapping[bytes, Verdict],
     ) -> None:
         self._counter, self._in_thread, self._verdicts = counter, in_thread, verdicts
@@ -311,20 +316,34 @@ class Intake:
         blocks = content if isinstance(content, list) else [message]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
         if all(len(text) <= _LONG_TEXT for text in texts if isinstance(text, str)):
-            return await self._entry(*parse_message(message))
+            parsed, data = parse_message(message)
+            if len(data) <= _LONG_TEXT:
+                return make_entry(parsed, self._counter, data)
+            return await self._in_thread(partial(make_entry, parsed, self._counter, data))  # type: ignore[no-any-return]
         checked = check_message(message)  # shares the text; its bytes are made off the event loop
-        return await self._in_thread(partial(make_entry, checked, self._counter))
+        made: Entry = await self._in_thread(partial(make_entry, checked, self._counter))
+        return made
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
-        """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
-        entries: list[Entry] = []
-        durable = 0
-        async for message, data in in_turns(parse_messages(messages), BREATH):
-            same = known[durable] if durable < len(known) else None
-            entry = same if same is not None and same.data == data else await self._entry(message, data)
-            entry.fresh = None  # of a whole log few messages are shown
-            entries.append(entry)
-            durable += not entry.facts.ephemeral
+        """Return the entries of a whole log; those of `known` that stand at the same place are taken as they are."""
+        rows, entries, durable = parse_messages(messages), list[Entry](), 0
+
+        def take(some: Sequence[tuple[Message, bytes]]) -> None:
+            nonlocal durable
+            for message, data in some:
+                same = known[durable] if durable < len(known) else None
+                is_same = same is not None and same.data == data
+                entry = same if is_same and same is not None else make_entry(message, self._counter, data)
+                entry.fresh = None  # of a whole log few messages are shown
+                entries.append(entry)
+                durable += not entry.facts.ephemeral
+
+        while some := list(islice(rows, BREATH)):
+            if sum(len(data) for _, data in some) > _MUCH_TEXT:
+                await self._in_thread(partial(take, some))
+            else:
+                take(some)
+                await asyncio.sleep(0)
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:
@@ -338,9 +357,4 @@ class Intake:
             facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _version()))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
-        return _SEAL + zlib.crc32(entry.data).to_bytes(4, "big") + zlib.crc32(facts).to_bytes(4, "big") + facts
-
-    async def _entry(self, message: Message, data: bytes) -> Entry:
-        """The entry of a checked message and its bytes; a long one is read and counted off the event loop."""
-        make = partial(make_entry, message, self._counter, data)
-        return await self._in_thread(make) if len(data) > _LONG_TEXT else make()
+        return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

@@ -9,6 +9,7 @@ import json
 import time
 from array import array
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -190,9 +191,9 @@ class Candidates(NamedTuple):
     state: Sequence[int] = ()  # first entries of the groups that hold from there on, newest first; before all others
 
 
-_FRESH = 64  # entries that are kept parsed behind the open group: more than come between two views
+_FRESH = 64  # entries that are kept parsed: more than come between two views
 
-_LEADING = (Role.SYSTEM, Role.DEVELOPER)
+_LEADING, _ASSISTANT = (Role.SYSTEM, Role.DEVELOPER), Role.ASSISTANT
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,7 @@ BoundThinking = Literal["kept", "asked", "left_out", "free"]
 
 @dataclass(eq=False)
 class MessageLog:
-    """A growing log. `add` and `extend` add to it; everything else reads."""
+    """A growing log. `add` and `fill` add to it; everything else reads."""
 
     limits: Limits
     image_tokens: int
@@ -249,6 +250,7 @@ class MessageLog:
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
+        self._fresh = deque[Entry]()  # those that are kept parsed
         self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
@@ -324,56 +326,70 @@ class MessageLog:
         if self.foreground.is_frozen:
             self.foreground.change(partial(self.add, entries))
             return
-        for entry in entries:
-            self.extend(entry)
+        self.fill(entries)
 
-    def extend(self, entry: Entry) -> None:
-        """Add one message at the end."""
-        facts, index, cost = entry.facts, len(self.entries), entry.cost(self.image_tokens)
-        self.history_tokens += cost
-        if facts.ephemeral:
-            entry.fresh = None
-            self.ephemeral.append((index, entry))
-            return
-        self.entries.append(entry)
-        self.tokens.append(self.tokens[-1] + cost)
-        if index == self.leading_count and facts.role in _LEADING:
-            self.leading_count = self.closed_groups_stop = stop = index + 1
-            self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
-            return
-        step = self._groups.add(facts.calls, facts.answers, turn=facts.human, held=facts.held)
-        entry.digest = message_digest(facts.content, step.first_call, step.answered)
-        if self.ranks:
-            entry.traits()  # now, for its reading is at hand
-        if facts.human:
-            self._humans.append(index)
-            verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
-            self.rules.add(index, facts.rules, verdict)
-        if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
-            self._steps.append(index)
-        if self.keep_system and facts.role in _LEADING and not facts.hook:
-            self._systems.append(index)
-        if facts.critical:
-            self._criticals.append(index)
-        for name in facts.state:
-            self._states.setdefault(name, []).append(index)
-        for start, stop in step.closed:
-            self.group_starts.append(start)
-            self.closed_groups_stop = stop
-            self._cut(start, stop)
-            for old in self.entries[max(0, start - _FRESH) : max(0, stop - _FRESH)]:
-                old.fresh = None  # a long session is kept as bytes
+    def fill(self, entries: Iterable[Entry]) -> MessageLog:
+        """Add messages at the end; to a log that is not in use yet in any thread. Return the log."""
+        held, tokens, image_tokens, keep_system = self.entries, self.tokens, self.image_tokens, self.keep_system
+        add_to_group, fresh, ranks, verdicts = self._groups.add, self._fresh, self.ranks, self.verdicts
+        cost_so_far, previous = tokens[-1], held[-1].facts.role if held else None
+        for entry in entries:
+            facts, index = entry.facts, len(held)
+            role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
+            self.history_tokens += cost
+            if facts.ephemeral:
+                entry.fresh = None
+                self.ephemeral.append((index, entry))
+                continue
+            held.append(entry)
+            cost_so_far += cost
+            tokens.append(cost_so_far)
+            if entry.fresh is not None:
+                fresh.append(entry)
+                if len(fresh) > _FRESH:  # a long session is kept as bytes
+                    fresh.popleft().fresh = None
+            before, previous = previous, role
+            is_leading = role in _LEADING
+            if is_leading and index == self.leading_count:
+                self.leading_count = self.closed_groups_stop = stop = index + 1
+                self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
+                add_to_group = self._groups.add
+                continue
+            closed, first_call, answered = add_to_group(facts.calls, facts.answers, turn=human, held=facts.held)
+            entry.digest = message_digest(facts.content, first_call, answered)
+            if ranks:
+                entry.traits()  # now, for its reading is at hand
+            if human:
+                self._humans.append(index)
+                verdict = verdicts.get(message_name(entry.data)) if verdicts else None
+                self.rules.add(index, facts.rules, verdict)
+            if role is _ASSISTANT and before is not _ASSISTANT:
+                self._steps.append(index)
+            if is_leading and keep_system and not facts.hook:
+                self._systems.append(index)
+            if facts.critical:
+                self._criticals.append(index)
+            for name in facts.state:
+                self._states.setdefault(name, []).append(index)
+            for start, stop in closed:
+                self.group_starts.append(start)
+                self.closed_groups_stop = stop
+                self._cut(start, stop)
+        return self
 
     def _cut(self, start: int, stop: int) -> None:
         """Cut segments behind a group that has closed."""
-        members, cutter = self.entries[start:stop], self._cutter
-        digest, size = group_digest([one.digest for one in members]), sum(one.facts.size for one in members)
-        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=members[0].facts.human)
+        first, cutter = self.entries[start], self._cutter
+        digest, size = first.digest, first.facts.size
+        if stop - start > 1:
+            members = self.entries[start:stop]
+            digest, size = group_digest([one.digest for one in members]), sum([one.facts.size for one in members])
+        segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
         is_long = self.every is not None and stop - cutter.start >= self.every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
         for segment in segments:
-            digests = (one.digest for one in self.entries[segment.start : segment.stop])
+            digests = [one.digest for one in self.entries[segment.start : segment.stop]]
             hash = range_hash(digests, segment.part, segment.parts)
             self.segments.append(segment)
             self.hashes.append(hash)

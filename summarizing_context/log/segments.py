@@ -44,6 +44,8 @@ class OpenCalls:
     A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
     """
 
+    __slots__ = ("_held", "_left", "_made", "_open", "answered", "given_up", "units")
+
     def __init__(self) -> None:
         self.units = 0  # messages with calls so far
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
@@ -61,19 +63,22 @@ class OpenCalls:
     @property
     def holds(self) -> bool:
         """A call that no host answers waits for its result."""
-        return not self._open.keys().isdisjoint(self._held)
+        return bool(self._held) and not self._open.keys().isdisjoint(self._held)
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
     ) -> tuple[int, list[Place | None]]:
         """Note a message: the ordinal of its first call, and the calls that its results answer."""
-        self._held.update(held)
+        if held:
+            self._held.update(held)
+        if not answers:
+            self.answered = self.answered and not calls
+            return self.make(calls) if calls else -1, []
         found = [self.answer(id) for id in answers]
-        last = max((place[0] for place in found if place is not None), default=-1)
-        if last >= 0:  # no result will be taken any more for calls of earlier messages
+        last = max([place[0] for place in found if place is not None], default=-1)
+        if last >= 0 and self._open:  # no result will be taken any more for calls of earlier messages
             before = self.units if calls else last
-            open = self._open.items() if any(self._left[:before]) else ()
-            for id, place in [(id, place) for id, waiting in open for place in waiting]:
+            for id, place in [(id, place) for id, waiting in self._open.items() for place in waiting]:
                 if place[0] < before and id not in self._held:
                     self.given_up.add(place[1])
                     self._close(id, place)
@@ -94,14 +99,15 @@ class OpenCalls:
         """The call that a result answers, or None if no open call has this id."""
         if (waiting := self._open.get(id)) is None:
             return None
-        place = next(place for place in waiting if place[0] == waiting[-1][0])
+        place = waiting[0] if len(waiting) == 1 else next(one for one in waiting if one[0] == waiting[-1][0])
         self._close(id, place)
         return place
 
     def _close(self, id: str, place: Place) -> None:
         self._left[place[0]] -= 1
-        self._open[id].remove(place)
-        if not self._open[id]:
+        if len(waiting := self._open[id]) > 1:
+            waiting.remove(place)
+        else:
             del self._open[id]
 
     def waits_for(self, answers: Sequence[str]) -> bool:
@@ -131,13 +137,15 @@ class GroupCutter:
     ) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers, those of them that no host
         answers, and whether it begins a turn of the user's."""
+        if self._open_calls is None and not calls:  # most messages are a group by themselves
+            self.start, self.position = self.position, self.position + 1
+            return Step(((self.start, self.position),), -1, (-1,) * len(answers))
         closed: tuple[tuple[int, int], ...] = ()
-        if self._open_calls is not None and not self._joins(self._open_calls, calls, answers, turn):
-            closed = ((self.start, self.position),)
-            self._open_calls = None
-        if self._open_calls is None:
-            self.start, self._open_calls = self.position, OpenCalls()
         open_calls = self._open_calls
+        if open_calls is None or not self._joins(open_calls, calls, answers, turn):
+            closed = () if open_calls is None else ((self.start, self.position),)
+            self.start, open_calls = self.position, OpenCalls()
+            self._open_calls = open_calls
         first_call, found = open_calls.take(calls, answers, held)
         if open_calls.units == 1 or (calls and open_calls.units == 2):
             self._run = self.position
@@ -145,7 +153,7 @@ class GroupCutter:
         if open_calls.settled or (not calls and (turn or None in found)):
             closed = (*closed, (self.start, self.position))
             self._open_calls = None
-        return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
+        return Step(closed, first_call, tuple([-1 if place is None else place[1] for place in found]))
 
     def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
         """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
@@ -197,12 +205,8 @@ class SegmentCutter:
     def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
         """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
         `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
-        (least, target, most), cut, (start, stop) = self._limits, list[Segment](), group
-
-        def is_chosen(one_in: int) -> bool:
-            return digest[-1] % one_in == 0
-
-        ends_before = opens_turn and self.size >= least and (self.size >= target or is_chosen(_TURN))
+        (least, target, most), cut, (start, stop), chance = self._limits, list[Segment](), group, digest[-1]
+        ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
         if self.size and (ends_before or self.size + size > most):
             cut.append(self.close())
         if size > most:  # in parts; a quarter of each is left free for the labels of rendering
@@ -211,7 +215,7 @@ class SegmentCutter:
             return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
         self.size += size
         self._stop = stop
-        if self.size >= least and is_chosen(_GROUP if self.size < target else _LATE_GROUP):
+        if self.size >= least and chance % (_GROUP if self.size < target else _LATE_GROUP) == 0:
             cut.append(self.close())
         return cut
 

@@ -28,7 +28,8 @@ from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.base import MemoryScope, SessionStore, StoredSummary, SummaryKey
+from summarizing_context.stores.memories import KeptMemory, NewMemory, keep_memories
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
@@ -222,7 +223,8 @@ class MemoryExtractor:
             _memory(item, self.scope.session_id, until if max(item.message, first) < before else "") for item in items
         ]
         marks, again = [piece.mark for piece in pieces], first >= before
-        kept = await self.store.memories.learn(self.scope, _reader(self.caller), marks, memories, gone, again=again)
+        reader, store = _reader(self.caller), self.store.memories
+        kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}

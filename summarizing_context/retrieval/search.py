@@ -27,16 +27,15 @@ from summarizing_context.retrieval.memory_extraction import normal_subject, noti
 from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
-    KeptMemory,
     Match,
     MemoryScope,
     MemoryStore,
-    NewMemory,
     Scope,
     SearchHit,
     SearchIndex,
     StoredMemory,
 )
+from summarizing_context.stores.memories import KeptMemory, NewMemory, forget_memory, keep_memories, update_memory
 from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")
@@ -91,7 +90,7 @@ class Memory:
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
         memory = NewMemory(_checked(content), given)
-        kept = await self._memory_store.add(self._scope, memory, renew=renew and bool(given))
+        (kept,) = await keep_memories(self._memory_store, self._scope, [memory], renew=renew and bool(given))
         notify_of_memory(self._session.notify, kept, given)
         return kept
 
@@ -116,12 +115,12 @@ class Memory:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
         given = None if metadata is None else _checked_metadata(metadata)
-        await self._memory_store.update(self._scope, _checked_id(id), _checked(content), given)
+        await update_memory(self._memory_store, self._scope, _checked_id(id), _checked(content), given)
 
     async def forget(self, id: str) -> None:
         """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
-        await self._memory_store.forget(self._scope, _checked_id(id))
+        await forget_memory(self._memory_store, self._scope, _checked_id(id))
 
     async def close(self) -> None:
         """End what is looked for in the background."""

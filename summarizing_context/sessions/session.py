@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import anyio
 import msgspec
@@ -67,6 +67,10 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
+
+Result = TypeVar("Result")
+
+_FEW = 250  # messages that are worked on without a thread
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
@@ -228,7 +232,7 @@ class Session:
     store: SessionStore
     intake: Intake
     counter: TokenCounter
-    in_thread: Callable[[Callable[[], object]], Awaitable[object]]  # runs what takes long
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]  # runs what takes long
     clock: Clock
     notify: Notify
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
@@ -267,12 +271,11 @@ class Session:
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)
         self.log.verdicts.update(load_verdicts(stored.verdicts))
-        entries, derived = await self._decoded(stored.entries)
+        entries, derived = await self._worked(partial(self._decoded, stored.entries), len(stored.entries))
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        async for entry in in_turns(entries):
-            self.log.extend(entry)
+        await self._worked(partial(self.log.fill, entries), len(entries))
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -295,10 +298,11 @@ class Session:
         self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
-    async def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
-        """Return entries as the log holds them, and by place the facts derived again, as the store keeps them."""
+    def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
+        """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by
+        place."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
-        async for message, facts, _ in in_turns(stored):
+        for message, facts, _ in stored:
             try:
                 entry, is_new = decode_entry(message, facts, self.counter)
             except StoreCorruptError as error:
@@ -392,7 +396,9 @@ class Session:
                         await store.replace(self.id, keep, rest, committed)
                         break
                     views = self.provider_views()  # None: a cancelled replacement of the log was still on its way
-                    made = await store.checkpoints.replace(self.id, self.place, views, keep, rest, committed=committed)
+                    name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
+                    kept = store.checkpoints
+                    made = await kept.replace(self.id, self.place, name, views, keep, rest, committed=committed)
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             for one in self.views.provider_views:  # the store has forgotten all of them
@@ -401,11 +407,15 @@ class Session:
             await self.worker.recall(everything=True)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
-        """Return a log of these entries beside the present one, worked out while the event loop turns."""
+        """Return a log of these entries beside the present one, filled and read for plans in a thread."""
         filled = self.log.beside(log, closings)
-        async for entry in in_turns(log):
-            filled.extend(entry)
+        await self._worked(lambda: filled.fill(log).kept_texts, len(log))
         return filled
+
+    async def _worked(self, work: Callable[[], Result], messages: int) -> Result:
+        """Return the result of `work` on so many messages; of many in a thread."""
+        result: Result = work() if messages <= _FEW else await self.in_thread(work)
+        return result
 
     @property
     def place(self) -> Place:
@@ -486,12 +496,13 @@ class Session:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
-            entries, _ = await self._decoded(there.entries)
+            entries, _ = await self._worked(partial(self._decoded, there.entries), len(there.entries))
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
             back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
             of_then, kept = there.checkpoint.id, self.store.checkpoints
             while made is None:
-                made = await kept.restore(self.id, of_then, self.place, self.provider_views(), back)
+                name, views = f"before restoring {of_then}", self.provider_views()
+                made = await kept.restore(self.id, of_then, self.place, name, views, back)
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):

@@ -14,6 +14,7 @@ from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import check_message, decode_message, encode_message
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores import base
+from summarizing_context.stores.memories import NewMemory, keep_memories
 
 
 class OtherContentError(StoreError):
@@ -112,5 +113,6 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         if document["budget"] is not None:
             await store.save_budget(name, document["budget"])
     for content, metadata, said_at in document["memories"]:
-        await store.memories.add(base.MemoryScope(project, name), base.NewMemory(content, metadata, said_at))
+        memory = NewMemory(content, metadata, said_at)
+        await keep_memories(store.memories, base.MemoryScope(project, name), [memory])
     return name, max(held, len(entries)), max(0, len(entries) - held)

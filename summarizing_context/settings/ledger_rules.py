@@ -7,8 +7,8 @@ Pure. Rules are tried from the top; a host's own come first. `log.ledger` applie
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -140,19 +140,3 @@ def _words(name: str) -> tuple[str, ...]:
 
 def _holds(name: tuple[str, ...], words: tuple[str, ...]) -> bool:
     return any(name[at : at + len(words)] == words for at in range(len(name)))
-
-
-def check_rules(rules: object) -> tuple[LedgerRule, ...]:
-    """Return a host's rules, each a `LedgerRule` or a mapping of its four fields. Raise `SettingsError`."""
-    if isinstance(rules, str | Mapping) or not isinstance(rules, Iterable):
-        raise SettingsError(f"ledger_rules is {type(rules).__name__}; it is a sequence of LedgerRule")
-    names = [field.name for field in fields(LedgerRule)]
-    found = [
-        LedgerRule(**rule) if isinstance(rule, Mapping) and sorted(map(str, rule)) == sorted(names) else rule
-        for rule in rules
-    ]
-    for rule in found:
-        if not isinstance(rule, LedgerRule):
-            what = type(rule).__name__
-            raise SettingsError(f"ledger_rules holds a {what}; each is a LedgerRule of {', '.join(names)}")
-    return tuple(found)

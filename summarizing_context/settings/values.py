@@ -1,7 +1,7 @@
 # ruff: noqa: RUF009 -- each field of Settings is made by `_setting`
 """The settings: names, defaults, bounds, meanings, how they are checked, where they are read from; sizes of summaries.
 
-Each field of `Settings` is the one declaration of a setting: values are checked by its `msgspec.Meta`, and the page of
+Each field of `Settings` is the one declaration of a setting: values are checked by its annotation, and the page of
 settings, the names of environment variables and the keys of files are made of it. Every problem of all sources is told
 at once. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around all
 of them, and `semantic_memory` around those of memories.
@@ -16,92 +16,36 @@ import os
 import re
 import tomllib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 from msgspec import Meta
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
-
-# An address that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
-_LIKE_AN_ADDRESS = re.compile(
-    r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
-)
-
-
-class StoreAddress(str):
-    """An address whose `repr` shows no password. Its scheme is in lower case, and no white space is around it."""
-
-    __slots__ = ()
-
-    def __new__(cls, address: str) -> StoreAddress:
-        scheme, mark, rest = str(address).strip().partition("://")
-        return super().__new__(cls, f"{scheme.lower()}{mark}{rest}")
-
-    def __repr__(self) -> str:
-        return repr(shown_store(self))
-
-
-def is_address(store: object) -> bool:
-    """Return whether a store is named by an address, not by a path."""
-    return isinstance(store, str) and store.lstrip().lower().startswith(("postgresql://", "postgres://"))
-
-
-def unknown_address(store: object) -> tuple[str, str] | None:
-    """Return the scheme of an address that is none of a store, empty where it has none, and what is wrong with it.
-
-    None for a store's address, and for a path.
-    """
-    if not isinstance(store, str | Path) or is_address(store):
-        return None
-    found = _LIKE_AN_ADDRESS.match(str(store))
-    if found is None:
-        return None
-    scheme = (found[1] or found[2] or "").lower()
-    if scheme in ("postgresql", "postgres"):
-        return scheme, f"an address is a string that begins with {scheme}://; a Path keeps only one of the slashes"
-    if not scheme:
-        return scheme, "a password was given in another form than an address"
-    return scheme, "of addresses only postgresql:// and postgres:// are known"
-
-
-def check_scheme(store: object) -> None:
-    """Raise `SettingsError` for an address that is none of a store, rather than take it for a path."""
-    if unknown := unknown_address(store):
-        raise SettingsError(
-            f"store: {unknown[0][:60] or '…'!r} is refused ({unknown[1]}); allowed: a path to a file, or an "
-            "address that begins with postgresql:// or postgres://"
-        )
-
-
-def shown_store(store: object) -> str:
-    """Return the name of a store for people, without a password; nothing behind the scheme where it is not clear what
-    the password is."""
-    if unknown := unknown_address(store):
-        return f"{unknown[0]}://…" if unknown[0] else "…"
-    if not isinstance(store, str) or not is_address(store):
-        return str(store)
-    scheme, mark, rest = str(StoreAddress(store)).partition("://")
-    info, at, place = rest.rpartition("@")
-    if re.search(r"[/?#@]", info):  # that should have been escaped
-        return f"{scheme}{mark}…"
-    place = re.sub(r"(?i)(?<=[?&])(\w*password\w*=)[^&]*", r"\1***", place)
-    return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
-
+from summarizing_context.settings.ledger_rules import LedgerRule
 
 PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a context is opened with it
     "openai": "summarizing_context.summarizers.openai:OpenAIChatSummarizer",
     "anthropic": "summarizing_context.summarizers.anthropic:AnthropicSummarizer",
 }
 
-SUMMARIZERS = ("extractive", *PROVIDERS, "host")
-
 NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages
-
 
 ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 
@@ -116,7 +60,9 @@ SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
 KEY_ALIASES = {"compaction_strategy": "strategy"}
 
-WHOLE, GROUP = "context_management", "semantic_memory"
+_WORD_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
+
+_WHOLE, _GROUP = "context_management", "semantic_memory"
 
 _IN_GROUP = {  # the names in it, and what the settings call them
     "enabled": "memory_include",
@@ -129,12 +75,75 @@ _IN_GROUP = {  # the names in it, and what the settings call them
 }
 
 
-class Refused(Exception):
-    """A value that a setting does not accept; `shown` stands for a value that a message may not show."""
+# The address of a store
 
-    def __init__(self, reason: str = "", *, shown: str | None = None) -> None:
-        super().__init__(reason)
-        self.shown = shown
+# One that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
+_LIKE_AN_ADDRESS = re.compile(
+    r"\s*+(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
+)
+
+
+class StoreAddress(str):
+    """An address whose `repr` shows no password. Its scheme is in lower case, and no white space is around it."""
+
+    __slots__ = ()
+
+    def __new__(cls, address: str) -> StoreAddress:
+        scheme, mark, rest = address.strip().partition("://")
+        return super().__new__(cls, f"{scheme.lower()}{mark}{rest}")
+
+    def __repr__(self) -> str:
+        return repr(shown_store(self))
+
+
+def is_address(store: object) -> bool:
+    """Return whether a store is named by an address, not by a path."""
+    return isinstance(store, str) and store.lstrip().lower().startswith(("postgresql://", "postgres://"))
+
+
+def shown_store(store: object) -> str:
+    """Return the name of a store for people, without a password; nothing behind the scheme where it is not clear what
+    the password is."""
+    if not is_address(store):
+        like = _LIKE_AN_ADDRESS.match(str(store))
+        return str(store) if like is None else f"{(like[1] or like[2] or '').lower()}://…".removeprefix("://")
+    scheme, mark, rest = str(StoreAddress(str(store))).partition("://")
+    info, at, place = rest.rpartition("@")
+    if re.search(r"[/?#@]", info):  # that should have been escaped
+        return f"{scheme}{mark}…"
+    place = re.sub(r"(?i)(?<=[?&])(\w*password\w*=)[^&]*", r"\1***", place)
+    return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
+
+
+def check_scheme(store: object) -> None:
+    """Raise `SettingsError` for an address that is none of a store, rather than take it for a path."""
+    Settings(store=store)  # type: ignore[arg-type]
+
+
+def _read_place(value: Any) -> str | Path:
+    """Take a path, `:memory:`, or the address of a store."""
+    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
+        raise Refused
+    if is_address(value):
+        return StoreAddress(str(value))
+    if _LIKE_AN_ADDRESS.match(str(value)):
+        scheme = shown_store(value).partition("://")[0]
+        is_ours = scheme in ("postgresql", "postgres")
+        why = "a Path keeps only one of the slashes" if is_ours else f"{scheme!r} is no scheme of a store"
+        raise Refused(f"{why}; an address is a string that begins with postgresql:// or postgres://")
+    if not str(value).startswith("~"):
+        return value
+    try:
+        return type(value)(Path(value).expanduser())
+    except RuntimeError:
+        raise Refused("no home folder of that user is known") from None
+
+
+# What an annotation says
+
+
+class Refused(Exception):
+    """A value that a setting does not accept; its text says why, if more is to say than what is allowed."""
 
 
 class DefaultNumber(int):
@@ -146,7 +155,7 @@ class Setting:
     """One field of a settings class, as its annotation declares it.
 
     `Meta.title` says what a text may be; `Meta.extra` may hold `read`, which takes a value of any type and returns
-    what is kept or raises `Refused`, `words`, the only values of a text, and `aliases` of these.
+    what is kept or raises `Refused`.
     """
 
     default: Any
@@ -157,7 +166,7 @@ class Setting:
     optional: bool
     allowed: str  # in words
     description: str
-    extra: Mapping[str, Any]
+    read: Callable[[Any], Any] | None
 
     def accept(self, value: Any) -> Any:
         """Return the value as it is to be kept, or raise `Refused`."""
@@ -166,21 +175,15 @@ class Setting:
             return None
         if isinstance(value, DefaultNumber) and is_number:
             return value
-        if "read" in self.extra:
-            return self.extra["read"](value)
-        if not self.words:
-            try:
-                return msgspec.convert(value, self.hint)
-            except (msgspec.ValidationError, TypeError, ValueError):
-                raise Refused from None
-        if not isinstance(value, str):
-            raise Refused
-        aliases = self.extra.get("aliases", {})
-        word = aliases.get(value, value)
-        if word not in self.words:
-            near = difflib.get_close_matches(value[:100].lower(), [*self.words, *aliases], n=1, cutoff=0.5)
-            raise Refused(f"did you mean {near[0]}?" if near else "")
-        return word
+        if self.read is not None:
+            return self.read(value)
+        is_word = bool(self.words) and isinstance(value, str)
+        try:
+            return msgspec.convert(_WORD_ALIASES.get(value, value) if is_word else value, self.hint)
+        except (msgspec.ValidationError, TypeError, ValueError):
+            names = [*self.words, *(alias for alias, word in _WORD_ALIASES.items() if word in self.words)]
+            near = difflib.get_close_matches(value[:100].lower(), names, n=1, cutoff=0.5) if is_word else ()
+            raise Refused(*(f"did you mean {name}?" for name in near)) from None
 
     def parse(self, text: str) -> Any:
         """Return what a text of the environment says, still to be accepted; the text where it says nothing."""
@@ -200,8 +203,7 @@ class Setting:
 @functools.cache
 def declared(cls: type) -> dict[str, Setting]:
     """Return the settings that a dataclass declares, by name."""
-    hints = get_type_hints(cls, include_extras=True)
-    found = {}
+    hints, found = get_type_hints(cls, include_extras=True), {}
     for one in fields(cls):
         inner, optional, meta = hints[one.name], False, Meta()
         while get_origin(inner) in (Annotated, Union, types.UnionType):
@@ -210,25 +212,28 @@ def declared(cls: type) -> dict[str, Setting]:
             else:  # of a value or None, or of a text or a path
                 optional = optional or type(None) in get_args(inner)
                 inner = get_args(inner)[0]
-        extra = meta.extra or {}
-        words = get_args(inner) if get_origin(inner) is Literal else extra.get("words", ())
+        words = get_args(inner) if get_origin(inner) is Literal else ()
         kind = str if words else get_origin(inner) or inner
         if words:
             allowed = "one of " + ", ".join(words)
         elif kind is bool:
             allowed = "true or false"
-        elif kind is int:
-            allowed = f"a whole number from {meta.ge:,} to {meta.le:,}"
         elif kind is float and meta.ge is None:
             allowed = f"a number above {meta.gt:,g} and below {meta.lt:,g}"
-        elif kind is float:
-            allowed = f"a number from {meta.ge:,g} to {meta.le:,g}"
+        elif kind in (int, float):
+            low, high = (f"{bound:,}" if kind is int else f"{bound:,g}" for bound in (meta.ge, meta.le))
+            allowed = f"a {'whole ' if kind is int else ''}number from {low} to {high}"
         else:
             allowed = str(meta.title)
         allowed += ", or none" if optional else ""
-        described, hint = one.metadata.get("description", ""), hints[one.name]
-        found[one.name] = Setting(one.default, not one.repr, hint, kind, words, optional, allowed, described, extra)
+        said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
+        found[one.name] = Setting(
+            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, read
+        )
     return found
+
+
+# What several places say
 
 
 class Given(NamedTuple):
@@ -258,30 +263,26 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
     values = {name: setting.default for name, setting in known.items()}
     kept: dict[str, Any] = {}
     for name, (value, label) in given.items():
-        if not isinstance(name, str):
-            problems.append(f"unknown setting {label}: a name is a string")
-        elif name not in known:
-            near = difflib.get_close_matches(name[:100], [*known, *KEY_ALIASES, WHOLE, GROUP], n=1, cutoff=0.4)
-            hint = "the configuration page lists all settings"
-            if near:  # called as its source would call it
-                last = shown_name(name)
-                place = label[: -len(last) or None]
-                hint = f"did you mean {place}{near[0] if label.endswith(last) else near[0].upper()}?"
-            problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
-        else:
+        if name in known:
             try:
                 kept[name] = values[name] = known[name].accept(value)
             except Refused as refusal:
-                hidden = f"<{type(value).__name__}, not shown>" if known[name].secret else refusal.shown
+                seen = f"<{type(value).__name__}, not shown>" if known[name].secret else shown(value)
                 reason = f" ({refusal})" if str(refusal) else ""
-                said = f"{label} = {hidden or shown(value)} is refused{reason}"
-                problems.append(f"{said}; allowed: {known[name].allowed}")
+                problems.append(f"{label} = {seen} is refused{reason}; allowed: {known[name].allowed}")
+        elif not isinstance(name, str):
+            problems.append(f"unknown setting {label}: a name is a string")
+        else:  # the nearest is called as its source would call it
+            last, near = shown_name(name), _nearest(name, [*known, *KEY_ALIASES, _WHOLE, _GROUP])
+            place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
+            hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"
+            problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
 
     # those that belong together; a refused one is not blamed twice
     def described(name: str) -> str:
         return f"{given[name].label} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
-    for lower, upper, is_fine, must in _relations(values) if "high_water" in known else ():
+    for lower, upper, is_fine, must in _relations(values) if cls is Settings else ():
         if not is_fine and not (given.keys() - kept.keys()) & {lower, upper}:
             problems.append(f"{described(lower)} must be {must} {described(upper)}")
     if problems:
@@ -289,17 +290,19 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
     return kept
 
 
-def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
-    """Yield each pair of settings that belong together, whether they agree, and what is asked of the first."""
+def _relations(values: Mapping[str, Any]) -> Iterable[tuple[str, str, bool, str]]:
+    """Return each pair of settings that belong together, whether they agree, and what is asked of the first."""
     pairs = (("low_water", "high_water"), ("segment_min", "segment_target"), ("segment_target", "segment_max"))
-    for lower, upper in pairs:
-        yield lower, upper, values[lower] < values[upper], "below"
-    cap = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT)
+    cap, most = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT), values["max_messages"]
     fits = (values["summary_max_tokens"] or 0) <= cap
-    yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a quarter of"
-    most = values["max_messages"]
-    for counted in ("keep_recent", "summarize_threshold"):
-        yield counted, "max_messages", most is None or (values[counted] or 0) <= most, "at most"
+    return (
+        *((lower, upper, values[lower] < values[upper], "below") for lower, upper in pairs),
+        ("summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a quarter of"),
+        *(
+            (counted, "max_messages", most is None or (values[counted] or 0) <= most, "at most")
+            for counted in ("keep_recent", "summarize_threshold")
+        ),
+    )
 
 
 def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
@@ -308,54 +311,58 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     implied: dict[Any, Given] = {}  # by a group that is there
     problems: list[str] = []
 
-    def read(group: Mapping[Any, Any], inside: str, *, of_memories: bool = False) -> None:
+    def read(group: Mapping[Any, Any], inside: str) -> None:
         for key, value in group.items():
             label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
-            name = KEY_ALIASES.get(key, key)
-            if of_memories and key not in _IN_GROUP:
-                near = difflib.get_close_matches(str(key)[:100], _IN_GROUP, n=1, cutoff=0.4)
-                hint = f"did you mean {inside}{near[0]}?" if near else f"there are {', '.join(_IN_GROUP)}"
+            if key not in (_WHOLE, _GROUP):
+                take(KEY_ALIASES.get(key, key), value, label)
+            elif key == _WHOLE and inside != where:
+                problems.append(f"{label} stands inside of itself; leave one of them out")
+            elif not isinstance(value, Mapping):
+                problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
+            else:
+                (read if key == _WHOLE else read_memories)(value, f"{label}.")
+
+    def read_memories(group: Mapping[Any, Any], inside: str) -> None:
+        enabled = group.get("enabled")
+        for key, value in group.items():
+            label = f"{inside}{shown_name(str(key))}"
+            if key not in _IN_GROUP:
+                near = _nearest(str(key), _IN_GROUP)
+                hint = f"did you mean {inside}{near}?" if near else f"there are {', '.join(_IN_GROUP)}"
                 problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
-                continue
-            if of_memories:
-                name = _IN_GROUP[key]
-                if key == "enabled" and not isinstance(value, bool):
-                    problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
-                    continue
-                if key == "enabled":
-                    value = "auto" if value else "off"
-                elif key == "vector_store" and value == "chroma" and group.get("enabled") is False:
-                    continue  # nothing is kept: no extra is needed
-            elif key in (WHOLE, GROUP):
-                if key == WHOLE and inside != where:
-                    problems.append(f"{label} stands inside of itself; leave one of them out")
-                elif not isinstance(value, Mapping):
-                    problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
-                else:
-                    read(value, f"{label}.", of_memories=key == GROUP)
-                continue
-            if name in given:
-                problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
-            given[name] = Given(value, label)
-        if of_memories and group.get("enabled") is True:
+            elif key == "enabled" and not isinstance(value, bool):
+                problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
+            elif key != "vector_store" or value != "chroma" or enabled is not False:  # nothing kept needs no extra
+                take(_IN_GROUP[key], ("auto" if value else "off") if key == "enabled" else value, label)
+        if enabled is True:
             implied["memory_extract"] = Given(True, f"{inside}enabled")
-        if of_memories and group.get("enabled") is not False and group.get("embedding_model") is not None:
+        if enabled is not False and group.get("embedding_model") is not None:
             implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as the names that are in use tell
+
+    def take(name: Any, value: Any, label: str) -> None:
+        if name in given:
+            problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
+        given[name] = Given(value, label)
 
     read(mapping, where)
     return implied | given, problems
 
 
+def _nearest(name: str, names: Iterable[str]) -> str:
+    """Return the name that was probably meant; nothing where none is near."""
+    return next(iter(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4)), "")
+
+
 def shown_name(name: str) -> str:
-    """Return a name that somebody gave as a message shows it: short and printable."""
-    cut = name if len(name) <= 60 else f"{name[:60]}…"
-    return "".join(one if one.isprintable() else "\ufffd" for one in cut)
+    """Return a name that was given as a message shows it: short and printable."""
+    return repr(name[:60])[1:-1]
 
 
 def shown(value: Any) -> str:
     """Return a refused value as a message shows it: short, without a password, and never an error of its own."""
     try:
-        text = repr(value)
+        text = repr(shown_store(value) if isinstance(value, str | Path) else value)
     except Exception:  # a huge int, or an object whose repr fails
         return f"<{type(value).__name__}>"
     if "://" in text and any(mark in text for mark in "@?"):  # an address that may carry a password or a key
@@ -368,31 +375,41 @@ def _unless_text(value: Any) -> str:
     return "" if isinstance(value, str | bytes) else f" = {shown(value)}"
 
 
-S = TypeVar("S")
+def _mapping(mapping: Mapping[str, Any]) -> Source:
+    if not isinstance(mapping, Mapping):
+        raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
+    return flattened(mapping)
 
 
-def _read_place(value: Any) -> str | Path:
-    """Take a file's path, `:memory:`, or the address of a server."""
-    if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
-        raise Refused
-    if unknown := unknown_address(value):
-        raise Refused(unknown[1], shown=shown_store(value)[:60])
-    if is_address(value):
-        return StoreAddress(str(value))
-    if not str(value).startswith("~"):
-        return value
+def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
+    if not isinstance(prefix, str) or not prefix:
+        raise SettingsError("the prefix of environment variables must be a string, and not empty")
+    known, given = declared(cls), {}
+    for variable, text in (os.environ if environ is None else environ).items():
+        key = variable.removeprefix(prefix)
+        if variable.startswith(prefix) and key not in TOKENS:
+            name = KEY_ALIASES.get(key.lower(), key.lower())
+            value = known[name].parse(text) if name in known else text
+            given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
+    return given, []
+
+
+def _file(path: str | os.PathLike[str], load: Callable[[Any], Any], table: str | None) -> Source:
     try:
-        return type(value)(Path(value).expanduser())
-    except RuntimeError:
-        raise Refused("no home folder of that user is known") from None
+        with Path(path).expanduser().open("rb") as file:
+            found = load(file)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
+    for name in [] if table is None else table.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        lacks = "holds no table of settings" if table is None else f"has no table [{table}]"
+        raise SettingsError(f"{path}: {lacks}; add it, or name another one")
+    return flattened(found, f"{path}: " if table is None else f"{path}: [{table}] ")
 
 
-def _read_ledger_rules(value: Any) -> tuple[LedgerRule, ...]:
-    try:
-        return check_rules(value)
-    except SettingsError:
-        raise Refused from None
-
+# The settings
 
 _MOST = 1_000_000_000  # of anything that is counted
 
@@ -414,12 +431,16 @@ _STORE = 'a path to a file, ":memory:", or postgresql://user@host/database'
 StorePlace = Annotated[str | Path, Meta(title=_STORE, extra={"read": _read_place})]
 Folder = Annotated[str | Path, Meta(title="a path to a folder", extra={"read": _read_place})]
 TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file", extra={"read": _read_place})]
-_RULES = "a list of {tool, kind, key, operation}, each a text, of the kind path, command, url, identifier or plan"
-ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES, extra={"read": _read_ledger_rules})]
-_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
-_STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
-Strategy = Annotated[str, Meta(extra={"words": _STRATEGIES, "aliases": _ALIASES})]
-SummarizerName = Annotated[str, Meta(extra={"words": SUMMARIZERS})]
+_RULES = "a list of LedgerRule: {tool, kind, key, operation}; kind: path, command, url, identifier or plan"
+ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)]
+if TYPE_CHECKING:
+    Strategy: TypeAlias = str
+    SummarizerName: TypeAlias = str
+else:
+    Strategy = Literal["hierarchical", "summarize", "importance", "truncate"]
+    SummarizerName = Literal[("extractive", *PROVIDERS, "host")]
+
+S = TypeVar("S")
 
 
 def _setting(default: Any, description: str, *, secret: bool = False) -> Any:
@@ -613,40 +634,6 @@ def without_default_cap(settings: Settings) -> Settings:
     """
     is_default = isinstance(settings.max_calls_per_hour, DefaultNumber)
     return replace(settings, max_calls_per_hour=None) if is_default else settings
-
-
-def _mapping(mapping: Mapping[str, Any]) -> Source:
-    if not isinstance(mapping, Mapping):
-        raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    return flattened(mapping)
-
-
-def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
-    if not isinstance(prefix, str) or not prefix:
-        raise SettingsError("the prefix of environment variables must be a string, and not empty")
-    known, given = declared(cls), {}
-    for variable, text in (os.environ if environ is None else environ).items():
-        key = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and key not in TOKENS:
-            name = KEY_ALIASES.get(key.lower(), key.lower())
-            value = known[name].parse(text) if name in known else text
-            given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
-    return given, []
-
-
-def _file(path: str | os.PathLike[str], load: Callable[[Any], Any], table: str | None) -> Source:
-    try:
-        with Path(path).expanduser().open("rb") as file:
-            found = load(file)
-    except (OSError, ValueError, TypeError, RuntimeError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
-    for name in [] if table is None else table.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(found, dict):
-        lacks = "holds no table of settings" if table is None else f"has no table [{table}]"
-        raise SettingsError(f"{path}: {lacks}; add it, or name another one")
-    return flattened(found, f"{path}: " if table is None else f"{path}: [{table}] ")
 
 
 _CAPS = (  # below this room: a summary, a merge

@@ -256,16 +256,22 @@ class CheckpointStore(Protocol):
         """Return a checkpoint with its log."""
 
     async def restore(
-        self, session_id: str, id: str, place: Place, views: ProviderViews, committed: Committed
+        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, `before restoring c1`, and return it; then make the log, the pins and the
+        """Make a checkpoint of the present, of this name, and return it; then make the log, the pins and the
         activation states those of `id`, and forget what `Store.replace` does; rules stay of what both begin with."""
 
     async def replace(
-        self, session_id: str, place: Place, views: ProviderViews, keep: int, entries: Entries, committed: Committed
+        self,
+        session_id: str,
+        place: Place,
+        name: str,
+        views: ProviderViews,
+        keep: int,
+        entries: Entries,
+        committed: Committed,
     ) -> Checkpoint | None:
-        """Make a checkpoint of the present, `before the log was replaced`, or `cleared` where nothing is left; then
-        replace the log as `Store` does."""
+        """Make a checkpoint of the present, of this name; then replace the log as `Store` does."""
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint, with its pins and activation states, and the project, budget
@@ -345,57 +351,30 @@ class StoredMemory:
     updated_at: str
 
 
-class NewMemory(NamedTuple):
-    """A memory to be kept. It replaces older ones about the same: their metadata have the same `choice`, or the same
-    `subject` and, where both name one, the same `relation`; its metadata then have their texts as `replaces`.
+class MemoryEdit(NamedTuple):
+    """A change of one memory."""
 
-    One that was said later stays: by `message` within one session, else by `said_at`. First of all, a memory of the
-    same message of the same session, one `quote` within the other, is the same memory: it takes the newer words.
-    """
-
-    content: str
-    metadata: Mapping[str, Any]
-    said_at: str = ""  # no later than this, ISO 8601, UTC; empty: now
+    id: str | None  # None: a new one
+    content: str | None  # None: it is removed
+    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
-class KeptMemory(NamedTuple):
-    """What became of a new memory."""
-
-    id: str
-    change: Literal["known", "stored", "replaced"]
+# Given the memories in scope, oldest first, and those of the marks that are noted, what is to be changed.
+Decide = Callable[[Sequence[StoredMemory], set[str]], Sequence[MemoryEdit]]
 
 
 class MemoryStore(Protocol):
-    """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope.
+    """Memories of all projects. `stores.memories` decides who replaces whom.
 
     Where the scope is None, memories of the whole store are meant. Memories of a session need its claim to be written.
     """
 
-    async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
-        """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
-
-    async def learn(
-        self,
-        scope: MemoryScope,
-        reader: str,
-        marks: Sequence[str],
-        memories: Sequence[NewMemory],
-        gone: Sequence[str],
-        *,
-        again: bool = False,
-    ) -> list[KeptMemory]:
-        """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is learnt only with `again`, as where it is said once more. `gone` are contents; of these
-        only memories whose metadata have the `source` "session" are removed."""
+    async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
+        """Do what `decide` says, and note the marks of a reader; all or nothing, while nothing else writes memories of
+        the scope. Return the id of each edit's memory. `decide` may be called in any thread, and again."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Return those of the marks that were noted in this scope."""
-
-    async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
-        """Replace a memory's content, and its metadata where some are given."""
-
-    async def forget(self, scope: MemoryScope, id: str) -> None:
-        """Remove a memory; its bytes leave the file with the next `purge`."""
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Return those in scope, oldest first."""

@@ -93,8 +93,7 @@ def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
         elif what == "save":
             kept[name] = log
         else:
-            number = list(kept).index(name) + 1
-            kept[f"before restoring c{number}"], log = log, kept[name]
+            kept[f"back to {name}"], log = log, kept[name]
     return log, kept
 
 
@@ -112,7 +111,8 @@ async def checkpoint(store: Any, ack: Ack) -> None:
             await store.checkpoints.save("s", name, Place(version, messages), provider_views)
             lengths[name] = messages
         else:
-            await store.checkpoints.restore("s", name, Place(version, messages), provider_views, lambda: None)
+            place, back = Place(version, messages), f"back to {name}"
+            await store.checkpoints.restore("s", name, place, back, provider_views, lambda: None)
             version, messages = version + 1, lengths[name]
         ack(f"{what} {name}")
 

@@ -31,9 +31,9 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(whe
         made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
         await store.replace("s", 1, [], nothing)
         assert await store.checkpoints.save("s", None, Place(0, 5), SHOWN) is None
-        assert await store.checkpoints.restore("s", made.id, Place(0, 5), [], lambda: called.append(1)) is None
+        assert await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1)) is None
         assert (await log_of(store), called) == (["m0"], [])
-        assert await store.checkpoints.restore("s", made.id, Place(1, 1), [], lambda: called.append(1))
+        assert await store.checkpoints.restore("s", made.id, Place(1, 1), "back", [], lambda: called.append(1))
         assert (len(await log_of(store)), called) == (5, [1])
         assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN[:1]] + [
             ("q", b"\xff\x00")
@@ -46,12 +46,11 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
         await store.append("s", numbered(5), nothing)
         checkpoints = store.checkpoints
         assert (
-            await checkpoints.replace("s", Place(1, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
-            is None
+            await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1)) is None
         )
         assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
-        made = await checkpoints.replace("s", Place(0, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
-        assert (await log_of(store), called, made.seq) == (["m0", "m1", "x"], [1], 5)
+        made = await checkpoints.replace("s", Place(0, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
+        assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
         found = await checkpoints.load("s", made.id)
         assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
 

@@ -51,7 +51,7 @@ async def test_a_given_store_is_closed_also_when_the_context_does_not_open():
         with pytest.raises(SettingsError):
             async with open_context(wrong, store=store, **more):
                 pass
-        with pytest.raises(StoreError, match="closed"):
+        with pytest.raises(StoreError):
             await store.sessions()
 
 

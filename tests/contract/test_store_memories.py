@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import MemoryScope, NewMemory
+from summarizing_context.stores.base import MemoryEdit, MemoryScope
+from summarizing_context.stores.memories import NewMemory, forget_memory, keep_memories, update_memory
 from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -23,31 +24,27 @@ def learnt(content: str, message: int, session_id: str = "s", **more: Any) -> Ne
 async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp_path: Path):
     async with opened(tmp_path / "a.db", "s") as store:
         memories = store.memories
-        (kept,) = await memories.learn(SCOPE, "model", ["a"], [learnt("Gate 1.", 0)], [])
-        await memories.forget(SCOPE, kept.id)
-        assert await memories.learn(SCOPE, "model", ["a"], [learnt("Gate 1.", 0)], []) == []
+        read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
+        (kept,) = await keep_memories(memories, SCOPE, [learnt("Gate 1.", 0)], **read)
+        await forget_memory(memories, SCOPE, kept.id)
+        assert await keep_memories(memories, SCOPE, [learnt("Gate 1.", 0)], **read) == []
         assert await memories.all(SCOPE) == []
         assert await memories.marked(SCOPE, "model", ["a", "b"]) == {"a"}
         assert await memories.marked(SCOPE, "rules", ["a"]) == set()
         for other in (MemoryScope("q", "s"), MemoryScope(None, "s")):
             assert await memories.marked(other, "model", ["a"]) == set()
-            assert len(await memories.learn(other, "model", ["a"], [learnt("Gate 1.", 0)], [])) == 1
+            assert len(await keep_memories(memories, other, [learnt("Gate 1.", 0)], **read)) == 1
 
 
 async def test_memories_of_a_session_without_a_project_are_written_by_its_writer_alone(tmp_path: Path):
     own = MemoryScope(None, "s")
     async with opened(tmp_path / "a.db", "s") as writer, opened(tmp_path / "a.db") as other:
-        kept = await writer.memories.add(own, NewMemory("Mine.", {}))
-        for write in (
-            lambda: other.memories.add(own, NewMemory("Of another host.", {})),
-            lambda: other.memories.learn(own, "model", ["a"], [NewMemory("Of another host.", {})], ["Mine."]),
-            lambda: other.memories.update(own, kept.id, "Of another host.", None),
-            lambda: other.memories.forget(own, kept.id),
-        ):
-            with pytest.raises(StoreError, match="is not claimed by this store"):
-                await write()
+        (kept,) = await keep_memories(writer.memories, own, [NewMemory("Mine.", {})])
+        for edit in (MemoryEdit(None, "Of another host."), MemoryEdit(kept.id, "Other."), MemoryEdit(kept.id, None)):
+            with pytest.raises(StoreError):
+                await other.memories.edit(own, lambda known, marked, edit=edit: [edit])  # type: ignore[misc]
         assert [memory.content for memory in await other.memories.all(own)] == ["Mine."]
-        await other.memories.add(SCOPE, NewMemory("Ours.", {}))  # those of a project are everybody's
+        await keep_memories(other.memories, SCOPE, [NewMemory("Ours.", {})])  # those of a project are everybody's
         assert [memory.content for memory in await writer.memories.all(SCOPE)] == ["Ours."]
 
 
@@ -57,5 +54,37 @@ async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is
 ):
     async with opened(tmp_path / "a.db", "s") as store:
         for message in order:
-            await store.memories.learn(SCOPE, "model", [f"{message}"], [learnt(f"Gate {message}.", message)], [])
+            await keep_memories(store.memories, SCOPE, [learnt(f"Gate {message}.", message)])
         assert [one.content for one in await store.memories.all(SCOPE)] == ["Gate 2."]
+
+
+async def test_an_edit_is_all_or_nothing_and_tells_the_ids(tmp_path: Path):
+    async with opened(tmp_path / "a.db", "s") as store:
+        new = [MemoryEdit(None, "One.", {"n": 1}), MemoryEdit(None, "Two.")]
+        first, second = await store.memories.edit(SCOPE, lambda known, marked: new, "model", ["a"])
+        known, edits = list[str](), [MemoryEdit(first, "First.", {}), MemoryEdit(second, None), MemoryEdit("m99", "?")]
+
+        def decide(found: Any, marked: set[str]) -> list[MemoryEdit]:
+            known[:] = [one.content for one in found] + sorted(marked)
+            return edits
+
+        with pytest.raises(StoreError):
+            await store.memories.edit(SCOPE, decide, "model", ["a", "b"])
+        assert known == ["One.", "Two.", "a"]
+        assert [one.content for one in await store.memories.all(SCOPE)] == ["One.", "Two."]
+        assert await store.memories.marked(SCOPE, "model", ["a", "b"]) == {"a"}
+        edits.pop()
+        assert await store.memories.edit(SCOPE, decide) == [first, second]
+        assert [one.content for one in await store.memories.all(SCOPE)] == ["First."]
+
+
+async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(tmp_path: Path):
+    async with opened(tmp_path / "a.db", "s") as store:
+        about = [learnt("Ada owns it.", 1, relation="owner"), learnt("It is at :80.", 2, relation="place")]
+        kept = await keep_memories(store.memories, SCOPE, [*about, learnt("It is gone.", 3)])
+        (left,) = await store.memories.all(SCOPE)
+        assert [one.change for one in kept] == ["stored", "stored", "replaced"]
+        assert ({one.id for one in kept}, left.content) == ({left.id}, "It is gone.")
+        assert left.metadata["replaces"] == "It is at :80. Ada owns it."
+        await update_memory(store.memories, SCOPE, left.id, "It is back.", None)
+        assert [one.content for one in await store.memories.all(SCOPE)] == ["It is back."]

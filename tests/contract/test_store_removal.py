@@ -48,7 +48,9 @@ async def test_a_fork_that_goes_on_where_a_session_ended_keeps_what_it_adds_whil
         await fork(store, "kept", "gone", 1_500)
         made = await store.checkpoints.save("kept", None, Place(0, 1_500), [])
         await store.append("kept", entries("taken back"), nothing)
-        await store.checkpoints.restore("kept", made.id, Place(0, 1_501), [], nothing)  # on the branch of the other
+        await store.checkpoints.restore(
+            "kept", made.id, Place(0, 1_501), "back", [], nothing
+        )  # on the branch of the other
         deleting = asyncio.create_task(store.delete_session("gone"))
         for i in range(50):
             await store.append("kept", entries(f"x{i}"), nothing)

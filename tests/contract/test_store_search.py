@@ -60,7 +60,7 @@ async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(pa
         await store.replace("s", 1, say("another rose"), nothing)
         assert await places(store, "tulip") == [("s", 0)]
         assert await places(store, "rose") == [("s", 1)]
-        await store.checkpoints.restore("s", made.id, Place(1, 2), [], nothing)
+        await store.checkpoints.restore("s", made.id, Place(1, 2), "back", [], nothing)
         assert await places(store, "tulip") == [("s", 0), ("s", 1)]
         assert await places(store, "rose") == []
 

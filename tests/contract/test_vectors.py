@@ -12,7 +12,8 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, NewMemory, Scope
+from summarizing_context.stores.base import MemoryScope, Scope
+from summarizing_context.stores.memories import NewMemory, forget_memory, keep_memories
 from tests.contract.store_builders import entries, make_store, nothing, opened
 from tests.laws.builders import user
 
@@ -87,10 +88,10 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
     place = Opened(settings)
     async with place as vectors:
         await place.store.claim(SCOPE.session_id)
-        id = (await place.store.memories.add(SCOPE, NewMemory("kitten", {}))).id
+        id = (await keep_memories(place.store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
         await vectors.save("memory", "r", {number: ONE})
-        await place.store.memories.forget(SCOPE, id)
+        await forget_memory(place.store.memories, SCOPE, id)
         assert await vectors.missing("memory", "r", [number], SIZE) == [number]
         assert await vectors.near("memory", "r", [number], ONE) == {}
     async with Opened(settings) as vectors:

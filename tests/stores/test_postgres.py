@@ -22,7 +22,8 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import MemoryScope, NewMemory, Place
+from summarizing_context.stores.base import MemoryScope, Place
+from summarizing_context.stores.memories import NewMemory, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered
 
@@ -89,7 +90,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.replace("s", 0, [], lambda: called.append("replaced")),
             lambda: old.save_activation("s", "p", b"state"),
             lambda: old.save_pins("s", "[]", lambda: called.append("pins")),
-            lambda: old.memories.add(MemoryScope(None, "s"), NewMemory("x", {})),
+            lambda: keep_memories(old.memories, MemoryScope(None, "s"), [NewMemory("x", {})]),
             lambda: old.checkpoints.delete("s", kept.id),
         ):
             with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
@@ -115,7 +116,7 @@ async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address)
             for at in range(rounds):
                 subject = {"subject": f"bed {at}"}
                 for content, metadata in ((f"{host} knows {at}", {}), (f"all {at}", {}), (f"{host} on {at}", subject)):
-                    await store.memories.add(scope, NewMemory(content, metadata))
+                    await keep_memories(store.memories, scope, [NewMemory(content, metadata)])
 
         async with anyio.create_task_group() as tasks:
             for host, store in enumerate(stores):

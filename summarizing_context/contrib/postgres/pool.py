@@ -23,7 +23,7 @@ from summarizing_context.contrib.postgres.store import PostgresConnection, Postg
 from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings.values import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
-from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.store import note_uses, save_summary
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
@@ -93,9 +93,9 @@ class PostgresRequests:
             (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)
             if not asking and connection.run("lock_asker", session_id=session_id).fetchone() is None:
                 return
-            log.save_summary(connection, key, summary)
+            save_summary(connection, key, summary)
             for one in {session_id, *asking}:
-                log.note_uses(connection, one, [key], places if one == session_id else NOWHERE)
+                note_uses(connection, one, [key], places if one == session_id else NOWHERE)
             connection.run("remove_request", **key._asdict())
 
         await self._store.submit(work)

@@ -43,7 +43,6 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.base import StoredEntry, SummaryKey
-from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import (
     VERSION,
     Engine,
@@ -54,7 +53,7 @@ from summarizing_context.stores.relational.engine import (
     read_queries,
 )
 from summarizing_context.stores.relational.retrieval import remove_of_session
-from summarizing_context.stores.relational.store import RelationalStore
+from summarizing_context.stores.relational.store import RelationalStore, append, create_session
 
 logger = logging.getLogger(__name__)
 
@@ -447,7 +446,7 @@ class PostgresStore(RelationalStore):
         with connection.transaction():
             row = connection.run("lock_session", session_id=session_id).fetchone()
             if row is None:
-                log.create_session(connection, session_id, project)
+                create_session(connection, session_id, project)
             else:
                 _refuse_if_held(connection, session_id, row)
             taken = connection.run("take_session", session_id=session_id, project=project, writer=connection.writer)
@@ -466,7 +465,7 @@ class PostgresStore(RelationalStore):
 
     def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
         with connection.raw.pipeline():  # what needs no answer goes to the server at once
-            log.append(connection, session_id, entries)
+            append(connection, session_id, entries)
 
     def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
         """Remove a session with the entries and summaries that only it needs."""

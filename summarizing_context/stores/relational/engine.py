@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import groupby
 from typing import Any, Protocol, TypeVar
@@ -213,6 +214,16 @@ class Engine:
                         if isinstance(error, Exception)
                         else StoreError(f"{self.name}: the store was interrupted ({type(error).__name__}); try again")
                     )
+
+
+def now() -> str:
+    """Return the time as it is noted: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def readable(text: bytes) -> str:
+    """Return a text as it is kept without the halves of characters that are let through: no index takes them."""
+    return text.decode("utf-8", "replace")
 
 
 def read_queries(package: str, *, schema: str) -> dict[str, str]:

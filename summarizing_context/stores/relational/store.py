@@ -1,32 +1,51 @@
-"""What the stores on relational databases do alike. A database says how its sessions are claimed, read and removed."""
+"""What the stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints.
+
+A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
+compressed JSON. A database says how its sessions are claimed, read and removed. Functions on a connection run within
+the transaction of their caller.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import zlib
-from collections.abc import Awaitable, Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from itertools import starmap
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.errors import (
+    CheckpointNotFoundError,
+    SessionExistsError,
+    StoreCorruptError,
+    StoreError,
+    StoreReadOnlyError,
+)
+from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import (
+    CHECKPOINT_ID,
     NOWHERE,
+    Checkpoint,
     Committed,
     Entries,
     NewActivation,
+    Place,
     Places,
+    ProviderViews,
     SessionInfo,
     StoredActivation,
+    StoredCheckpoint,
+    StoredEntry,
     StoredFailure,
+    StoredProviderView,
     StoredSession,
     StoredSummary,
     StoredVerdict,
     SummaryKey,
 )
-from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work
+from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work, now, readable
 from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
 
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
@@ -48,7 +67,7 @@ class RelationalStore:
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints = log.RelationalCheckpoints(self)
+        self.checkpoints = RelationalCheckpoints(self)
         self.index = RelationalSearchIndex(self)
         self.memories = RelationalMemories(self)
         self.vectors = RelationalVectors(self)
@@ -102,7 +121,7 @@ class RelationalStore:
             return StoredSession(
                 session_id,
                 project,
-                log.read_entries(connection, log.head_of(connection, session_id), self.name),
+                read_entries(connection, head_of(connection, session_id), self.name),
                 connection.run("activations", session_id=session_id).fetchall(),
                 log_version,
                 pins,
@@ -119,13 +138,13 @@ class RelationalStore:
 
     async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
         kept = tuple(entries)
-        await self.write(session_id, lambda connection: log.replace(connection, session_id, keep, kept), committed)
+        await self.write(session_id, lambda connection: replace(connection, session_id, keep, kept), committed)
 
     async def save_activation(
         self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
     ) -> None:
         def work(connection: Connection) -> None:
-            log.save_activation(connection, session_id, provider_key, state)
+            save_activation(connection, session_id, provider_key, state)
             if made is None:
                 return
             known = {"session_id": session_id, "number": made.number}
@@ -150,11 +169,11 @@ class RelationalStore:
 
     async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
         kept = tuple(rows)
-        await self.write(session_id, lambda connection: log.add_verdicts(connection, session_id, kept))
+        await self.write(session_id, lambda connection: add_verdicts(connection, session_id, kept))
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
         kept = tuple(rows)
-        await self.write(session_id, lambda connection: log.update_facts(connection, session_id, kept))
+        await self.write(session_id, lambda connection: update_facts(connection, session_id, kept))
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self._run_for("save_budget", session_id, budget=budget)
@@ -169,8 +188,8 @@ class RelationalStore:
 
         def work(connection: Connection) -> dict[SummaryKey, StoredSummary]:
             if not self.read_only:
-                log.note_uses(connection, session_id, wanted, places)
-            return log.find_summaries(connection, wanted)
+                note_uses(connection, session_id, wanted, places)
+            return find_summaries(connection, wanted)
 
         return await (self.read(work) if self.read_only else self.submit(work))
 
@@ -180,15 +199,15 @@ class RelationalStore:
         self.refuse_if_read_only("save a summary")
 
         def work(connection: Connection) -> StoredSummary:
-            kept = log.save_summary(connection, key, summary)
-            log.note_uses(connection, session_id, [key], places)
+            kept = save_summary(connection, key, summary)
+            note_uses(connection, session_id, [key], places)
             return kept
 
         return await self.submit(work)
 
     async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
         return {
-            SummaryKey(*key): (log.read_summary(*parts), None if place[0] is None else (place[0], place[1]))
+            SummaryKey(*key): (read_summary(*parts), None if place[0] is None else (place[0], place[1]))
             for row in await self.rows("summaries_of", session_id=session_id)
             for key, place, parts in [(row[:2], row[2:4], row[4:])]
         }
@@ -259,10 +278,310 @@ class RelationalStore:
         raise NotImplementedError
 
     def _append(self, connection: Any, session_id: str, entries: Entries) -> None:
-        log.append(connection, session_id, entries)
+        append(connection, session_id, entries)
 
     def _read(self, connection: Any, work: Work[Result]) -> Result:
         raise NotImplementedError
 
     def _list_sessions(self, connection: Any) -> list[SessionInfo]:
         return list(starmap(SessionInfo, connection.run("sessions")))
+
+
+class _Overtaken(StoreError):
+    """The log was replaced since the caller looked at it."""
+
+
+class RelationalCheckpoints:
+    """The `CheckpointStore` of a relational store."""
+
+    def __init__(self, store: RelationalStore) -> None:
+        self._store = store
+
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+        def work(connection: Connection) -> Checkpoint:
+            head = head_of(connection, session_id)
+            if place.messages > head.stop:
+                raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
+            return _keep(connection, session_id, name, head._replace(stop=place.messages), views)
+
+        return await self._unless_overtaken(session_id, place, work)
+
+    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+        def work(connection: Connection) -> StoredCheckpoint:
+            checkpoint, head, views, pins = _find(connection, session_id, id)
+            return StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
+
+        return await self._store.read(work)
+
+    async def restore(
+        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
+    ) -> Checkpoint | None:
+        def work(connection: Connection) -> Checkpoint:
+            _, head, views_then, pins = _find(connection, session_id, id)
+            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
+            put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
+            _show_again(connection, session_id, views_then, pins)
+            return kept
+
+        return await self._unless_overtaken(session_id, place, work, committed)
+
+    async def replace(
+        self,
+        session_id: str,
+        place: Place,
+        name: str,
+        views: ProviderViews,
+        keep: int,
+        entries: Entries,
+        committed: Committed,
+    ) -> Checkpoint | None:
+        new = tuple(entries)
+
+        def work(connection: Connection) -> Checkpoint:
+            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
+            replace(connection, session_id, keep, new)
+            return kept
+
+        return await self._unless_overtaken(session_id, place, work, committed)
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        self._store.refuse_if_read_only("fork a session")
+
+        def work(connection: Connection) -> None:
+            there, head, views, pins = _find(connection, session_id, id)
+            if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
+                _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
+            if connection.run("session", session_id=new_id).fetchone() is not None:
+                raise SessionExistsError(new_id)
+            project, budget = connection.run("project", session_id=session_id).fetchone()
+            create_session(connection, new_id, project, head)
+            connection.run("save_budget", session_id=new_id, budget=budget)
+            connection.run("copy_uses", session_id=session_id, fork=new_id)
+            shared = shared_entries(connection, session_id, head)
+            connection.run("copy_verdicts", session_id=session_id, fork=new_id, stop=shared)
+            _show_again(connection, new_id, views, pins)
+
+        await self._store.submit(work)
+
+    async def listed(self, session_id: str) -> list[Checkpoint]:
+        return list(starmap(_checkpoint, await self._store.rows("checkpoints", session_id=session_id)))
+
+    async def delete(self, session_id: str, id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("remove_checkpoint", id=int(_find(connection, session_id, id)[0].id[1:]))
+
+        await self._store.write(session_id, work)
+
+    async def _unless_overtaken(
+        self, session_id: str, place: Place, work: Work[Checkpoint], committed: Committed | None = None
+    ) -> Checkpoint | None:
+        """Run `work`, or return None with nothing done where the log was replaced since `place`."""
+
+        def unless_overtaken(connection: Connection) -> Checkpoint:
+            if connection.run("log_version", session_id=session_id).fetchone() != (place.log_version,):
+                raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
+            return work(connection)
+
+        try:
+            return await self._store.write(session_id, unless_overtaken, committed)
+        except _Overtaken:
+            return None
+
+
+# Heads, branches and entries
+
+
+class Head(NamedTuple):
+    """Where a log ends. `taken`: the next place is not for this branch to fill."""
+
+    branch: int
+    stop: int
+    taken: bool = False
+
+
+def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
+    """Create a session whose log is empty, or the one that a head lists."""
+    head = _branch_off(connection, session_id, begins_as or Head(0, 0))
+    place = {"branch": head.branch, "stop": head.stop}
+    connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
+
+
+def append(connection: Connection, session_id: str, entries: Entries) -> None:
+    """Add entries at the end of the log, on a branch of its own where the next place is taken."""
+    head = head_of(connection, session_id)
+    _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
+
+
+def replace(connection: Connection, session_id: str, keep: int, entries: Entries) -> None:
+    """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
+    head = head_of(connection, session_id)
+    if not 0 <= keep <= head.stop:
+        raise StoreError(
+            f"session {session_id!r} has {head.stop} entries, so {keep} of them cannot be kept; "
+            f"give a number from 0 to {head.stop}"
+        )
+    put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
+
+
+def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: Entries = ()) -> None:
+    """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
+    stood behind these stays until `purge`."""
+    connection.run("forget_verdicts", session_id=session_id, keep=shared)
+    _write(connection, session_id, head, entries)
+    connection.run("note_replacement", session_id=session_id)
+    connection.run("forget_activations", session_id=session_id, keep=0)
+    connection.run("age_uses", session_id=session_id)
+
+
+def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
+    """Add entries where a head ends, with their words and rules, and let the log end behind them."""
+    if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
+        raise StoreError("the store was given something that it cannot keep; it takes bytes")
+    places = list(enumerate(entries, head.stop))
+    connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
+    connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
+    add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
+    stop = head.stop + len(places)
+    connection.run("move_head", session_id=session_id, branch=head.branch, stop=stop, now=now())
+
+
+def head_of(connection: Connection, session_id: str) -> Head:
+    """Return where the session's log ends."""
+    row = connection.run("head", session_id=session_id).fetchone()
+    if row is None:
+        raise StoreError(f"there is no session {session_id!r}; claim it to create it")
+    return Head(*row)
+
+
+def owner(connection: Connection, head: Head) -> int:
+    """Return the branch on which the last entry of a head's log lies; the oldest one for an empty log."""
+    return int(connection.run("owner", branch=head.branch, stop=head.stop).fetchone()[0])
+
+
+def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
+    """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
+    parent = owner(connection, head) if head.stop else None
+    begun = connection.run("begin_branch", session_id=session_id, parent=parent, parent_stop=head.stop)
+    return Head(begun.fetchone()[0], head.stop)
+
+
+def _ranges(connection: Connection, head: Head) -> list[tuple[int, int, int]]:
+    """Return the branches that make up the log of a head, oldest first, each with its places from start to stop."""
+    return list(connection.run("ranges", branch=head.branch, stop=head.stop).fetchall())
+
+
+def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
+    """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
+    shared, own = 0, _ranges(connection, head_of(connection, session_id))
+    for (branch, _, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
+        if branch != its_branch:
+            break
+        shared = min(stop, its_stop)
+        if stop != its_stop:
+            break
+    return shared
+
+
+def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEntry]:
+    """Return the log that a head lists, of the store of this name."""
+    entries: list[StoredEntry] = []
+    for branch, start, stop in _ranges(connection, head):
+        entries.extend(starmap(StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
+    if len(entries) != head.stop:
+        raise StoreCorruptError(
+            f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
+        )
+    return entries
+
+
+def update_facts(connection: Connection, session_id: str, rows: Iterable[tuple[int, bytes]]) -> None:
+    """Put facts in the place of those that stand beside messages of a session's log."""
+    facts = dict(rows)
+    for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
+        found = [(facts[place], branch, place) for place in facts if start <= place < stop]
+        connection.run_many("update_facts", found)
+
+
+def add_verdicts(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredVerdict]]) -> None:
+    """Keep verdicts on the rules of messages, each with its place in the log."""
+    values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
+    if values:
+        connection.run_many("add_verdicts", values)
+
+
+def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
+    """Keep a state as the newest of its session, and drop the oldest beyond four."""
+    connection.run("save_activation", session_id=session_id, provider_key=provider_key, state=state)
+    connection.run("forget_activations", session_id=session_id, keep=4)
+
+
+def find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+    """Return those of `keys` that are there."""
+    return {
+        SummaryKey(range_hash, recipe_hash): read_summary(*parts)
+        for range_hash, recipe_hash, *parts in connection.run("find_summaries", keys=json.dumps(keys))
+    }
+
+
+def read_summary(text: bytes, rank: int, input_tokens: int, output_tokens: int) -> StoredSummary:
+    """Return a summary from its row."""
+    return StoredSummary(text.decode("utf-8", "surrogatepass"), rank, input_tokens, output_tokens)
+
+
+def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+    """Keep `summary` unless there is one, and return the one that is kept."""
+    text = summary.text.encode("utf-8", "surrogatepass")
+    paid = {"input_tokens": summary.input_tokens, "output_tokens": summary.output_tokens}
+    new = connection.run("save_summary", **key._asdict(), text=text, rank=summary.rank, **paid).fetchone()
+    if new is not None:
+        connection.index_texts([(-new[0], readable(text))])
+    return find_summaries(connection, [key])[key]
+
+
+def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
+    """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
+    listed = [(*key, *places.get(key, (None, None))) for key in keys]
+    connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))
+
+
+# Checkpoints
+
+
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, list[StoredProviderView], str]:
+    """Return a checkpoint with its log, and the views and pins of then."""
+    match = CHECKPOINT_ID.fullmatch(id)
+    name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
+    values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
+    row = connection.run("checkpoint", **values).fetchone()
+    if row is None:
+        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
+        has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
+        raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
+    number, found_name, stop, created_at, branch, packed, pins = row
+    views = [
+        StoredProviderView(key, state.encode("latin-1"), marks)
+        for key, state, marks in json.loads(zlib.decompress(packed))
+    ]
+    return _checkpoint(number, found_name, stop, created_at), Head(branch, stop), views, pins
+
+
+def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+    """Give a session the pins and the activation states of a checkpoint."""
+    connection.run("save_pins", session_id=session_id, pins=pins)
+    for key, state, _ in views:
+        save_activation(connection, session_id, key, state)
+
+
+def _keep(connection: Connection, session_id: str, name: str | None, head: Head, views: ProviderViews) -> Checkpoint:
+    """Keep a head with what was shown."""
+    (pins,) = connection.run("pins", session_id=session_id).fetchone()
+    listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
+    shown = {"views": zlib.compress(json.dumps(listed).encode(), 9), "pins": pins}
+    place, created_at = {"branch": owner(connection, head), "stop": head.stop}, now()
+    values = {"session_id": session_id, "name": name, "now": created_at, **place, **shown}
+    (number,) = connection.run("add_checkpoint", **values).fetchone()
+    return _checkpoint(number, name, head.stop, created_at)
+
+
+def _checkpoint(number: int, name: str | None, stop: int, created_at: str) -> Checkpoint:
+    return Checkpoint(f"c{number}", name, stop, created_at)

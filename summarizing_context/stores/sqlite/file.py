@@ -26,8 +26,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.private_files import FILE, make_private_folder
-from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries
-from summarizing_context.stores.relational.log import readable
+from summarizing_context.stores.relational.engine import VERSION, Values, check_version, read_queries, readable
 
 Result = TypeVar("Result")
 

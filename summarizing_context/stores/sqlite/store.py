@@ -17,10 +17,9 @@ from filelock import FileLock, Timeout
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo
-from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.engine import Engine, Result, Work
 from summarizing_context.stores.relational.retrieval import remove_of_session
-from summarizing_context.stores.relational.store import RelationalStore
+from summarizing_context.stores.relational.store import RelationalStore, create_session
 from summarizing_context.stores.sqlite.file import (
     Database,
     File,
@@ -164,7 +163,7 @@ class SqliteStore(RelationalStore):
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
             if connection.run("session", session_id=session_id).fetchone() is None:
-                log.create_session(connection, session_id, project)
+                create_session(connection, session_id, project)
             connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
 
     @contextmanager

@@ -173,14 +173,6 @@ update store.activation_history set before = null where before is not null and l
 insert into store.memories (project, session_id, content, metadata, created_at, updated_at)
 values (:project, :session_id, :content, :metadata, :now, :now) returning id;
 
--- same_memory: one of this content, in scope
-select id from store.memories where content = :content
-and (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
-
--- memory: one in scope
-select id, content, metadata, created_at, updated_at from store.memories where id = cast(:id as bigint)
-and (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
-
 -- memories: all in scope, or in the store, oldest first
 select id, content, metadata, created_at, updated_at from store.memories where cast(:everything as boolean)
 or (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
@@ -260,23 +252,6 @@ on conflict (session_id, range_hash, recipe_hash) do update set
     stale = false, start = coalesce(excluded.start, uses.start), stop = coalesce(excluded.stop, uses.stop)
 where uses.stale or coalesce(uses.start, -1) <> coalesce(excluded.start, uses.start, -1)
     or coalesce(uses.stop, -1) <> coalesce(excluded.stop, uses.stop, -1);
-
--- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
-select id, content, metadata, created_at, updated_at from store.memories
-where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
-and (
-    store.json_extract(metadata, '$.choice') = cast(:choice as text)
-    or store.json_extract(metadata, '$.subject') = cast(:subject as text)
-    and (cast(:relation as text) is null
-        or coalesce(store.json_extract(metadata, '$.relation'), cast(:relation as text)) = cast(:relation as text))
-)
-order by updated_at desc, id desc;
-
--- memories_of_message: those that a session was taught by one of its messages
-select id, content, metadata, created_at, updated_at from store.memories
-where (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
-and store.json_extract(metadata, '$.session_id') = :session_id
-and cast(store.json_extract(metadata, '$.message') as text) = cast(:message as text);
 
 -- marked: which of the marks, a JSON list, are there in scope
 select distinct mark from store.json_each(:marks) as asked
