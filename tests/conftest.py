@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,6 +52,12 @@ LONG = {
     "test_replay_command", "test_same_content_same_key", "test_spoiled_recordings", "test_stopping", "test_summarizers",
     "test_wheel", "test_who_may_reach",
 }  # fmt: skip
+
+
+def pytest_configure() -> None:
+    """Give programs that tests start the interrupt that a shell may have taken from a job in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

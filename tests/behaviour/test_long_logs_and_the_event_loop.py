@@ -29,8 +29,8 @@ def settings(store: Path) -> Settings:
 
 
 async def largest_share(call: Awaitable[object]) -> float:
-    """The largest share of a call's work that is done between two turns of another task, by this thread's clock, which
-    stands still while the machine does other things."""
+    """The largest share of a call's work, in all threads, that is done between two turns of another task, by clocks
+    that stand still while the machine does other things."""
     turns: list[float] = []
 
     async def tick() -> None:
@@ -43,11 +43,13 @@ async def largest_share(call: Awaitable[object]) -> float:
 
     ticking = asyncio.ensure_future(tick())
     await asyncio.sleep(0)
+    waiting, before = len(turns), time.process_time() - time.thread_time()
     await call
+    elsewhere = time.process_time() - time.thread_time() - before  # in other threads
     await asyncio.sleep(0)
     ticking.cancel()
-    work = [turn for turn in turns if turn > 0.0005]  # else it waits for a thread
-    return max(work) / sum(work)
+    work = [turn for turn in turns[waiting:] if turn > 0.0005]  # else it waits for a thread
+    return max(work) / (sum(work) + elsewhere)
 
 
 async def contents(context: SummarizingContext) -> list[object]:
