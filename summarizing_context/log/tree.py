@@ -94,9 +94,10 @@ def blocks_ending_at(stop: int) -> list[Node]:
     return found
 
 
-def merge_share(rank: int) -> float:
-    """The part of its source that a merge may take; more where that is short already."""
-    return 0.35 if rank == 1 else 0.75
+def merge_share(node: Node) -> float:
+    """The part of its source that a merge may take: more where that is merged already, or of few segments, which stand
+    beside others that are shown whole."""
+    return 0.35 if node.rank == 1 and node.width >= FOUR else 0.75
 
 
 NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree

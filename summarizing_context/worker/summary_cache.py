@@ -313,7 +313,7 @@ class SummaryCache:
         if hash not in self._stand_ins:
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
-            most = min(self.sizes.merge, int(merge_share(node.rank) * estimate_text(children)))
+            most = min(self.sizes.merge, int(merge_share(node) * estimate_text(children)))
             text = summarize_extractively(children, kind="rollup", max_tokens=max(most, _LEAST_MERGE))
             passes = 1 + max(text.passes for text in texts)
             self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", passes)

@@ -406,7 +406,7 @@ class Worker:
             tokens, rank = estimate_text(content), node.rank if is_merge else 0
             most = cap = recipe.merge_tokens if is_merge else recipe.max_tokens
             if by_model:
-                share = (merge_share(rank) if is_merge else _SHARE) * tokens
+                share = (merge_share(node) if is_merge else _SHARE) * tokens
                 most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
             # what the human wanted then: the opening request, and the newest words
