@@ -144,7 +144,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         caller: AnyCaller = own_caller
         if settings.workers == "pool":
             model = None if is_extractive else own_caller
-            caller = _postgres("pool").make_asking(settings, store, model)
+            caller = _postgres("pool").PoolCaller(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 

@@ -117,25 +117,21 @@ class PostgresRequests:
 # The side of a host
 
 
-def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | None) -> PoolCaller:
-    """Return how a session asks the pool for what `caller` would make, which is None where no model is asked. Raises
-    `SettingsError`."""
-    for_hosts = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
-    if caller is None or caller.recipe is None:
-        raise SettingsError(
-            f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such as "
-            "'openai', or an object of yours with an attribute `recipe`"
-        )
-    return PoolCaller(for_hosts, settings.session_id, caller.recipe, caller.model)
-
-
 class PoolCaller:
-    """Has the summaries of one session made by the pool. Workers of one model serve those who ask for its recipe."""
+    """Has the summaries of one session made by the pool, in place of `caller`, which is None where no model is asked.
+    Workers of one model serve those who ask for its recipe."""
 
-    def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
-        self.recipe, self.model = recipe, model
-        self._store, self._session_id = store, session_id
-        self._requests = PostgresRequests(store)
+    def __init__(self, settings: Settings, store: SessionStore, caller: NamedCaller | None) -> None:
+        """Raise `SettingsError`."""
+        self._store = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
+        if caller is None or caller.recipe is None:
+            raise SettingsError(
+                f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such "
+                "as 'openai', or an object of yours with an attribute `recipe`"
+            )
+        self.recipe, self.model = caller.recipe, caller.model
+        self._session_id = settings.session_id
+        self._requests = PostgresRequests(self._store)
 
     def ready_in(self) -> float | None:
         """Return 0: a request may always be made."""
@@ -160,8 +156,6 @@ class PoolCaller:
 
 class PoolMetrics:
     """The figures of one worker. No label holds a session or a text."""
-
-    every = 5.0  # seconds between two looks at the backlog
 
     def __init__(self) -> None:
         try:
@@ -284,6 +278,11 @@ class PoolWorker:
 
     async def run(self) -> None:
         """Work until drained."""
+
+        def end(task: asyncio.Task[None]) -> None:
+            self._running.discard(task)
+            self._look.set()
+
         watching = asyncio.create_task(self._watch())
         try:
             while not self._is_draining:
@@ -291,10 +290,16 @@ class PoolWorker:
                 self._look.clear()
                 gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
                 if gate == 0.0 and room:
-                    for key, session_id, text in await self._taken(room):
+                    try:
+                        taken = await self._requests.take(self._recipe, room)
+                        self._is_connected = True
+                    except StoreError as error:
+                        logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+                        taken, self._is_connected = [], False
+                    for key, session_id, text in taken:
                         task = asyncio.create_task(self._make(key, session_id, text))
                         self._running.add(task)
-                        task.add_done_callback(self._end)
+                        task.add_done_callback(end)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._look.wait(), min(gate or _LOOK_AGAIN, _LOOK_AGAIN))
             if self._running:
@@ -307,20 +312,6 @@ class PoolWorker:
             watching.cancel()
             await asyncio.wait([watching])
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._look.set()
-
-    async def _taken(self, room: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Return requests that this worker has claimed; none while the store is out of reach."""
-        try:
-            taken = await self._requests.take(self._recipe, room)
-        except StoreError as error:
-            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-            taken = None
-        self._is_connected = taken is not None
-        return taken or []
-
     async def _watch(self) -> None:
         """Keep the figures of the backlog and the model's gate."""
         while True:
@@ -328,7 +319,7 @@ class PoolWorker:
                 for state, number in zip(("waiting", "failed"), await self._requests.backlog(), strict=True):
                     self._metrics.requests.labels(state).set(number)
             self._metrics.held.set(self._caller.ready_in() != 0.0)
-            await asyncio.sleep(self._metrics.every)
+            await asyncio.sleep(5.0)
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:
         """Make one summary, whose key is claimed until then."""

@@ -20,7 +20,6 @@ from summarizing_context.adapters.response_items import Row as ItemRow
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
-MAX_ITEMS = 20_000  # of a history
 
 Message = dict[str, Any]
 Fields = dict[str, msgspec.Raw]  # of a request, as JSON
@@ -84,7 +83,7 @@ def items_of(fields: Fields, name: str) -> list[bytes]:
     if name not in fields or not bytes(fields[name]).startswith(b"["):
         raise PassUnchanged(f"{name} is not a list")
     items = [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
-    if len(items) > MAX_ITEMS:
+    if len(items) > 20_000:
         raise PassUnchanged("the history has too many items to be read at once")
     return items
 
@@ -155,7 +154,6 @@ class Chat:
 _MARK = "cache_control"
 _EFFORT = "output_config"  # of a message of the system: holds from there on
 _MAX_MARKS = 4  # of a request
-_MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
 class Anthropic:
@@ -283,7 +281,8 @@ def _marked(fields: Fields, items: list[Out], header: Out | None) -> bytes:
         if is_end:
             content = message.get("content")
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
-            last = [block for block in blocks if block.get("type") in _MARKABLE and block.get("text") != ""][-1:]
+            markable = ("text", "image", "document", "tool_use", "tool_result")
+            last = [block for block in blocks if block.get("type") in markable and block.get("text") != ""][-1:]
             if last and isinstance(content, str):
                 message["content"] = blocks
             ours += last

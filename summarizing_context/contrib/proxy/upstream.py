@@ -93,13 +93,10 @@ def _base(text: str, option: str) -> httpx2.URL:
 
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
-_EVENT_ENDS = re.compile(rb"\r?\n\r?\n")
 
 _TELLS_NOTHING = re.compile(
     rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
 )
-
-_IS_ERROR = re.compile(rb'"error"\s*:\s*[{"]|event: error')
 
 
 class Reply:
@@ -126,10 +123,11 @@ class Reply:
             return None
         ends = asyncio.get_running_loop().time() + 1.0
         while len(self._held) <= _MAX_HELD:
-            events = _EVENT_ENDS.split(self._held)[:-1]
+            events = re.split(rb"\r?\n\r?\n", self._held)[:-1]
             telling = next((event for event in events if not _TELLS_NOTHING.match(event)), None)
             if telling is not None:
-                return telling.decode("utf-8", "replace") if _IS_ERROR.search(telling) else None
+                is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', telling)
+                return telling.decode("utf-8", "replace") if is_error else None
             if not await self._read_on(within=ends - asyncio.get_running_loop().time()):
                 break
         return None
@@ -177,8 +175,6 @@ class Reply:
 
 # What a request took is read beside the reply on its way to the client, which that neither holds up nor changes.
 
-_MAX_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
@@ -213,7 +209,7 @@ class UsageReader:
             for line in lines:
                 if b'"usage"' in line and line.startswith(b"data:"):
                     self._take(line[5:])
-        if len(self._kept) > _MAX_BYTES:
+        if len(self._kept) > 4_000_000:  # of a reply, or of one event
             self._reads = False
             self._kept.clear()
 
