@@ -138,7 +138,6 @@ class SummarizingMiddleware(AgentMiddleware):
         return session, shorten
 
     async def _observe(self, session: str, response: Any) -> None:
-        """Report what the provider counted for the request."""
         found = [response] if isinstance(response, AIMessage) else getattr(response, "result", ())
         told = next((message.usage_metadata for message in found if isinstance(message, AIMessage)), None)
         if told:

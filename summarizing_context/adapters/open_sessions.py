@@ -82,7 +82,6 @@ def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[An
 
 
 def text_of(content: str | Sequence[Message]) -> str:
-    """Return the texts of a message's content."""
     blocks = [{"text": content}] if isinstance(content, str) else content
     return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str) and block["text"])
 
@@ -183,7 +182,6 @@ class Sessions:
                 self._closing = asyncio.create_task(self._close(unused))
 
     def contexts(self) -> dict[str, SummarizingContext]:
-        """Return the sessions that are open."""
         return {name: each.context for name, each in self._sessions.items() if each.context is not None}
 
     async def close(self, host_id: str | None = None) -> None:

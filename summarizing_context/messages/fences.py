@@ -51,16 +51,12 @@ class _Looks(dict[int, str]):
         look = ""
         for part in unicodedata.normalize("NFKD", char):
             if unicodedata.category(part) not in _INVISIBLE and part not in _FILLERS:
-                look += "".join(map(_look, part.casefold()))  # now only: U+0345 would become a letter
+                for letter in part.casefold():  # now only: U+0345 would become a letter
+                    kind = unicodedata.category(letter)
+                    signs = {"Pd": "-", "Pc": "_"}
+                    look += "" if kind in _INVISIBLE else signs.get(kind) or _ALIKE.get(letter, letter)
         self[code] = " " if char.isspace() else look
         return self[code]
-
-
-def _look(char: str) -> str:
-    kind = unicodedata.category(char)
-    if kind in _INVISIBLE:
-        return ""
-    return "-" if kind == "Pd" else "_" if kind == "Pc" else _ALIKE.get(char, char)
 
 
 _looks = _Looks()
@@ -168,8 +164,6 @@ def is_put_in(holder: Mapping[str, Any]) -> bool:
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, and whether a person typed it."""
-
     text: str
     typed: bool
 

@@ -58,28 +58,13 @@ _KINDS, _RARE = _TABLES["kinds"], _TABLES["rare"]
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
 
 
-class _Remembered(dict[str, int]):
-    """What short texts cost."""
-
-    def __init__(self, count: Callable[[str], int]) -> None:
-        self._count = count
-
-    def __missing__(self, text: str) -> int:
-        tokens = self._count(text)
-        if len(text) <= 256:
-            if len(self) >= 8_192:
-                self.clear()
-            self[text] = tokens
-        return tokens
-
-
 def remembering(count: Callable[[str], int]) -> Callable[[str], int]:
     """Return the counter, which remembers what short texts cost: views count those of a wide group again and again."""
-    return _Remembered(count).__getitem__
+    short = lru_cache(8_192)(count)
+    return lambda text: short(text) if len(text) <= 256 else count(text)
 
 
 def estimate_texts(texts: Iterable[str]) -> int:
-    """Return the estimated tokens of several texts, each by itself."""
     return sum(map(estimate_text, texts))
 
 

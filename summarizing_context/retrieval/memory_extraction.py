@@ -125,7 +125,6 @@ class MemoryExtractor:
             self._fail(error)
 
     async def close(self) -> None:
-        """End what is under way."""
         self._closed = True
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
@@ -205,7 +204,6 @@ class MemoryExtractor:
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
-        """Read some pieces, and keep what they teach."""
         dropped, gone, items = 0, list[str](), list[Item]()
         if self.caller is None:
             items, gone = await self._read_by_rules(pieces)

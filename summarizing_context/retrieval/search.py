@@ -212,7 +212,6 @@ async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[st
 
 @lru_cache(10_000)  # memories are read again for each choice
 def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of a text, and its words."""
     return stems(text), frozenset(words_of(text))
 
 
@@ -252,8 +251,6 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
 
 
 class Search:
-    """Searches for one session."""
-
     def __init__(
         self, settings: Settings, index: SearchIndex, embedding_search: EmbeddingSearch | None, memory: Memory
     ) -> None:

@@ -25,7 +25,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "openai-chat": lists.read_list,
     "messages": lists.read_messages,
 }
-_UNREAD: dict[str, str] = RECORDS["unread"]
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
@@ -83,7 +82,7 @@ def _client_of(row: Record) -> str:
         return "gemini-cli"
     if kind in ("human", "ai", "tool", "system") and "data" in row:
         return "dump of LangChain"
-    return next((name for key, name in _UNREAD.items() if key in row), "")
+    return next((name for key, name in RECORDS["unread"].items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:

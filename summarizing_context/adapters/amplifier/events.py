@@ -132,7 +132,6 @@ class UsageMeter:
         self._ends: list[Callable[[], Any]] = []
 
     def listen(self, register: Callable[..., Any]) -> None:
-        """Register with the host's hooks."""
         for event, handler in (("llm:request", self._on_request), ("llm:response", self._on_response)):
             end = register(event, handler, 0, f"context-summarizing {event}")
             self._ends += [end] if callable(end) else []

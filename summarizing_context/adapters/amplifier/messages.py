@@ -73,7 +73,6 @@ def _is_known(block: dict[str, Any]) -> bool:
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the mapping without these keys."""
     return {name: value for name, value in block.items() if name not in names}
 
 
@@ -102,7 +101,6 @@ def as_logged(message: Any) -> Any:
 
 
 def as_given(row: Message) -> Message:
-    """Return a row of the log as the host gave it."""
     return {**without(row, _GIVEN), **row[_GIVEN]} if _GIVEN in row else row
 
 

@@ -70,8 +70,6 @@ _PERSISTENCE = ("enabled", "path", "required")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan(_Own):
-    """What a mount plan asks for."""
-
     settings: Settings
     names_session: bool = False  # otherwise the host's session gives the name
 

@@ -107,8 +107,6 @@ def inspector_app(
 
 
 class _Pages:
-    """Answers requests."""
-
     def __init__(self, reader: Reader, undo: Undo) -> None:
         self._reader, self._undo = reader, undo
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
@@ -208,8 +206,6 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 class Reader:
-    """Reads the sessions of one store."""
-
     def __init__(self, store: str | Path, settings: Settings) -> None:
         self.store, self._settings = store, settings
 
@@ -426,7 +422,6 @@ def _text(message: Json) -> str:
 
 
 def _block(node: HeaderNode) -> Json:
-    """Return a summary without its text."""
     parts = {name: getattr(node, name) for name in ("name", "start", "stop", "rank", "form", "made_by")}
     return {**parts, "tokens": node.tokens or estimate_text(node.text)}
 
@@ -480,7 +475,6 @@ class Access:
         return f"{address}/?key={self._keys[-1]}"
 
     def admits(self, scope: Scope) -> bool:
-        """Return whether the browser has the cookie."""
         return hmac.compare_digest(HTTPConnection(scope).cookies.get(_COOKIE, "").encode(), self._cookie.encode())
 
     def cookie_for(self, scope: Scope) -> str | None:

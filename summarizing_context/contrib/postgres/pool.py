@@ -61,7 +61,6 @@ class PostgresRequests:
         return await self._store.submit(work)
 
     async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
-        """Keep a request for the workers of a queue."""
         queue = f"{recipe} {GROUNDING_VERSION}"
         await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
 
@@ -101,7 +100,6 @@ class PostgresRequests:
         await self._store.submit(work)
 
     async def end(self, key: SummaryKey) -> None:
-        """End a request: its summary is there."""
         await self._run("remove_request", **key._asdict())
 
     async def fail(self, key: SummaryKey, error: str) -> None:
@@ -109,7 +107,6 @@ class PostgresRequests:
         await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
     async def backlog(self) -> tuple[int, int]:
-        """Return how many requests wait, and how many failed."""
         waiting, failed = await self._run("count_requests")
         return waiting, failed
 
@@ -134,7 +131,6 @@ class PoolCaller:
         self._requests = PostgresRequests(self._store)
 
     def ready_in(self) -> float | None:
-        """Return 0: a request may always be made."""
         return 0.0
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -175,7 +171,6 @@ class PoolMetrics:
         self.held = Gauge(f"{name}_calls_held", "1 while calls are held back", registry=registry)
 
     def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
-        """Count a summary that was made and kept."""
         self.jobs.labels("made").inc()
         self._tokens.labels("input").inc(reply.input_tokens or 0)
         self._tokens.labels("output").inc(reply.output_tokens or 0)
@@ -277,8 +272,6 @@ class PoolWorker:
         return "ok" if self._is_connected else "unreachable"
 
     async def run(self) -> None:
-        """Work until drained."""
-
         def end(task: asyncio.Task[None]) -> None:
             self._running.discard(task)
             self._look.set()

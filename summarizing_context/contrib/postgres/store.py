@@ -64,8 +64,6 @@ LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which 
 
 
 class Address(NamedTuple):
-    """Where a store is."""
-
     url: str  # for libpq
     schema: str
     lease: float  # seconds after which the sessions of a writer that has vanished may be taken
@@ -521,7 +519,6 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
 
 
 async def looks() -> AsyncIterator[None]:
-    """Yield whenever it is time to look again."""
     look = LOOK_AGAIN
     while True:
         yield

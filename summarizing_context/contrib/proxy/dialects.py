@@ -5,7 +5,6 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, dropping
+from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, digest_of, dropping
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
 
@@ -57,11 +56,6 @@ class Asked:
     bound_thinking: BoundThinking = "kept"
 
 
-def digest(*texts: bytes) -> str:
-    """Return a short name of some bytes."""
-    return hashlib.blake2b(b"".join(texts), digest_size=12).hexdigest()
-
-
 _ESCAPED = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
 )
@@ -90,7 +84,7 @@ def items_of(fields: Fields, name: str) -> list[bytes]:
 
 def row_of(message: Message, data: bytes) -> Row:
     """Return the row of a message, whose key is a digest of all that is sent of it."""
-    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
+    key = digest_of(msgspec.json.encode(bare(message), order="deterministic"))
     return Row({**message, KEY: key}, (data,), key)
 
 

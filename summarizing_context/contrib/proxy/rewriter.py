@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context import Settings
-from summarizing_context.adapters.open_sessions import Sessions, Window, opened_store, session_id_from
+from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.proxy.dialects import (
     KEY,
     Asked,
@@ -27,7 +27,6 @@ from summarizing_context.contrib.proxy.dialects import (
     PassUnchanged,
     Shown,
     bare,
-    digest,
     read_fields,
 )
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
@@ -136,7 +135,7 @@ class Rewriter:
                 self._known.setdefault(name, _Known()).keys = held
         ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
-        return next(filter(None, found), base + digest("".join(keys).encode())[:12])
+        return next(filter(None, found), base + digest_of("".join(keys).encode())[:12])
 
     async def shorter(self, before: Rewritten, status: int, answer: str) -> Rewritten | None:
         """Return the request once more, shorter, after the provider has refused it; None where nothing speaks for that.
@@ -181,7 +180,6 @@ class Rewriter:
             await context.undo_activation()
 
     async def close(self) -> None:
-        """Close every session."""
         await self._sessions.close()
 
     async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:
@@ -220,7 +218,7 @@ class Rewriter:
                 row = rows.get(message.get(KEY, ""))
                 row = row if row is not None and message == row.message else None
                 shown.append((message, row))
-                names.append(digest(msgspec.json.encode(bare(message))) if row is None else row.key)
+                names.append(digest_of(msgspec.json.encode(bare(message))) if row is None else row.key)
         if before := known.sent.get(asked.model):
             differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
             record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
@@ -302,7 +300,6 @@ class Feed:
             logger.warning(words)
 
     def add(self, record: Record) -> None:
-        """A request is answered."""
         self._total += 1
         record.at, record.number = time.time(), self._total
         usage, price = record.usage or Usage(), self._prices.price_of(record.model)
@@ -332,7 +329,6 @@ class Feed:
             del self._sessions[next(iter(self._sessions))]
 
     def status(self) -> dict[str, Any]:
-        """All that is told."""
         return {
             **self._about,
             "started_at": self._started,
@@ -374,7 +370,7 @@ def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Ask
     users = (row.message for row in asked.rows if row.message["role"] == "user")
     typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), [asked.rows[0].key])
     kind = "agent" if asked.has_tools else "plain"
-    beginning = f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
+    beginning = f"{kind}-{digest_of(''.join(typed).encode('utf-8', 'surrogatepass'))[:10]}"
     agent = headers.get("x-claude-code-agent-id")
     return client, session_id_from(":".join(filter(None, (client, id, agent, beginning))))
 

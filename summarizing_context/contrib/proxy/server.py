@@ -447,7 +447,6 @@ async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterat
 
 
 def address_of(listening: socket.socket) -> str:
-    """The address that clients ask."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 

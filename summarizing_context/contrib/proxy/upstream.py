@@ -178,8 +178,6 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request."""
-
     input: int = 0  # neither read from nor written to a cache
     cache_read: int = 0
     cache_write: int = 0
@@ -200,7 +198,6 @@ class UsageReader:
         self._usage: Usage | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the reply."""
         if not self._reads:
             return
         self._kept += data
@@ -270,7 +267,6 @@ class ClientSummarizer:
         self.recipe = f"client/{dialect}/{model}"
 
     def lend(self, headers: Headers) -> None:
-        """Take the credentials of a request of the client's."""
         self._lent = [(name, value) for name, value in headers if name in _LENT]
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:

@@ -306,7 +306,6 @@ class Step(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The last part of its path."""
         return shown(self.path.rstrip("/").rpartition("/")[2])
 
     @property

@@ -152,7 +152,6 @@ class _Source:
         return [*lacking, *(value for value in values if not (self._is_choice(value) or self._has_value(value)))]
 
     def _stands(self, said: str) -> bool:
-        """Say whether it stands there as whole words."""
         before = r"(?<![a-z0-9])" if said[:1].isalnum() else ""
         behind = r"(?![a-z0-9])" if said[-1:].isalnum() else ""
         said = said.casefold()
