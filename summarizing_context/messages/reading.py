@@ -297,7 +297,6 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
 
 
 def _call(block: Block) -> Part:
-    """Return the call that a block is, or one that is listed."""
     said = block.inner.get(block.said_in, {})
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")

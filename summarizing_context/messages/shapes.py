@@ -222,7 +222,6 @@ class Block(NamedTuple):
 
     @property
     def named_in(self) -> str:
-        """The field of the tool's name."""
         return "tool" if not self.inner.get("name") and "tool" in self.inner else "name"
 
     @property
@@ -250,7 +249,6 @@ class Block(NamedTuple):
         return {**self.whole, self.field: inner} if self.field else inner
 
     def changed(self, change: Callable[[Any], Any]) -> Message:
-        """Return the block with its arguments changed."""
         return self.saying(change({} if self.said is None else self.said))
 
 

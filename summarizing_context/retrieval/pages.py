@@ -45,7 +45,6 @@ Place = str | int | tuple[int, int] | HeaderNode
 _LINE = 160  # characters of a message's line
 _LABEL = 80  # characters
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
-_FORGED = re.compile(rf"(^|[{BREAKS}])(\\*\[messages? \d)")
 
 _LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
 _LONG = 400  # characters of a line, or of an argument, of which parts are shown
@@ -96,7 +95,7 @@ def block_of(part: PagePart, text: str, *, continued: bool = False) -> str:
 
 
 def _escaped(text: str) -> str:
-    return _FORGED.sub(r"\1\\\2", text) if "[message" in text else text
+    return re.sub(rf"(^|[{BREAKS}])(\\*\[messages? \d)", r"\1\\\2", text) if "[message" in text else text
 
 
 def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:

@@ -25,7 +25,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "openai-chat": lists.read_list,
     "messages": lists.read_messages,
 }
-_SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 
@@ -190,5 +189,6 @@ def _is_transcript(file: Path) -> bool:
         if is_database:
             return True
     with suppress(OSError, EOFError, zlib.error), opened(file) as opening:
-        return _SPOKEN.search(opening.read1(100_000)) is not None
+        spoken = rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"'
+        return re.search(spoken, opening.read1(100_000)) is not None
     return False

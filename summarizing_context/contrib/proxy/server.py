@@ -70,11 +70,6 @@ Made = TypeVar("Made")
 
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
 
-_NO_TOKEN = (
-    "this proxy answers its user alone: the base URL has to hold its token, as in http://127.0.0.1:8377/token/TOKEN. "
-    "The proxy printed it at its start; `proxy run` sets it for clients"
-)
-
 _GOOGLE = (
     "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
     "address out of the client's base URL for Google, such as GOOGLE_GEMINI_BASE_URL"
@@ -142,7 +137,9 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if f"{path}/".startswith("/inspect/"):
         raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
     if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
-        raise Refused(401, _NO_TOKEN)
+        said = "this proxy answers its user alone: the base URL has to hold its token, as in "
+        said += "http://127.0.0.1:8377/token/TOKEN. The proxy printed it at its start; `proxy run` sets it for clients"
+        raise Refused(401, said)
 
     # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
     host = given.get(b"host", "")

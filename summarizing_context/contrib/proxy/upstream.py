@@ -94,10 +94,6 @@ def _base(text: str, option: str) -> httpx2.URL:
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
 
-_TELLS_NOTHING = re.compile(
-    rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
-)
-
 
 class Reply:
     """One answer of a provider. Close it after use."""
@@ -122,9 +118,10 @@ class Reply:
         if self.status != 200 or "event-stream" not in self.headers.get("content-type", ""):
             return None
         ends = asyncio.get_running_loop().time() + 1.0
+        tells_nothing = rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
         while len(self._held) <= _MAX_HELD:
             events = re.split(rb"\r?\n\r?\n", self._held)[:-1]
-            telling = next((event for event in events if not _TELLS_NOTHING.match(event)), None)
+            telling = next((event for event in events if not re.match(tells_nothing, event)), None)
             if telling is not None:
                 is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', telling)
                 return telling.decode("utf-8", "replace") if is_error else None
