@@ -30,7 +30,7 @@ from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.lines import decisions
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
 from summarizing_context.summarizers.prices import FREE, load_prices
-from summarizing_context.summarizers.providers import AnyCaller, make_caller
+from summarizing_context.summarizers.providers import make_caller
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrinking import Price
@@ -141,10 +141,10 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         if store is None:
             store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
             opened.push_async_callback(store.close)
-        caller: AnyCaller = own_caller
+        caller = own_caller
         if settings.workers == "pool":
             model = None if is_extractive else own_caller
-            caller = _postgres("pool").make_asking(settings, store, model)
+            caller = _postgres("pool").PoolCaller(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 

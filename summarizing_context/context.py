@@ -31,7 +31,7 @@ from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Ses
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.summarizers.host import NO_PROVIDER, read_provider
+from summarizing_context.summarizers.host import read_provider
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.views.builder import Prompt, View
 from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
@@ -110,7 +110,7 @@ class SummarizingContext:
         turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
         `free` where the provider takes calls without it: then a message is shown without it where it is long."""
         self._session.check()
-        window = NO_PROVIDER if provider is None else read_provider(provider)
+        window = read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
 

@@ -47,7 +47,6 @@ except ImportError as error:
 Result = TypeVar("Result")
 
 _KEY = "_langchain"  # of a row; what begins with an underscore is never sent
-_OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
 
 
 class SummarizingMiddleware(AgentMiddleware):
@@ -65,7 +64,8 @@ class SummarizingMiddleware(AgentMiddleware):
         if settings is not None and not isinstance(settings, Settings):
             said = f"settings is {type(settings).__name__}"
             raise SettingsError(f"{said}; pass Settings(...), or settings by their names")
-        beside = {name: options.pop(name) for name in _OPTIONS if name in options}
+        names = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
+        beside = {name: options.pop(name) for name in names if name in options}
         if isinstance(beside.get("summarizer"), str):
             options["summarizer"] = beside.pop("summarizer")
         if isinstance(beside.get("summarizer"), BaseChatModel):
@@ -138,7 +138,6 @@ class SummarizingMiddleware(AgentMiddleware):
         return session, shorten
 
     async def _observe(self, session: str, response: Any) -> None:
-        """Report what the provider counted for the request."""
         found = [response] if isinstance(response, AIMessage) else getattr(response, "result", ())
         told = next((message.usage_metadata for message in found if isinstance(message, AIMessage)), None)
         if told:

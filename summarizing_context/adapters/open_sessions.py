@@ -25,23 +25,16 @@ from summarizing_context.summarizers.base import Summarizer
 BINDING_BETA = "thinking-binding-controls-2026-08-01"  # of the header `anthropic-beta`
 
 
-def binds_thinking(model: str) -> bool:
-    """Return whether a model refuses thinking that it signed, once anything before it has changed.
-
-    As of November 2026: Claude Fable and Mythos 5.1 and 5.2, and Opus, Sonnet and Haiku 5.5. Later ones are taken to.
-    """
-    later = r"(?:fable|mythos)-5[.-][1-9]|(?:opus|sonnet|haiku)-5[.-][5-9]|[a-z]+-(?:[6-9]|[1-9]\d)"
-    return re.search(rf"claude-(?:{later})(?!\d)", model, re.IGNORECASE) is not None
-
-
 def bound_thinking(model: str, thinking: Any = None, *, may_ask: bool = False) -> BoundThinking:
     """Return what becomes of signed thinking behind a rewritten beginning, in requests with this field `thinking`.
 
-    With `may_ask` the caller can change that field, by `dropping`.
+    With `may_ask` the caller can change that field, by `dropping`. Models that refuse it, as of November 2026: Claude
+    Fable and Mythos 5.1 and 5.2, and Opus, Sonnet and Haiku 5.5. Later ones are taken to.
     """
     told = thinking if isinstance(thinking, Mapping) else {}
     wanted = (told.get("block_binding") or {}).get("prefix_mismatch_behavior")
-    if not binds_thinking(model):
+    later = r"(?:fable|mythos)-5[.-][1-9]|(?:opus|sonnet|haiku)-5[.-][5-9]|[a-z]+-(?:[6-9]|[1-9]\d)"
+    if re.search(rf"claude-(?:{later})(?!\d)", model, re.IGNORECASE) is None:
         return "kept"
     may_ask = may_ask and wanted is None and told.get("type", "adaptive") in ("adaptive", "enabled")
     return "asked" if may_ask or wanted == "drop_block" else "left_out"
@@ -89,7 +82,6 @@ def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[An
 
 
 def text_of(content: str | Sequence[Message]) -> str:
-    """Return the texts of a message's content."""
     blocks = [{"text": content}] if isinstance(content, str) else content
     return "\n".join(block["text"] for block in blocks if isinstance(block.get("text"), str) and block["text"])
 
@@ -190,7 +182,6 @@ class Sessions:
                 self._closing = asyncio.create_task(self._close(unused))
 
     def contexts(self) -> dict[str, SummarizingContext]:
-        """Return the sessions that are open."""
         return {name: each.context for name, each in self._sessions.items() if each.context is not None}
 
     async def close(self, host_id: str | None = None) -> None:

@@ -20,8 +20,6 @@ except ImportError as error:
     raise MissingExtraError("opentelemetry", "OpenTelemetryEvents needs opentelemetry-api") from error
 
 _OURS = "summarizing_context"
-_SECONDS = [0.01 * 2**power for power in range(14)]  # bounds that the conventions advise
-_TOKENS = [float(4**power) for power in range(14)]
 
 
 class OpenTelemetryEvents:
@@ -49,7 +47,7 @@ class OpenTelemetryEvents:
         meter = get_meter(_OURS, release, meter_provider)
 
         def histogram(name: str, unit: str, about: str) -> Histogram:
-            bounds = _SECONDS if unit == "s" else _TOKENS
+            bounds = [0.01 * 2**power if unit == "s" else float(4**power) for power in range(14)]  # as advised
             return meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=bounds)
 
         counter = meter.create_counter

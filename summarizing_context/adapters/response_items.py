@@ -186,7 +186,6 @@ class ViewWriter:
         self._kinds = {_half_of(item)[0]: _kind(item) for item in self._items if _kind(item) in _TEXTUAL}
 
     def items(self, message: Message) -> Iterator[Any]:
-        """Yield the items of a message."""
         row = self._rows.get(message.get(NAME, ""))
         if row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
             yield from row.items

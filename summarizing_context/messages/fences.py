@@ -29,7 +29,6 @@ _INVISIBLE = frozenset(("Mn", "Mc", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
 
 _OPENING = f"{_TABLES['signs']['<']}＜﹤\u2329"
 _LINE_OPENER = re.compile(rf"^[^!-~\n{_OPENING}]*+[<≮＜﹤]", re.MULTILINE)  # no quotation marks, as in «a_name»
-_COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
 _CLOSER = re.compile(f"[{_TABLES['signs']['>']}＞﹥\u232a]")
 _GAPS = re.compile(r"[-_ ]+")
 
@@ -51,16 +50,12 @@ class _Looks(dict[int, str]):
         look = ""
         for part in unicodedata.normalize("NFKD", char):
             if unicodedata.category(part) not in _INVISIBLE and part not in _FILLERS:
-                look += "".join(map(_look, part.casefold()))  # now only: U+0345 would become a letter
+                for letter in part.casefold():  # now only: U+0345 would become a letter
+                    kind = unicodedata.category(letter)
+                    signs = {"Pd": "-", "Pc": "_"}
+                    look += "" if kind in _INVISIBLE else signs.get(kind) or _ALIKE.get(letter, letter)
         self[code] = " " if char.isspace() else look
         return self[code]
-
-
-def _look(char: str) -> str:
-    kind = unicodedata.category(char)
-    if kind in _INVISIBLE:
-        return ""
-    return "-" if kind == "Pd" else "_" if kind == "Pc" else _ALIKE.get(char, char)
 
 
 _looks = _Looks()
@@ -84,7 +79,7 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
     for opener in (_LINE_OPENER if in_lines else _opener(names)).finditer(text):
         tag = _read_tag(text, opener.end())
         is_named = any(name in names for name in accumulate(_GAPS.split(tag.words)))
-        if is_named or (in_lines and _COMPOUND.match(tag.words)):
+        if is_named or (in_lines and re.match(r"[^\W\d_][^\W_]*[-_][^\W_]", tag.words)):
             yield tag
 
 
@@ -117,8 +112,6 @@ OURS = frozenset(  # spelled without gaps
     }
 )
 
-_NEUTRALIZED = OURS | {"systemreminder"}  # which models are taught to obey
-
 
 def fence(tag: str, text: str, **attributes: object) -> str:
     """`text` between an opening and a closing tag; this one and this package's others inside it lose their meaning."""
@@ -136,7 +129,7 @@ def within_fence(fenced: str, change: Callable[[str], str]) -> str:
 def neutral(text: str, *names: str) -> str:
     """`text` in which no own tag, no host's reminder and none of `names` opens or closes anything."""
     pieces, done = [], 0
-    for tag in find_tags(text, _NEUTRALIZED | frozenset(names)):
+    for tag in find_tags(text, OURS.union(("systemreminder",), names)):  # which models are taught to obey
         pieces += [text[done : tag.start], "("]
         done = tag.start + 1
     return "".join((*pieces, text[done:])) if done else text
@@ -149,7 +142,6 @@ _REMINDER = frozenset({"systemreminder"})
 _BESIDE = _REMINDER.union(_CLIENTS["attached"], _CLIENTS["beside"])
 _ALONE = OURS.union(_CLIENTS["attached"], _CLIENTS["alone"])
 _PATTERNS = {name: re.compile(pattern) for name, pattern in _CLIENTS["patterns"].items()}
-_BRACKET = re.compile(r"&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
@@ -168,8 +160,6 @@ def is_put_in(holder: Mapping[str, Any]) -> bool:
 
 
 class Piece(NamedTuple):
-    """A stretch of a text, and whether a person typed it."""
-
     text: str
     typed: bool
 
@@ -249,7 +239,8 @@ def _as_tags(text: str) -> str:
     """Return a text of the same length: references of brackets are brackets, and a host's lines around files are
     tags."""
     if "&" in text:
-        text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
+        bracket = r"(?i)&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);"
+        text = re.sub(bracket, lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
     if "--- " in text:
         tag = "system-reminder"
         text = _PATTERNS["files"].sub(

@@ -48,7 +48,6 @@ _FRAME = _IDS | {
     *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
     *("format", "detail", "media_type", "mime_type", "mimeType"),
 }
-_PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
 _NO_WORDS = re.compile(r"(?s)https?://.{0,1990}|(?:.{0,190};base64,)?[A-Za-z0-9+/=_.:\r\n-]*")  # an address, or encoded
 
@@ -207,7 +206,8 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
     if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent
         parts.append(Part("extra", sealed=(canonical_json(loaded),)))
     for word in frame:
-        if word in _PAID:  # for one type, and for the role, the framing of a message pays
+        # for one type of few tokens, and for the role, the framing of a message pays
+        if word in ("text", "function", "tool_use", "tool_call", "tool_result", "thinking"):
             frame.remove(word)
             break
     return Reading(message["role"], (*thoughts, *parts), frame=tuple(frame)), fields
@@ -297,7 +297,6 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
 
 
 def _call(block: Block) -> Part:
-    """Return the call that a block is, or one that is listed."""
     said = block.inner.get(block.said_in, {})
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")

@@ -109,7 +109,6 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a body in which no line looks like a label."""
     return _LABEL.sub(r"\\\g<0>", text) if "### " in text else text
 
 
@@ -152,7 +151,6 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
 
 
 CUTTING_VERSION = "2"  # changes whenever the same content would be cut or described in another way
-_RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
 _BLOCK = 512  # characters; how finely a large text is measured
 
 
@@ -165,7 +163,7 @@ def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda
     """
     kept: list[str] = []
     at = 0
-    for label in _RESULT_LABEL.finditer(content):
+    for label in re.finditer(r"^### (?:failed |late )?result of [^\n]*\n", content, re.MULTILINE):
         end = content.find("\n### ", label.end() - 1)
         body = content[label.end() : len(content) if end < 0 else end + 1]
         sums = _token_sums(body)
@@ -231,5 +229,4 @@ def _between_lines(text: str, stop: int, reach: int) -> int:
 
 
 def _escape_label(text: str) -> str:
-    """Escape a piece whose first line would read as a label."""
     return f"\\{text}" if text.lstrip("\\").startswith("### ") else text

@@ -33,7 +33,6 @@ _FIELDS = frozenset(  # whose names an error may quote
 ROLES = ("system", "developer", "user", "assistant", "model", "tool", "function")
 _FRAME = frozenset({"role", "type", "id", "name", "metadata", "timestamp"})  # beside these a message says something
 _encoder = msgspec.json.Encoder()
-_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -98,7 +97,7 @@ def encodable(value: Any) -> Any:
     try:
         _encoder.encode(value)
     except UnicodeEncodeError:
-        return json.loads(_SURROGATE.sub("\ufffd", json.dumps(value, ensure_ascii=False)))
+        return json.loads(re.sub("[\ud800-\udfff]", "\ufffd", json.dumps(value, ensure_ascii=False)))
     return value
 
 
@@ -185,7 +184,6 @@ _TABLES = tomllib.loads((files(__package__) / "shapes.toml").read_text("utf-8"))
 
 
 def _table(name: str) -> dict[str, Shape]:
-    """Return the shapes of a table by what they are called."""
     shapes: dict[str, Shape] = {}
     for row in _TABLES[name]:
         says, id = (tuple(row.get(key, "").split()) for key in ("says", "id"))
@@ -195,8 +193,6 @@ def _table(name: str) -> dict[str, Shape]:
 
 SHAPES, UNTYPED, _ENDINGS = _table("typed"), _table("untyped"), _table("endings")
 OPAQUE, TEXT = Shape("opaque"), SHAPES["text"]
-_LISTED = Shape("call", ("arguments", "input", "args"), ("id",), "host")  # in `tool_calls`
-_THOUGHT = Shape("thinking")  # Gemini's, told by a flag
 
 # Fields beside the content: of thinking, in the order in which they are read, and of what a model reads after all else.
 THINKING_FIELDS = (
@@ -226,7 +222,6 @@ class Block(NamedTuple):
 
     @property
     def named_in(self) -> str:
-        """The field of the tool's name."""
         return "tool" if not self.inner.get("name") and "tool" in self.inner else "name"
 
     @property
@@ -243,7 +238,6 @@ class Block(NamedTuple):
 
     @property
     def half(self) -> Literal["call", "result", ""]:
-        """Which half of a pair it is."""
         kind, bound = self.shape.kind, self.shape.bound
         if bound == "host" or (bound == "pair" and self.id):
             return "call" if kind == "call" else "result"
@@ -255,12 +249,10 @@ class Block(NamedTuple):
         return {**self.whole, self.field: inner} if self.field else inner
 
     def changed(self, change: Callable[[Any], Any]) -> Message:
-        """Return the block with its arguments changed."""
         return self.saying(change({} if self.said is None else self.said))
 
 
 def read_block(block: Mapping[str, Any]) -> Block:
-    """Look a block up in the table."""
     if "type" in block:
         kind = kind_of(block)
         shape = SHAPES.get(kind)
@@ -269,16 +261,15 @@ def read_block(block: Mapping[str, Any]) -> Block:
         is_odd = shape.kind == "text" and not isinstance(block.get(shape.says[0]), str)
         return _as_block(OPAQUE if is_odd else shape, block)
     if isinstance(block.get("text"), str):
-        return _as_block(_THOUGHT if block.get("thought") is True else TEXT, block)
+        return _as_block(Shape("thinking") if block.get("thought") is True else TEXT, block)  # Gemini's
     field = next((field for field, value in block.items() if field in UNTYPED and isinstance(value, dict)), "")
     return _as_block(UNTYPED[field] if field else OPAQUE, block, field)
 
 
 def read_call(call: Mapping[str, Any]) -> Block:
     """Return a listed call as a block: it says what it says in a field of its own, or stands by itself."""
-    return _as_block(
-        _LISTED, call, next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), "")
-    )
+    field = next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), "")
+    return _as_block(Shape("call", ("arguments", "input", "args"), ("id",), "host"), call, field)
 
 
 def _as_block(shape: Shape, whole: Mapping[str, Any], field: str = "") -> Block:

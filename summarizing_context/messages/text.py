@@ -12,9 +12,6 @@ from itertools import groupby
 LONGEST = 300  # characters of a shown sentence or line
 GONE = "…"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
-_EMPTY_LINES = re.compile(r"\n{3,}")
-_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
 _SENTENCE_END = re.compile(
     r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
@@ -22,8 +19,6 @@ _SENTENCE_END = re.compile(
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
 _ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
-_NO_SIGNS = {ord(","): None, ord("."): None}
-_BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
 def cleaned(body: str) -> str:
@@ -32,13 +27,16 @@ def cleaned(body: str) -> str:
         body = _ANSI.sub("", body)
     if "\r" in body:
         body = body.replace("\r\n", "\n").replace("\r", "\n")
-    return _EMPTY_LINES.sub("\n\n", body) if "\n\n\n" in body else body
+    return re.sub(r"\n{3,}", "\n\n", body) if "\n\n\n" in body else body
 
 
 def shown(text: str) -> str:
     """`text` on one line, without control characters; lone surrogates are replaced, for no store can encode them."""
     line = " ".join(text.split())
-    return line if line.isprintable() else _SURROGATE.sub("\ufffd", _UNSHOWABLE.sub("", line))
+    if line.isprintable():
+        return line
+    line = re.sub(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]", "", line)
+    return re.sub(r"[\ud800-\udfff]", "\ufffd", line)
 
 
 def bare(line: str) -> str:
@@ -75,7 +73,7 @@ def clip(text: str, limit: int) -> str:
         return text
     cut = max(text.rfind(" ", 0, limit - 1), 0)
     words = text[:cut].rstrip(" ,;:-–—([{\"'`").split(" ")
-    while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").translate(_NO_SIGNS).isdigit():
+    while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").translate({44: None, 46: None}).isdigit():
         words.pop()  # a number whose unit would be lost
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
 
@@ -87,7 +85,6 @@ def _sentences(body: str) -> Iterator[str]:
 
 
 def split_line(line: str) -> Iterator[str]:
-    """Yield the sentences of one line."""
     start = 0
     for end in _SENTENCE_END.finditer(line):
         if end.end() - start < 3 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
@@ -100,7 +97,7 @@ def split_line(line: str) -> Iterator[str]:
 
 def _pieces(line: str) -> Iterator[str]:
     """Yield parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
-    start = 0
+    start, breaks = 0, re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
     while len(line) - start > LONGEST:
         window = line[start : start + LONGEST]
         at = max(map(window.rfind, _ENDS)) + 1
@@ -110,7 +107,7 @@ def _pieces(line: str) -> Iterator[str]:
                 yield window[:at].strip()
             start += at
         else:
-            found = _BREAK.search(line, start + LONGEST)
+            found = breaks.search(line, start + LONGEST)
             start = found.end() if found else len(line)
     if rest := line[start:].strip():
         yield rest

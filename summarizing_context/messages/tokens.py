@@ -58,28 +58,13 @@ _KINDS, _RARE = _TABLES["kinds"], _TABLES["rare"]
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
 
 
-class _Remembered(dict[str, int]):
-    """What short texts cost."""
-
-    def __init__(self, count: Callable[[str], int]) -> None:
-        self._count = count
-
-    def __missing__(self, text: str) -> int:
-        tokens = self._count(text)
-        if len(text) <= 256:
-            if len(self) >= 8_192:
-                self.clear()
-            self[text] = tokens
-        return tokens
-
-
 def remembering(count: Callable[[str], int]) -> Callable[[str], int]:
     """Return the counter, which remembers what short texts cost: views count those of a wide group again and again."""
-    return _Remembered(count).__getitem__
+    short = lru_cache(8_192)(count)
+    return lambda text: short(text) if len(text) <= 256 else count(text)
 
 
 def estimate_texts(texts: Iterable[str]) -> int:
-    """Return the estimated tokens of several texts, each by itself."""
     return sum(map(estimate_text, texts))
 
 
@@ -151,6 +136,7 @@ _RUN = re.compile(
 def _beyond_ascii(text: str) -> tuple[int, int]:
     """Return ten-thousandths of a token in a text without ASCII, and how many of its characters are `syllables`."""
     known, counts = _script_tables(), Counter(text)
+    emoji_of_two = ((0x1F1C0, 0x1F1FF), (0x1F300, 0x1F53F), (0x1F600, 0x1F6BF), (0x1F900, 0x1F97F))
     scaled = syllables = 0
     for character, times in counts.items():
         code = ord(character)
@@ -160,7 +146,7 @@ def _beyond_ascii(text: str) -> tuple[int, int]:
             if 0x4E00 <= code < 0xA000 or 0xAC00 <= code < 0xD800:
                 scaled -= 1_100 * times  # any Han character or Hangul syllable: two of them may be a word
                 syllables += times * (tokens == 1)
-        elif any(first <= code <= last for first, last in _EMOJI_OF_TWO):
+        elif any(first <= code <= last for first, last in emoji_of_two):
             tokens = 2
         else:
             tokens = 3 if 0x1D000 <= code < 0x1E000 or 0x1F000 <= code < 0x20000 else 4
@@ -182,9 +168,6 @@ def _beyond_ascii(text: str) -> tuple[int, int]:
             scaled -= common.count(1) * (pair + two) - (b"\0" + common).count(b"\0\1") * two
         at += 2 * size
     return scaled, syllables
-
-
-_EMOJI_OF_TWO = ((0x1F1C0, 0x1F1FF), (0x1F300, 0x1F53F), (0x1F600, 0x1F6BF), (0x1F900, 0x1F97F))
 
 
 @cache

@@ -37,9 +37,6 @@ class Embedder(Protocol):
 NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
 
 _AT_ONCE = 32  # texts in one call
-_LONGEST = 8_000  # bytes of a text that are embedded: no model sees more tokens in them than bytes
-_MOST_NEW = 2_000  # texts that one search embeds, the newest first
-_MOST_FAILURES = 8  # calls that fail until a search embeds no further texts; one text of 32 that cannot be takes 6
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +91,7 @@ class EmbeddingSearch:
             return []
         rows = await self._vectors.rows(scope)
         async with self._making:
-            missing = (await self._vectors.missing("row", self._recipe, rows, len(vector)))[:_MOST_NEW]
+            missing = (await self._vectors.missing("row", self._recipe, rows, len(vector)))[:2_000]  # the newest first
             await self._make("row", await self._vectors.messages(missing), len(vector))
         near = await self._vectors.near("row", self._recipe, rows, vector)
         best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
@@ -123,21 +120,28 @@ class EmbeddingSearch:
                 await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1
-            if failures == _MOST_FAILURES or anyio.current_time() > until:
+            if failures == 8 or anyio.current_time() > until:  # one text of 32 that cannot be embedded takes 6
                 return
             middle = len(some) // 2
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
     async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
         """Return a vector of length 1 for each text; none at all where the embedding fails, which is told."""
+
+        def sent(source: str | bytes) -> str:  # of a text, or of a message of the log
+            text = searchable(source, self._redact) if isinstance(source, bytes) else source
+            redacted = self._redact(text) if self._redact else text
+            # no model sees more tokens in a text than bytes
+            return redacted.encode("utf-8", "replace")[:8_000].decode("utf-8", "ignore") or " "
+
         try:
             with anyio.fail_after(self._timeout):
-                sent = await anyio.to_thread.run_sync(lambda: list(map(self._sent, texts)), abandon_on_cancel=True)
+                given = await anyio.to_thread.run_sync(lambda: list(map(sent, texts)), abandon_on_cancel=True)
                 if inspect.iscoroutinefunction(self._embed):
-                    made = self._embed(sent)
+                    made = self._embed(given)
                 else:  # a plain function may compute for long: it runs in a thread, one call at a time
                     made = await anyio.to_thread.run_sync(
-                        partial(self._embed, sent), abandon_on_cancel=True, limiter=self._one_by_one
+                        partial(self._embed, given), abandon_on_cancel=True, limiter=self._one_by_one
                     )
                 vectors = await made if inspect.isawaitable(made) else made
                 kept = await anyio.to_thread.run_sync(lambda: list(map(packed, vectors)))
@@ -151,12 +155,6 @@ class EmbeddingSearch:
             self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
             logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
             return []
-
-    def _sent(self, source: str | bytes) -> str:
-        """Return what is embedded of a text, or of a message of the log."""
-        text = searchable(source, self._redact) if isinstance(source, bytes) else source
-        redacted = self._redact(text) if self._redact else text
-        return redacted.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore") or " "
 
 
 def packed(vector: Sequence[float]) -> bytes:

@@ -36,9 +36,6 @@ from summarizing_context.summarizers.verification.memories import HUMAN, Item, d
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 
-_MOST = 50  # takeaways of one session without a model, the newest
-_LONGEST = 2_000  # characters
-
 logger = logging.getLogger(__name__)
 
 
@@ -128,10 +125,13 @@ class MemoryExtractor:
             self._fail(error)
 
     async def close(self) -> None:
-        """End what is under way."""
         self._closed = True
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
+
+    @property
+    def _reader(self) -> str:  # by whom what was read is marked
+        return "rules" if self.caller is None else "model"
 
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
@@ -191,7 +191,7 @@ class MemoryExtractor:
             hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
             marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
         try:
-            known = await self.store.memories.marked(self.scope, _reader(self.caller), list(marks))
+            known = await self.store.memories.marked(self.scope, self._reader, list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -204,7 +204,6 @@ class MemoryExtractor:
         return True
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
-        """Read some pieces, and keep what they teach."""
         dropped, gone, items = 0, list[str](), list[Item]()
         if self.caller is None:
             items, gone = await self._read_by_rules(pieces)
@@ -223,8 +222,8 @@ class MemoryExtractor:
             _memory(item, self.scope.session_id, until if max(item.message, first) < before else "") for item in items
         ]
         marks, again = [piece.mark for piece in pieces], first >= before
-        reader, store = _reader(self.caller), self.store.memories
-        kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
+        store = self.store.memories
+        kept = await keep_memories(store, self.scope, memories, gone, reader=self._reader, marks=marks, again=again)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
@@ -280,7 +279,7 @@ class MemoryExtractor:
                 defined = _definitions(log[index].read(index).reading.typed, index)
                 found += (item for item in defined if item.text not in said)
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
-        newest = [item._replace(text=item.text[:_LONGEST]) for item in list(read.values())[-_MOST:]]
+        newest = [item._replace(text=item.text[:2_000]) for item in list(read.values())[-50:]]
         if (redact := self.redact) is None:
             return newest, gone
 
@@ -300,11 +299,6 @@ class MemoryExtractor:
             return kept, list(map(redact, gone))
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
-
-
-def _reader(caller: Caller | None) -> str:
-    """Return by whom what was read is marked."""
-    return "rules" if caller is None else "model"
 
 
 def _flat(text: str) -> str:
@@ -338,7 +332,6 @@ def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
 # few words, a verb of being or of owning, and right beside it an exact value or a name.
 
 _VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
-_SECRET = re.compile(r"(?i)passw|secret|token|\bkey\b|\bpin\b")
 _OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
 
 _SUBJECT = (
@@ -359,14 +352,10 @@ _NAME = (
     r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,3}(?!\w)"
 )
 
-_KNOWN = r"(?!(?i:an?|some|them|these|those|his|her|their)\b)"
-
 _OWNED = (  # what each tells of its subject: who that belongs to
-    re.compile(rf"{_OPENING}{_NAME} owns {_KNOWN}{_SUBJECT}(?=[.,;!]|$)"),
+    re.compile(rf"{_OPENING}{_NAME} owns (?!(?i:an?|some|them|these|those|his|her|their)\b){_SUBJECT}(?=[.,;!]|$)"),
     re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) owned by {_NAME}"),
 )
-
-_ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
 
 
 def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
@@ -374,7 +363,9 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
     sentences: list[str] = []
     for said in (said for text in texts for said in split_prose(text)[0]):
         start = 0
-        for end in _ENDS_IN_NUMBERS.finditer(said):  # an address or a version, and what is said behind it
+        for end in re.finditer(
+            r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])", said
+        ):  # an address or a version, and what is said behind it
             sentences.append(_flat(cleaned(said[start : end.end(1)])))
             start = end.end()
         sentences.append(_flat(cleaned(said[start:])))
@@ -388,7 +379,7 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
             verb, *rest = defined["relation"].lower().split()
             verb = "is" if verb == "are" else re.sub(r"(?<!i)s$", "", verb)  # without its ending
             subject, relation = defined["subject"], " ".join([verb, *rest])
-        if subject and not _SECRET.search(subject):
+        if subject and not re.search(r"(?i)passw|secret|token|\bkey\b|\bpin\b", subject):
             yield Item("fact", subject, sentence, message, HUMAN, relation)
 
 

@@ -40,11 +40,8 @@ from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit
-_SPARE = 3  # times as many matches are looked at as hits are asked for
 _MOST = 1_000  # memories, or hits, that one call returns
-_OFFERED = 20  # memories offered to a view, at most
 _LONGEST = 20_000  # characters
-_READ = 8_000  # characters of each end of a message, or of a query, that are looked at
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -158,21 +155,22 @@ class Memory:
         if not for_now:
             self._answered = newest
             if self._embedding_search is not None:
+
+                async def look() -> None:
+                    try:
+                        self._offer((await self._found(said, self._scope, message=entry.data))[0])
+                    except StoreError as error:
+                        self._store_error = str(error)
+
                 if self._looking is not None:
                     self._looking.cancel()
-                self._looking = asyncio.create_task(self._look(said, entry.data), name="looking for memories")
+                self._looking = asyncio.create_task(look(), name="looking for memories")
         return self.chosen
-
-    async def _look(self, said: str, message: bytes) -> None:
-        try:
-            self._offer((await self._found(said, self._scope, message=message))[0])
-        except StoreError as error:
-            self._store_error = str(error)
 
     def _offer(self, found: Sequence[MemoryEntry]) -> None:
         threshold = self._session.settings.similarity_threshold
         near = [one for one in found if one.score >= (NEAR if threshold is None else threshold)]
-        self.chosen = [memory_text(one.content, one.metadata) for one in near[:_OFFERED]]
+        self.chosen = [memory_text(one.content, one.metadata) for one in near[:20]]
 
 
 def check_query(query: object, limit: object = 1, things: str = "") -> None:
@@ -196,7 +194,7 @@ async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[st
     By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
     between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
     """
-    read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
+    read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
 
     def ranked() -> list[MemoryEntry]:
         (asked, words), found = _families(read), []
@@ -214,7 +212,6 @@ async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[st
 
 @lru_cache(10_000)  # memories are read again for each choice
 def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the stems of a text, and its words."""
     return stems(text), frozenset(words_of(text))
 
 
@@ -254,8 +251,6 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
 
 
 class Search:
-    """Searches for one session."""
-
     def __init__(
         self, settings: Settings, index: SearchIndex, embedding_search: EmbeddingSearch | None, memory: Memory
     ) -> None:
@@ -274,7 +269,7 @@ class Search:
             )
         only = session_id if scope == "session" else None, project if scope == "project" else None
         terms = query_terms(query)
-        found = await self.matches(query, terms, Scope(session_id, *only), _SPARE * limit, by_terms=True)
+        found = await self.matches(query, terms, Scope(session_id, *only), 3 * limit, by_terms=True)
         memories = await self._memory.matches(query, limit, everywhere=scope == "all")
         return best_hits(terms, fused(found, memories) if memories else found, limit)
 

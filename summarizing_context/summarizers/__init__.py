@@ -3,7 +3,3 @@
 One module for each provider (`openai`, `anthropic`, `host`), `extractive/` without a model, `resilience` for retries
 and limits, `verification/` for what a model wrote.
 """
-
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-
-__all__ = ["Summarizer", "SummaryJob", "SummaryReply"]

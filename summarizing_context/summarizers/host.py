@@ -40,9 +40,6 @@ class ProviderWindow(NamedTuple):
     model: str = ""
 
 
-NO_PROVIDER = ProviderWindow("", None, None)  # where a request names none
-
-
 def read_provider(provider: Any) -> ProviderWindow:
     """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
 
@@ -50,7 +47,7 @@ def read_provider(provider: Any) -> ProviderWindow:
     provider that misbehaves tells only its type.
     """
     if provider is None:
-        return NO_PROVIDER
+        return ProviderWindow("", None, None)  # a request names none
     try:
         info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
         defaults = found if isinstance(found := field_of(info, "defaults"), Mapping) else {}

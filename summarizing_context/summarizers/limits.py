@@ -15,8 +15,6 @@ from summarizing_context.summarizers.base import BreakerState
 
 @dataclass(slots=True)
 class _Failed:
-    """A summary that could not be made."""
-
     times: int
     at: float
     retry_at: float
@@ -48,7 +46,6 @@ class RetrySchedule:
                 failed.retry_at = began
 
     def rests(self, hash: str, now: float) -> bool:
-        """Say whether it is not to be tried yet."""
         return hash in self._failed and self._failed[hash].retry_at > now
 
     def is_given_up(self, hash: str) -> bool:
@@ -96,7 +93,6 @@ class Breaker:
         return self._opened
 
     def succeeded(self, ticket: int) -> None:
-        """Note a good call."""
         if ticket == self._opened:
             self._failures, self.tripped, self._is_probing = 0, False, False
 
@@ -120,8 +116,6 @@ class Breaker:
 
 @dataclass(slots=True, eq=False)
 class Spent:
-    """One call that was let through."""
-
     at: float
     tokens: int  # input tokens: the estimate, then what the provider reported
 

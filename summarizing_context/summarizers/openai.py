@@ -82,7 +82,6 @@ class OpenAIChatSummarizer(SdkSummarizer):
 
 
 def connect(address: str, key: str | None, timeout: float) -> Any:
-    """Return a client of the SDK."""
     import openai
 
     client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)

@@ -123,7 +123,6 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
 
 
 def write_prompt(prompt: Prompt) -> str:
-    """Return a prompt as its file holds it."""
     facts = [f"name: {prompt.name}", f"version: {prompt.version}", f"purpose: {prompt.purpose}"]
     facts.append(f"placeholders: {', '.join(sorted(prompt.placeholders))}")
     facts += [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]

@@ -15,8 +15,6 @@ from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 
-AnyCaller = ExtractiveSummarizer | ResilientSummarizer
-
 
 def make_caller(
     settings: Settings,
@@ -25,7 +23,7 @@ def make_caller(
     *,
     read_only: bool,
     background: WorkerThread | None = None,
-) -> AnyCaller:
+) -> ExtractiveSummarizer | ResilientSummarizer:
     """Return how summaries are made: by the object that is given, else by what the settings name.
 
     The extractive ones are made in the thread `background`.

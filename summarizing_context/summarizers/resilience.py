@@ -138,8 +138,6 @@ class NotAdmitted(SummarizerError):
 
 @dataclass(slots=True)
 class _Run:
-    """One job on its way."""
-
     job: SummaryJob
     deadline: float  # by the clock
     calls: int = 0
@@ -191,7 +189,6 @@ class ResilientSummarizer:
         return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
-        """Return what the calls have come to."""
         now = self._clock.now()
         ends_in = self._caps.ready_in(now)
         return replace(
@@ -203,7 +200,6 @@ class ResilientSummarizer:
         )
 
     async def close(self) -> None:
-        """Close the summarizer, if it was made for this one."""
         if self._close is not None:
             await self._close()
 

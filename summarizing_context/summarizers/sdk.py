@@ -55,18 +55,7 @@ class Fault(StrEnum):
     CANCELLED = "the host has cancelled the call"
 
 
-_STATUS_FAULTS = {
-    **dict.fromkeys((401, 403), Fault.KEY),
-    **dict.fromkeys((408, 504), Fault.TIMEOUT),
-    **dict.fromkeys((503, 529), Fault.OVERLOADED),
-    404: Fault.NOT_FOUND,
-    429: Fault.RATE_LIMITED,
-}
-
-
 class HttpStatus(Exception):
-    """The HTTP status of a provider's answer."""
-
     def __init__(self, status_code: int) -> None:
         self.status_code = status_code
         super().__init__(f"HTTP {status_code}")
@@ -272,9 +261,10 @@ def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerErro
 
 
 def status_failure(status: int, retry_after: float | None = None) -> SummarizerError:
-    """Return what an answer with this HTTP status means."""
+    known = {404: Fault.NOT_FOUND, 408: Fault.TIMEOUT, 429: Fault.RATE_LIMITED, 504: Fault.TIMEOUT}
+    known |= {401: Fault.KEY, 403: Fault.KEY, 503: Fault.OVERLOADED, 529: Fault.OVERLOADED}
     other = Fault.REDIRECT if status < 400 else Fault.REQUEST if status < 500 else Fault.SERVER
-    failure = failure_of(_STATUS_FAULTS.get(status, other), retry_after)
+    failure = failure_of(known.get(status, other), retry_after)
     failure.__cause__ = HttpStatus(status)
     return failure
 

@@ -88,8 +88,6 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """One session of a file."""
-
     session_id: str
     format: str
     messages: tuple[Message, ...]
@@ -133,7 +131,6 @@ class Content:
 
     @property
     def stem(self) -> str:
-        """The file's name without its endings."""
         return self.path.name.split(".json")[0] or "transcript"
 
     def records(self, *names: str) -> Sequence[Record]:
@@ -144,8 +141,6 @@ class Content:
 
 @dataclass(slots=True)
 class Draft:
-    """A session while it is read."""
-
     session_id: str
     line: int = 0  # of the row that is being read; 0 where the file is one JSON value
     messages: list[Message] = field(default_factory=list)
@@ -157,18 +152,15 @@ class Draft:
     reply: Message | None = None  # that of the assistant which takes further calls
 
     def add(self, message: Message) -> None:
-        """Append a message."""
         self.messages.append(message)
         self.lines.append(self.line)
 
     def say(self, role: str, content: Any, calls: Sequence[Any] = (), marks: Any = None) -> None:
-        """Append a message in the shape of chat."""
         marked = {"metadata": dict(marks)} if marks else {}
         content = plain(content) if isinstance(content, list) else content
         self.add({"role": role, "content": content, **marked, **({"tool_calls": [*calls]} if calls else {})})
 
     def answer(self, call_id: object, content: Any) -> None:
-        """Append the result of a call."""
         self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": content})
 
     def skip(self, *names: object, count: int = 1) -> None:
@@ -185,7 +177,6 @@ class Draft:
     def compact(
         self, trigger: str | None = None, before: int | None = None, after: int | None = None, summary: str = ""
     ) -> None:
-        """Note that the client compacted its context here."""
         self.compactions.append(Compaction(len(self.messages), trigger, before, after, summary))
 
     def observe(self, tokens: int | None) -> None:

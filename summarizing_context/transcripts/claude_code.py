@@ -16,7 +16,6 @@ _COPY, _BOUNDARY = "repeated row", "compact_boundary"
 
 
 def is_in_tree(row: Record) -> bool:
-    """Return whether a row has a place in a tree."""
     return isinstance(row.get("uuid"), str) and "parentUuid" in row and isinstance(row.get("type"), str)
 
 

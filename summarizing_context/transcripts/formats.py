@@ -25,8 +25,6 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "openai-chat": lists.read_list,
     "messages": lists.read_messages,
 }
-_UNREAD: dict[str, str] = RECORDS["unread"]
-_SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"')
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
 
@@ -83,7 +81,7 @@ def _client_of(row: Record) -> str:
         return "gemini-cli"
     if kind in ("human", "ai", "tool", "system") and "data" in row:
         return "dump of LangChain"
-    return next((name for key, name in _UNREAD.items() if key in row), "")
+    return next((name for key, name in RECORDS["unread"].items() if key in row), "")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
@@ -191,5 +189,6 @@ def _is_transcript(file: Path) -> bool:
         if is_database:
             return True
     with suppress(OSError, EOFError, zlib.error), opened(file) as opening:
-        return _SPOKEN.search(opening.read1(100_000)) is not None
+        spoken = rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"'
+        return re.search(spoken, opening.read1(100_000)) is not None
     return False

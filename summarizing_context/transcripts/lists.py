@@ -25,7 +25,6 @@ def read_messages(content: Content) -> Iterator[Draft]:
 
 
 def read_finetune(content: Content) -> Iterator[Draft]:
-    """Yield a session for each line."""
     for number, row in enumerate(content.rows, start=1):
         if not isinstance(row.get("messages"), list):
             content.fault(row.line, "a line without a list `messages`; each needs one")
@@ -149,19 +148,15 @@ def read_codex(content: Content) -> Iterator[Draft]:
                 size = total or size
                 draft.observe(total)
             elif event == "thread_rolled_back":
-                draft.reply = None
-                _take_back(draft, payload.count("num_turns") or 0)
+                # the last turns, with what the client said of the surroundings before them
+                draft.reply, said, count = None, draft.messages, payload.count("num_turns") or 0
+                turns = [at for at, message in enumerate(said) if _is_typed(message)]
+                if turns and count > 0:
+                    at = turns[-min(count, len(turns))]
+                    while at > turns[0] and at - 1 not in turns and said[at - 1]["role"] in ("user", "developer"):
+                        at -= 1
+                    draft.rewind(at)
     yield draft
-
-
-def _take_back(draft: Draft, count: int) -> None:
-    """Take back the last turns, with what the client said of the surroundings before them."""
-    turns = [at for at, message in enumerate(draft.messages) if _is_typed(message)]
-    if turns and count > 0:
-        at = turns[-min(count, len(turns))]
-        while at > turns[0] and at - 1 not in turns and draft.messages[at - 1]["role"] in ("user", "developer"):
-            at -= 1
-        draft.rewind(at)
 
 
 def _is_typed(message: dict[str, Any]) -> bool:

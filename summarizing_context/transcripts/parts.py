@@ -13,7 +13,6 @@ from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts.base import Content, Draft, Record, listed, record, text_of, tool_call
 
 OPENCODE_TABLES = frozenset({"session", "message", "part"})
-_ROLES = {"model": "assistant", "function": "user"}  # of Gemini
 
 
 def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any] | None = None) -> None:
@@ -21,7 +20,7 @@ def add_parts(draft: Draft, role: str, content: object, marks: Mapping[str, Any]
     blocks: list[dict[str, Any]] = []
     calls: list[dict[str, Any]] = []
     results: list[tuple[object, Any]] = []
-    role = _ROLES.get(role, role)
+    role = {"model": "assistant", "function": "user"}.get(role, role)  # of Gemini
     given = [{"type": "text", "text": content}] if isinstance(content, str) else listed(content)
     for part in [*map(record, given), None]:
         if part is None or part.get("type") == "step-start":  # a reply of the model ends here

@@ -59,7 +59,12 @@ class HostEvents:
             return
         self._waiting.extend(_translated(name, data))
         if self._sender is None or self._sender.done():
-            self._sender = asyncio.create_task(self._send(), name="context events")
+
+            async def send() -> None:
+                while self._waiting:
+                    await self._hand_over(*self._waiting.popleft())
+
+            self._sender = asyncio.create_task(send(), name="context events")
 
     async def announce(self, data: Mapping[str, Any]) -> None:
         """Have the hooks act before a compaction: return when they have, or after five seconds."""
@@ -74,10 +79,6 @@ class HostEvents:
             await asyncio.wait({sender}, timeout=0.5)
             if sender.cancel():
                 await asyncio.wait({sender}, timeout=0.5)
-
-    async def _send(self) -> None:
-        while self._waiting:
-            await self._hand_over(*self._waiting.popleft())
 
     async def _hand_over(self, event: str, payload: dict[str, Any]) -> None:
         try:
@@ -131,7 +132,6 @@ class UsageMeter:
         self._ends: list[Callable[[], Any]] = []
 
     def listen(self, register: Callable[..., Any]) -> None:
-        """Register with the host's hooks."""
         for event, handler in (("llm:request", self._on_request), ("llm:response", self._on_response)):
             end = register(event, handler, 0, f"context-summarizing {event}")
             self._ends += [end] if callable(end) else []

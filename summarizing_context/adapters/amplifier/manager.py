@@ -88,7 +88,7 @@ async def on_session_ready(coordinator: Any) -> None:
     """All modules are mounted: from now on the providers can be asked for their windows."""
     manager = coordinator.get("context")
     if isinstance(manager, SummarizingContextManager):
-        manager.use_providers(lambda: coordinator.get("providers"))
+        manager._providers = lambda: coordinator.get("providers")
 
 
 class SummarizingContextManager:
@@ -106,7 +106,7 @@ class SummarizingContextManager:
             recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
-        self._providers: Callable[[], Any] | None = None
+        self._providers: Callable[[], Any] | None = None  # for requests that name none, and for summaries
         self._tools: Callable[[], Any] = dict  # mounted in the host
         self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
         self._opening: asyncio.Task[SummarizingContext] | None = None
@@ -163,10 +163,6 @@ class SummarizingContextManager:
             if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
                 on_cancel(summarizer.cancel)
             self._options = replace(self._options, summarizer=summarizer)
-
-    def use_providers(self, mounted: Callable[[], Any]) -> None:
-        """Where to find the host's providers, for requests that name none and for summaries."""
-        self._providers = mounted
 
     async def set_system_prompt_factory(self, factory: Callable[[], Any] | None) -> None:
         """Set a function, which may be async, that makes the system prompt of each request; None removes it."""

@@ -24,8 +24,6 @@ from summarizing_context.messages.shapes import (
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
-_TEXTS = ("input_text", "output_text", "summary_text", "reasoning_text")
-
 _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "text": {"text": str},
     "thinking": {"thinking": str},
@@ -35,8 +33,6 @@ _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "image": {"source": dict},
     "reasoning": {"content": list, "summary": list},
 }
-
-_OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
 
 
 def as_block(block: Any) -> Any:
@@ -48,7 +44,7 @@ def as_block(block: Any) -> Any:
     if not _is_known(form):  # it may be of the providers' own kinds
         image = form.get("image_url") if kind in ("image_url", "input_image") else None
         url = image.get("url") if isinstance(image, dict) else image
-        if kind in _TEXTS:
+        if kind in ("input_text", "output_text", "summary_text", "reasoning_text"):
             form = {"type": "text", "text": form.get("text")}
         elif kind in ("tool_use", "tool_call"):
             arguments = _as_arguments(form.get("input", form.get("arguments", {})))
@@ -71,12 +67,12 @@ def as_block(block: Any) -> Any:
 def _is_known(block: dict[str, Any]) -> bool:
     fields = _FIELDS.get(str(block.get("type")), {})
     if block.get("type") == "thinking":
-        fields = fields | {name: of for name, of in _OPTIONAL.items() if block.get(name) is not None}
+        optional: dict[str, type] = {"signature": str, "content": list}
+        fields = fields | {name: of for name, of in optional.items() if block.get(name) is not None}
     return bool(fields) and all(name in block and isinstance(block[name], of) for name, of in fields.items())
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
-    """Return the mapping without these keys."""
     return {name: value for name, value in block.items() if name not in names}
 
 
@@ -87,9 +83,6 @@ def _as_arguments(value: Any) -> dict[str, Any]:
         with suppress(ValueError, RecursionError):
             parsed = json.loads(value)
     return parsed if isinstance(parsed, dict) else {"arguments": value}
-
-
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
 
 
 _GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact copy; never sent and never counted
@@ -108,7 +101,6 @@ def as_logged(message: Any) -> Any:
 
 
 def as_given(row: Message) -> Message:
-    """Return a row of the log as the host gave it."""
     return {**without(row, _GIVEN), **row[_GIVEN]} if _GIVEN in row else row
 
 
@@ -137,7 +129,7 @@ def as_row(message: Message) -> Message:
                 copies = {**(metadata.get("anthropic") or {}), "wire_content": blocks}
                 message["metadata"] = {**metadata, "anthropic": copies}
     row = message
-    if message["role"] not in _ROLES:
+    if message["role"] not in ("system", "developer", "user", "assistant", "tool"):  # a provider drops other rows
         row = {**row, "role": "user"}
     content = message.get("content")
     if isinstance(content, list):
@@ -152,11 +144,8 @@ def as_row(message: Message) -> Message:
     return row
 
 
-LEAD_IN = "[the conversation begins with the assistant]"
 NO_TEXT = "[no text]"
 NOT_YET = "[no result of this call yet]"
-_FRONT = ("system", "developer")
-_GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _BAD = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -167,10 +156,10 @@ def fit_rows(view: Iterable[Message]) -> tuple[list[Message], int]:
     extra, begun = 0, False
     for message in view:
         made = list(fitter.rows_of(message))
-        if made and not begun and made[0]["role"] not in _FRONT:
+        if made and not begun and made[0]["role"] not in ("system", "developer"):
             begun = True
             if made[0]["role"] != "user":
-                made.insert(0, {"role": "user", "content": LEAD_IN})
+                made.insert(0, {"role": "user", "content": "[the conversation begins with the assistant]"})
         if len(made) != 1 or made[0] is not message:
             extra += max(0, sum(map(_cost, made)) - _cost(message))
         rows += made
@@ -265,7 +254,7 @@ class _Fitter:
     def _call(self, ours: str) -> str:
         """The id of a call on the wire: the same, unless a provider would refuse it or it was used before."""
         cleaned, number = _BAD.sub("_", ours)[:56] or "call", 2
-        wire = ours if _GOOD_ID.fullmatch(ours) else cleaned
+        wire = ours if re.fullmatch(r"[A-Za-z0-9_-]{1,64}", ours) else cleaned
         while wire in self._used:
             wire, number = f"{cleaned}_{number}", number + 1
         self._used.add(wire)

@@ -35,7 +35,7 @@ from summarizing_context.messages.shapes import Message, decode_message
 from summarizing_context.settings import values as rules
 from summarizing_context.settings.values import Settings, ToolTable, is_address
 
-_MEMORY, _DEFAULT_FILE = ":memory:", "~/.amplifier/contexts.db"
+_MEMORY = ":memory:"
 
 _SAME_AS = {
     "compact_threshold": "high_water",
@@ -66,13 +66,10 @@ class _Own:
 
 
 _PERSISTENCE = ("enabled", "path", "required")
-_NAMES = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan(_Own):
-    """What a mount plan asks for."""
-
     settings: Settings
     names_session: bool = False  # otherwise the host's session gives the name
 
@@ -92,7 +89,8 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     given: dict[str, rules.Given] = {}
     nullable = [name for name, setting in rules.declared(Settings).items() if setting.optional]
     inside = {key: rules.Given(value, f"persistence.{key}") for key, value in (persistence or {}).items()}
-    for values, names, where in ((flat, _NAMES, ""), (inside, list(_PERSISTENCE), "persistence.")):
+    every = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
+    for values, names, where in ((flat, every, ""), (inside, list(_PERSISTENCE), "persistence.")):
         for key, one in values.items():
             is_said = one.value is not None or key in nullable
             if not isinstance(key, str):
@@ -118,7 +116,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     # the settings, under whichever of their names they are given
     values = dict[str, rules.Given]()
     if persistence is not None and (own["path"] is not None or not {"store", "storage_path"} & given.keys()):
-        values["store"] = rules.Given(own["path"] or _DEFAULT_FILE, "persistence.path")
+        values["store"] = rules.Given(own["path"] or "~/.amplifier/contexts.db", "persistence.path")
     for key, one in given.items():
         name = _SAME_AS.get(key, key)
         if own["enabled"] and name in values and values[name].value != one.value:

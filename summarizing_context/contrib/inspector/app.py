@@ -68,13 +68,7 @@ Json = dict[str, Any]
 Undo = Callable[[str], Awaitable[object]]
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_POLL = 0.4  # seconds between two looks at the store
 _MAX_BODY = 4_096  # bytes of a request
-_MAX_BINS = 480  # that the ribbon of a log has
-_PAGE = 60  # messages
-_MAX_TEXT = 20_000  # characters of a message in a page of them
-_MAX_MORE = 200_000  # characters of a message that are asked for at once
-_WORDS = 220  # characters of a message in a list
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
@@ -113,8 +107,6 @@ def inspector_app(
 
 
 class _Pages:
-    """Answers requests."""
-
     def __init__(self, reader: Reader, undo: Undo) -> None:
         self._reader, self._undo = reader, undo
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
@@ -192,7 +184,7 @@ class _Pages:
                     yield f"data: {version}\n\n"
                 elif (quiet := quiet + 1) % 25 == 0:
                     yield ": still here\n\n"
-                await asyncio.sleep(_POLL)
+                await asyncio.sleep(0.4)  # between two looks at the store
 
         return StreamingResponse(changes(), media_type="text/event-stream")
 
@@ -214,8 +206,6 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 class Reader:
-    """Reads the sessions of one store."""
-
     def __init__(self, store: str | Path, settings: Settings) -> None:
         self.store, self._settings = store, settings
 
@@ -298,12 +288,12 @@ class Reader:
             return {"facts": [fact._asdict() for fact in reversed(context.ledger())][:2_000]}
 
     async def messages(self, session_id: str, start: int, stop: int) -> Json:
-        """Return messages of the log word for word, a page of them."""
+        """Return messages of the log word for word, up to 60."""
         async with self._opened(session_id) as context:
             log = await context.get_messages()
         start = max(0, min(start, len(log)))
-        end = min(max(start, stop), len(log), start + _PAGE)
-        rows = [_row(log[at], "log", at, most=_MAX_TEXT) for at in range(start, end)]
+        end = min(max(start, stop), len(log), start + 60)
+        rows = [_row(log[at], "log", at, most=20_000) for at in range(start, end)]
         return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
 
     async def text(self, session_id: str, message: int, start: int) -> Json:
@@ -313,7 +303,7 @@ class Reader:
         if message >= len(log):
             raise NodeNotFoundError(f"session {session_id} has no message {message}")
         text = _text(log[message])
-        stop = start + _MAX_MORE
+        stop = start + 200_000
         return {"text": text[start:stop], "left": max(0, len(text) - stop)}
 
     async def block(self, session_id: str, start: int, stop: int, *, is_segment: bool) -> Json:
@@ -386,8 +376,8 @@ class Reader:
 
 
 def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
-    """Return the log as runs of messages: one a message, or, of a long log, several of about equal tokens."""
-    step = sum(sizes) / _MAX_BINS if len(log) > _MAX_BINS else 0
+    """Return the log as runs of messages: one a message, or, of a long log, 480 of about equal tokens."""
+    step = sum(sizes) / 480 if len(log) > 480 else 0
     found: list[Json] = []
     for at, (message, size) in enumerate(zip(log, sizes, strict=True)):
         last = found[-1] if found else None
@@ -406,7 +396,7 @@ def _kind(message: Json) -> str:
     return {"developer": "system"}.get(role, role if role in ("user", "assistant", "system") else "tool")
 
 
-def _row(message: Json, part: str, at: int | None, *, most: int = _WORDS) -> Json:
+def _row(message: Json, part: str, at: int | None, *, most: int = 220) -> Json:
     """Return a message of a list: the beginning of its text, and where it stands in the log."""
     text, most = _text(message), 8_000 if part == "header" else most
     return {
@@ -432,7 +422,6 @@ def _text(message: Json) -> str:
 
 
 def _block(node: HeaderNode) -> Json:
-    """Return a summary without its text."""
     parts = {name: getattr(node, name) for name in ("name", "start", "stop", "rank", "form", "made_by")}
     return {**parts, "tokens": node.tokens or estimate_text(node.text)}
 
@@ -486,7 +475,6 @@ class Access:
         return f"{address}/?key={self._keys[-1]}"
 
     def admits(self, scope: Scope) -> bool:
-        """Return whether the browser has the cookie."""
         return hmac.compare_digest(HTTPConnection(scope).cookies.get(_COOKIE, "").encode(), self._cookie.encode())
 
     def cookie_for(self, scope: Scope) -> str | None:

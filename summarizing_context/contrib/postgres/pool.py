@@ -61,7 +61,6 @@ class PostgresRequests:
         return await self._store.submit(work)
 
     async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
-        """Keep a request for the workers of a queue."""
         queue = f"{recipe} {GROUNDING_VERSION}"
         await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
 
@@ -101,7 +100,6 @@ class PostgresRequests:
         await self._store.submit(work)
 
     async def end(self, key: SummaryKey) -> None:
-        """End a request: its summary is there."""
         await self._run("remove_request", **key._asdict())
 
     async def fail(self, key: SummaryKey, error: str) -> None:
@@ -109,7 +107,6 @@ class PostgresRequests:
         await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
     async def backlog(self) -> tuple[int, int]:
-        """Return how many requests wait, and how many failed."""
         waiting, failed = await self._run("count_requests")
         return waiting, failed
 
@@ -117,28 +114,23 @@ class PostgresRequests:
 # The side of a host
 
 
-def make_asking(settings: Settings, store: SessionStore, caller: NamedCaller | None) -> PoolCaller:
-    """Return how a session asks the pool for what `caller` would make, which is None where no model is asked. Raises
-    `SettingsError`."""
-    for_hosts = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
-    if caller is None or caller.recipe is None:
-        raise SettingsError(
-            f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such as "
-            "'openai', or an object of yours with an attribute `recipe`"
-        )
-    return PoolCaller(for_hosts, settings.session_id, caller.recipe, caller.model)
-
-
 class PoolCaller:
-    """Has the summaries of one session made by the pool. Workers of one model serve those who ask for its recipe."""
+    """Has the summaries of one session made by the pool, in place of `caller`, which is None where no model is asked.
+    Workers of one model serve those who ask for its recipe."""
 
-    def __init__(self, store: PostgresStore, session_id: str, recipe: str, model: str | None) -> None:
-        self.recipe, self.model = recipe, model
-        self._store, self._session_id = store, session_id
-        self._requests = PostgresRequests(store)
+    def __init__(self, settings: Settings, store: SessionStore, caller: NamedCaller | None) -> None:
+        """Raise `SettingsError`."""
+        self._store = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
+        if caller is None or caller.recipe is None:
+            raise SettingsError(
+                f"workers = {settings.workers!r} needs a summarizer that workers have too: one that asks a model, such "
+                "as 'openai', or an object of yours with an attribute `recipe`"
+            )
+        self.recipe, self.model = caller.recipe, caller.model
+        self._session_id = settings.session_id
+        self._requests = PostgresRequests(self._store)
 
     def ready_in(self) -> float | None:
-        """Return 0: a request may always be made."""
         return 0.0
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -161,8 +153,6 @@ class PoolCaller:
 class PoolMetrics:
     """The figures of one worker. No label holds a session or a text."""
 
-    every = 5.0  # seconds between two looks at the backlog
-
     def __init__(self) -> None:
         try:
             from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -181,7 +171,6 @@ class PoolMetrics:
         self.held = Gauge(f"{name}_calls_held", "1 while calls are held back", registry=registry)
 
     def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
-        """Count a summary that was made and kept."""
         self.jobs.labels("made").inc()
         self._tokens.labels("input").inc(reply.input_tokens or 0)
         self._tokens.labels("output").inc(reply.output_tokens or 0)
@@ -283,7 +272,10 @@ class PoolWorker:
         return "ok" if self._is_connected else "unreachable"
 
     async def run(self) -> None:
-        """Work until drained."""
+        def end(task: asyncio.Task[None]) -> None:
+            self._running.discard(task)
+            self._look.set()
+
         watching = asyncio.create_task(self._watch())
         try:
             while not self._is_draining:
@@ -291,10 +283,16 @@ class PoolWorker:
                 self._look.clear()
                 gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
                 if gate == 0.0 and room:
-                    for key, session_id, text in await self._taken(room):
+                    try:
+                        taken = await self._requests.take(self._recipe, room)
+                        self._is_connected = True
+                    except StoreError as error:
+                        logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+                        taken, self._is_connected = [], False
+                    for key, session_id, text in taken:
                         task = asyncio.create_task(self._make(key, session_id, text))
                         self._running.add(task)
-                        task.add_done_callback(self._end)
+                        task.add_done_callback(end)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._look.wait(), min(gate or _LOOK_AGAIN, _LOOK_AGAIN))
             if self._running:
@@ -307,20 +305,6 @@ class PoolWorker:
             watching.cancel()
             await asyncio.wait([watching])
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        self._look.set()
-
-    async def _taken(self, room: int) -> list[tuple[SummaryKey, str, bytes]]:
-        """Return requests that this worker has claimed; none while the store is out of reach."""
-        try:
-            taken = await self._requests.take(self._recipe, room)
-        except StoreError as error:
-            logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-            taken = None
-        self._is_connected = taken is not None
-        return taken or []
-
     async def _watch(self) -> None:
         """Keep the figures of the backlog and the model's gate."""
         while True:
@@ -328,7 +312,7 @@ class PoolWorker:
                 for state, number in zip(("waiting", "failed"), await self._requests.backlog(), strict=True):
                     self._metrics.requests.labels(state).set(number)
             self._metrics.held.set(self._caller.ready_in() != 0.0)
-            await asyncio.sleep(self._metrics.every)
+            await asyncio.sleep(5.0)
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:
         """Make one summary, whose key is claimed until then."""

@@ -57,20 +57,13 @@ from summarizing_context.stores.relational.store import RelationalStore, append,
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE = 20.0  # seconds that operations wait for a server that cannot be reached, from its loss on
 _RETRY = 0.1  # seconds
-_PART_WORDS = 4_000  # of a part of a text; the server keeps places up to 16,383
-_LONGEST_WORD = 500  # letters; the server takes no more than 2,046 bytes
-
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
 LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which grow
 
 
 class Address(NamedTuple):
-    """Where a store is."""
-
     url: str  # for libpq
     schema: str
     lease: float  # seconds after which the sessions of a writer that has vanished may be taken
@@ -91,7 +84,7 @@ def read_address(text: str) -> Address:
     if parts.netloc.count("@") > 1 or "@" in parts.path:
         raise SettingsError(f"store: an @ too many, or a / before it, in this address; {_WRITE}")
     schema = given.pop("schema", "summarizing_context")
-    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema) or schema.startswith("pg_"):
         raise SettingsError("store: schema is 1 to 63 of a-z, 0-9 and _, no digit first, and not pg_…")
     try:
         lease = float(given.pop("lease", "15"))
@@ -165,14 +158,27 @@ class PostgresConnection:
             self._renew()
 
     def commit_work(self) -> None:
-        """End it. A commit whose answer was lost is looked up; one still under way is waited for."""
+        """End it. A commit whose answer was lost is looked up, however often it has to be asked; one still under way is
+        waited for."""
         if time.monotonic() - self._began > self._address.lease / 3:
             self._renew()
         try:
             self.raw.execute("commit")
         except Exception as error:
-            if not (is_connection_lost(error) and self._was_committed()):
-                raise
+            while is_connection_lost(error):
+                self.raw.close()
+                self.ensure()
+                try:
+                    row = self.run("newest_batch", writer=self.writer).fetchone()
+                except psycopg.Error as lost:
+                    if not is_connection_lost(lost):
+                        raise
+                    time.sleep(_RETRY)
+                    continue
+                if row is not None and row[0] == self._batch:
+                    return
+                break
+            raise
 
     def undo_work(self) -> None:
         if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
@@ -188,24 +194,12 @@ class PostgresConnection:
     def _renew(self) -> None:
         self.run("renew", batch=self._batch, writer=self.writer, lease=self._address.lease)
 
-    def _was_committed(self) -> bool:
-        """Return whether the transaction took place whose answer was lost, however often it has to be asked."""
-        while True:
-            self.raw.close()
-            self.ensure()
-            try:
-                row = self.run("newest_batch", writer=self.writer).fetchone()
-                return row is not None and row[0] == self._batch
-            except psycopg.Error as error:
-                if not is_connection_lost(error):
-                    raise
-                time.sleep(_RETRY)
-
     # Queries
 
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
-        if "match" in values:
-            values["match"] = _as_query(values["match"])
+        if match := values.get("match"):  # phrases in quotation marks, joined by OR or AND, for `websearch_to_tsquery`
+            phrases = [" ".join(_plain_words(phrase)) for phrase in re.findall(r'"([^"]*)"', match)]
+            values["match"] = (" " if " AND " in match else " or ").join(f'"{phrase}"' for phrase in phrases)
         return self.raw.execute(self._queries[query].encode(), values)
 
     def run_many(self, query: str, rows: Iterable[Values]) -> None:
@@ -214,7 +208,14 @@ class PostgresConnection:
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index words by parts: the server takes no text of any size."""
-        self.run_many("add_words", [(n, at, part) for n, text in texts for at, part in enumerate(_parts(text))])
+        rows = []
+        for number, text in texts:  # at least one part each: words with one space between them
+            words, most = _plain_words(text), 4_000  # the server keeps places up to 16,383
+            rows += [
+                (number, at, " ".join(words[start : start + most]))
+                for at, start in enumerate(range(0, len(words) or 1, most))
+            ]
+        self.run_many("add_words", rows)
 
     # The server
 
@@ -229,14 +230,14 @@ class PostgresConnection:
         )
 
     def ensure(self) -> None:
-        """Connect again where the connection is lost; `StoreUnreachableError` when that takes too long."""
+        """Connect again where the connection is lost; `StoreUnreachableError` 20 seconds after the loss."""
         while self.raw.closed:
             lost_at = self._lost_at = self._lost_at or time.monotonic()
             try:
                 self.raw = self._connect()
                 self._lost_at = None
             except psycopg.OperationalError as error:
-                if time.monotonic() >= lost_at + _PATIENCE or self._is_leaving():
+                if time.monotonic() >= lost_at + 20.0 or self._is_leaving():
                     fault = unreachable(self._address, error)
                     raise fault from fault.__cause__
                 time.sleep(_RETRY)
@@ -245,24 +246,12 @@ class PostgresConnection:
 # Texts as the server indexes them: words alone, without accents; it stems and ranks them.
 
 
-def _parts(text: str) -> Iterator[str]:
-    """Yield a text in parts that the server can index, at least one: words with one space between them."""
-    words = _plain_words(text)
-    for start in range(0, len(words) or 1, _PART_WORDS):
-        yield " ".join(words[start : start + _PART_WORDS])
-
-
 def _plain_words(text: str) -> list[str]:
     if not text.isascii():
         spaced = unicodedata.normalize("NFD", indexed_words(text))
         text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
-    return [word[:_LONGEST_WORD] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
-
-
-def _as_query(match: str) -> str:
-    """Return what `websearch_to_tsquery` reads for phrases in quotation marks that are joined by OR or AND."""
-    joint = " " if " AND " in match else " or "
-    return joint.join(f'"{" ".join(_plain_words(phrase))}"' for phrase in re.findall(r'"([^"]*)"', match))
+    # the server takes no more than 2,046 bytes of a word
+    return [word[:500] for word in re.sub(r"[\W_]+", " ", text).lower().split()]
 
 
 _LOST = "this host no longer has its lease; nothing was written: open the session again"
@@ -305,8 +294,15 @@ class PostgresEngine(Engine):
                 raise StoreError(
                     f"{self.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
                 )
-            if writer is not None:
-                self._create(connection.raw)
+            if writer is not None:  # make the tables, whole or not at all, unless they are there
+                schema, raw = self._address.schema, connection.raw
+                with raw.transaction():
+                    raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
+                    if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
+                        raw.execute(f"create schema {schema}".encode())
+                    if self._version(raw) is None:
+                        raw.execute(queries_for(schema)["schema"].encode())
+                        raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
             version = self._version(connection.raw)
             if version is None:
                 raise StoreError(
@@ -362,27 +358,17 @@ class PostgresEngine(Engine):
 
     def _beat(self) -> None:
         """In a thread of its own, whatever the event loop does: renew the lease three times in its length."""
+
+        def renew() -> None:
+            connection: PostgresConnection = self._connection
+            try:
+                connection.ensure()
+                connection.run("keep_lease", writer=connection.writer, lease=self._address.lease)
+            except Exception as error:
+                logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+
         while not self._ended.wait(self._address.lease / 3):
-            self.thread.submit(self._keep_lease)
-
-    def _keep_lease(self) -> None:
-        connection: PostgresConnection = self._connection
-        try:
-            connection.ensure()
-            connection.run("keep_lease", writer=connection.writer, lease=self._address.lease)
-        except Exception as error:
-            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
-
-    def _create(self, raw: psycopg.Connection[Any]) -> None:
-        """Make the tables, whole or not at all, unless they are there."""
-        schema = self._address.schema
-        with raw.transaction():
-            raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
-            if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
-                raw.execute(f"create schema {schema}".encode())
-            if self._version(raw) is None:
-                raw.execute(queries_for(schema)["schema"].encode())
-                raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+            self.thread.submit(renew)
 
     def _version(self, raw: psycopg.Connection[Any]) -> int | None:
         """Return the version that the schema has; None where there is no store in it."""
@@ -413,7 +399,20 @@ class PostgresStore(RelationalStore):
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
-        return await self.submit_alone("purge", _purge)
+
+        def work(connection: PostgresConnection) -> int:
+            with connection.transaction():
+                freed = _trim(connection, everything=True)
+            with connection.transaction():
+                connection.run("remove_failed_requests")
+                connection.run("remove_stale_uses")
+                (size,) = connection.run("remove_unused_summaries").fetchone() or (0,)
+                connection.run("remove_unnamed_vectors")
+            with connection.transaction():
+                connection.run("forget_replaced_states")
+            return int(freed + size)
+
+        return await self.submit_alone("purge", work)
 
     async def _give_up(self, engine: Engine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
@@ -501,19 +500,6 @@ def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequen
         raise SessionInUseError(session_id, pid, host)
 
 
-def _purge(connection: PostgresConnection) -> int:
-    with connection.transaction():
-        freed = _trim(connection, everything=True)
-    with connection.transaction():
-        connection.run("remove_failed_requests")
-        connection.run("remove_stale_uses")
-        (size,) = connection.run("remove_unused_summaries").fetchone() or (0,)
-        connection.run("remove_unnamed_vectors")
-    with connection.transaction():
-        connection.run("forget_replaced_states")
-    return int(freed + size)
-
-
 def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages.
 
@@ -533,7 +519,6 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
 
 
 async def looks() -> AsyncIterator[None]:
-    """Yield whenever it is time to look again."""
     look = LOOK_AGAIN
     while True:
         yield

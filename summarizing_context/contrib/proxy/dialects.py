@@ -5,7 +5,6 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,13 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, dropping
+from summarizing_context.adapters.open_sessions import BoundThinking, bound_thinking, digest_of, dropping
 from summarizing_context.adapters.response_items import COMPACTED, NAME, SERVER_WORK, ViewWriter, rows_of
 from summarizing_context.adapters.response_items import Row as ItemRow
 
 KEY = "_proxy"  # of a row's message: a digest of what the client said; never sent and never counted
 HOOK = {"source": "hook"}  # the metadata of rows that a client puts in by itself
-MAX_ITEMS = 20_000  # of a history
 
 Message = dict[str, Any]
 Fields = dict[str, msgspec.Raw]  # of a request, as JSON
@@ -58,11 +56,6 @@ class Asked:
     bound_thinking: BoundThinking = "kept"
 
 
-def digest(*texts: bytes) -> str:
-    """Return a short name of some bytes."""
-    return hashlib.blake2b(b"".join(texts), digest_size=12).hexdigest()
-
-
 _ESCAPED = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|\\.", re.DOTALL
 )
@@ -84,14 +77,14 @@ def items_of(fields: Fields, name: str) -> list[bytes]:
     if name not in fields or not bytes(fields[name]).startswith(b"["):
         raise PassUnchanged(f"{name} is not a list")
     items = [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
-    if len(items) > MAX_ITEMS:
+    if len(items) > 20_000:
         raise PassUnchanged("the history has too many items to be read at once")
     return items
 
 
 def row_of(message: Message, data: bytes) -> Row:
     """Return the row of a message, whose key is a digest of all that is sent of it."""
-    key = digest(msgspec.json.encode(bare(message), order="deterministic"))
+    key = digest_of(msgspec.json.encode(bare(message), order="deterministic"))
     return Row({**message, KEY: key}, (data,), key)
 
 
@@ -155,7 +148,6 @@ class Chat:
 _MARK = "cache_control"
 _EFFORT = "output_config"  # of a message of the system: holds from there on
 _MAX_MARKS = 4  # of a request
-_MARKABLE = ("text", "image", "document", "tool_use", "tool_result")
 
 
 class Anthropic:
@@ -283,7 +275,8 @@ def _marked(fields: Fields, items: list[Out], header: Out | None) -> bytes:
         if is_end:
             content = message.get("content")
             blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
-            last = [block for block in blocks if block.get("type") in _MARKABLE and block.get("text") != ""][-1:]
+            markable = ("text", "image", "document", "tool_use", "tool_result")
+            last = [block for block in blocks if block.get("type") in markable and block.get("text") != ""][-1:]
             if last and isinstance(content, str):
                 message["content"] = blocks
             ours += last

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context import Settings
-from summarizing_context.adapters.open_sessions import Sessions, Window, opened_store, session_id_from
+from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.proxy.dialects import (
     KEY,
     Asked,
@@ -27,7 +27,6 @@ from summarizing_context.contrib.proxy.dialects import (
     PassUnchanged,
     Shown,
     bare,
-    digest,
     read_fields,
 )
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
@@ -38,7 +37,6 @@ from summarizing_context.summarizers.prices import PriceTable
 logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
-_MAX_KNOWN = 1_000  # sessions whose last request is remembered
 _ANCHOR = 3  # messages by which the end of a history is known
 
 _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a size, and a limit
@@ -47,9 +45,6 @@ _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a
     re.DOTALL | re.IGNORECASE,
 )
 
-_LIMIT = re.compile(r"(?:>|max|limit|allowed|context|window)\D{0,60}?(\d{4,})", re.IGNORECASE)
-_NEAR = 0.7  # of the budget: from there on a request may be too long for an error that tells nothing of it
-_SMALLEST = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
 
 
@@ -108,7 +103,7 @@ class Rewriter:
             raise PassUnchanged("tokens are counted of a history that belongs to no session")
         self._known[name] = known
         self._known.move_to_end(name)
-        if len(self._known) > _MAX_KNOWN:
+        if len(self._known) > 1_000:
             self._known.popitem(last=False)
         if self._lends:
             if known.summarizer is None:
@@ -140,27 +135,27 @@ class Rewriter:
                 self._known.setdefault(name, _Known()).keys = held
         ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
-        return next(filter(None, found), base + digest("".join(keys).encode())[:12])
+        return next(filter(None, found), base + digest_of("".join(keys).encode())[:12])
 
     async def shorter(self, before: Rewritten, status: int, answer: str) -> Rewritten | None:
         """Return the request once more, shorter, after the provider has refused it; None where nothing speaks for that.
 
         It is done for each 413, for an error that tells of a size and a limit in whatever words, and for any other
-        error where the request was near its budget.
+        error where the request had 70 % of its budget.
         """
         answer, record = answer[:4_000], before.record
         known, sent = self._known.get(record.session), record.view_tokens + record.fixed_tokens
         said = re.sub(r"max_\w*tokens|(?:output|completion) tokens", "", answer)  # of the reply
-        if known is None or not (status == 413 or _OF_LENGTH.match(said) or sent >= _NEAR * record.budget):
+        if known is None or not (status == 413 or _OF_LENGTH.match(said) or sent >= 0.7 * record.budget):
             return None
 
         # how much fits: as the error tells, where it names a limit below what was sent
         largest = max(map(int, re.findall(r"\d{4,}", answer)), default=0)
-        found = _LIMIT.search(answer)
+        found = re.search(r"(?i)(?:>|max|limit|allowed|context|window)\D{0,60}?(\d{4,})", answer)
         limit = int(found[1]) if found else largest
         total = largest if largest > limit else sent
         ceiling = int(sent * (min(_LESS, limit / total * 0.95) if 0 < limit < total else _LESS))
-        if ceiling < _SMALLEST:
+        if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         known.ceilings[record.model] = ceiling
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
@@ -185,7 +180,6 @@ class Rewriter:
             await context.undo_activation()
 
     async def close(self) -> None:
-        """Close every session."""
         await self._sessions.close()
 
     async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:
@@ -224,7 +218,7 @@ class Rewriter:
                 row = rows.get(message.get(KEY, ""))
                 row = row if row is not None and message == row.message else None
                 shown.append((message, row))
-                names.append(digest(msgspec.json.encode(bare(message))) if row is None else row.key)
+                names.append(digest_of(msgspec.json.encode(bare(message))) if row is None else row.key)
         if before := known.sent.get(asked.model):
             differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
             record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
@@ -306,7 +300,6 @@ class Feed:
             logger.warning(words)
 
     def add(self, record: Record) -> None:
-        """A request is answered."""
         self._total += 1
         record.at, record.number = time.time(), self._total
         usage, price = record.usage or Usage(), self._prices.price_of(record.model)
@@ -336,7 +329,6 @@ class Feed:
             del self._sessions[next(iter(self._sessions))]
 
     def status(self) -> dict[str, Any]:
-        """All that is told."""
         return {
             **self._about,
             "started_at": self._started,
@@ -363,8 +355,6 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("x-session-affinity", "opencode"),
 )
 
-_IN_USER_ID = re.compile(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})")  # where older Claude Code has it
-
 
 def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Asked) -> tuple[str, str | None]:
     """Return who asks, and the name of its session, which is None for a client without an id.
@@ -373,14 +363,14 @@ def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Ask
     """
     client, id = next(((name, headers[header]) for header, name in _HEADERS if headers.get(header)), ("chat", ""))
     metadata = bytes(fields["metadata"]).decode("utf-8", "replace") if "metadata" in fields and not id else ""
-    if user := _IN_USER_ID.search(metadata):
+    if user := re.search(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})", metadata):  # of older Claude Code
         client, id = "claude-code", user[1]
     if not id:
         return client, None
     users = (row.message for row in asked.rows if row.message["role"] == "user")
     typed = next(filter(None, (read_message(message).typed for message in islice(users, 100))), [asked.rows[0].key])
     kind = "agent" if asked.has_tools else "plain"
-    beginning = f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
+    beginning = f"{kind}-{digest_of(''.join(typed).encode('utf-8', 'surrogatepass'))[:10]}"
     agent = headers.get("x-claude-code-agent-id")
     return client, session_id_from(":".join(filter(None, (client, id, agent, beginning))))
 
@@ -404,8 +394,6 @@ _WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits
     (r"deepseek|qwen|glm|mistral|devstral|llama|grok", 128_000),
 )
 
-_OF_CODEX = ((r"gpt-6\.(?:1-terra|2-sol)", 500_000), (r"gpt-[5-9]", 272_000))
-
 
 def window_of(model: str, betas: str = "", client: str = "") -> int | None:
     """Return the tokens of a model's window, None where it is not known; `betas` is the header `anthropic-beta`,
@@ -416,5 +404,6 @@ def window_of(model: str, betas: str = "", client: str = "") -> int | None:
     name = found[1] if found else name
     if name.startswith("claude") and ("context-1m" in betas or "[1m]" in name):
         return 1_000_000
-    rows = (*_OF_CODEX, *_WINDOWS) if client == "codex" else _WINDOWS
+    of_codex = (r"gpt-6\.(?:1-terra|2-sol)", 500_000), (r"gpt-[5-9]", 272_000)
+    rows = (*of_codex, *_WINDOWS) if client == "codex" else _WINDOWS
     return next((tokens for beginning, tokens in rows if re.match(beginning, name)), None)

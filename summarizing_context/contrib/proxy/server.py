@@ -59,23 +59,16 @@ from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
 
-_LEAST_BUDGET = 1_000  # tokens
 ANTHROPIC = "https://api.anthropic.com"
 OPENAI = "https://api.openai.com/v1"
 
 MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they came
 VIEW_WITHIN = 30.0  # seconds in which a view has to be there
-STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 
 Made = TypeVar("Made")
 
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
-
-_NO_TOKEN = (
-    "this proxy answers its user alone: the base URL has to hold its token, as in http://127.0.0.1:8377/token/TOKEN. "
-    "The proxy printed it at its start; `proxy run` sets it for clients"
-)
 
 _GOOGLE = (
     "a request of Google's protocol, which is not spoken here; it was sent to no provider. Take the proxy's "
@@ -144,7 +137,9 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if f"{path}/".startswith("/inspect/"):
         raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
     if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
-        raise Refused(401, _NO_TOKEN)
+        said = "this proxy answers its user alone: the base URL has to hold its token, as in "
+        said += "http://127.0.0.1:8377/token/TOKEN. The proxy printed it at its start; `proxy run` sets it for clients"
+        raise Refused(401, said)
 
     # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
     host = given.get(b"host", "")
@@ -305,9 +300,9 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         checked_token(proxy.token)
     elif not is_loopback:
         raise SettingsError(f"{host} is open to other machines; set --token, or listen on 127.0.0.1")
-    if proxy.budget is not None and proxy.budget < _LEAST_BUDGET:
+    if proxy.budget is not None and proxy.budget < 1_000:
         raise SettingsError(
-            f"--budget {proxy.budget:,} is too small for any client: at least {_LEAST_BUDGET:,} tokens, of which the "
+            f"--budget {proxy.budget:,} is too small for any client: at least 1,000 tokens, of which the "
             "client's system prompt and tools take their part; leave it out for the window of each model"
         )
     upstream = Upstream(proxy.anthropic, proxy.openai)
@@ -409,7 +404,7 @@ class Server(uvicorn.Server):
                 lifespan="on",
                 http="h11",  # with httptools, which uvicorn takes where it is there, requests come in that h11 refuses
                 ws="none",  # no protocol that views are made for has them
-                timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
+                timeout_graceful_shutdown=0.5,  # type: ignore[arg-type] # seconds, for `asyncio.wait_for`
             )
         )
 
@@ -449,7 +444,6 @@ async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterat
 
 
 def address_of(listening: socket.socket) -> str:
-    """The address that clients ask."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
@@ -475,6 +469,13 @@ async def run_behind(
 
     What interrupts this process alone is passed on to the command, and this process goes on until that ends.
     """
+
+    def interrupt(process: asyncio.subprocess.Process) -> None:
+        with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+            if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+                return  # Ctrl-C at this terminal reaches the command too
+        process.send_signal(signal.SIGINT)
+
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
@@ -494,7 +495,7 @@ async def run_behind(
                 )
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                loop.add_signal_handler(signal.SIGINT, _interrupt, process)
+                loop.add_signal_handler(signal.SIGINT, interrupt, process)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
@@ -503,14 +504,6 @@ async def run_behind(
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
-
-
-def _interrupt(command: asyncio.subprocess.Process) -> None:
-    """Pass on what came to this process alone: Ctrl-C at its terminal reaches the command too."""
-    with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
-        if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
-            return
-    command.send_signal(signal.SIGINT)
 
 
 # Codex reads no base URL from the environment, but its configuration alone. Measured with Codex 0.169 and 0.171:

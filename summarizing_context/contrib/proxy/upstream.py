@@ -93,13 +93,6 @@ def _base(text: str, option: str) -> httpx2.URL:
 
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
-_EVENT_ENDS = re.compile(rb"\r?\n\r?\n")
-
-_TELLS_NOTHING = re.compile(
-    rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
-)
-
-_IS_ERROR = re.compile(rb'"error"\s*:\s*[{"]|event: error')
 
 
 class Reply:
@@ -125,11 +118,13 @@ class Reply:
         if self.status != 200 or "event-stream" not in self.headers.get("content-type", ""):
             return None
         ends = asyncio.get_running_loop().time() + 1.0
+        tells_nothing = rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
         while len(self._held) <= _MAX_HELD:
-            events = _EVENT_ENDS.split(self._held)[:-1]
-            telling = next((event for event in events if not _TELLS_NOTHING.match(event)), None)
+            events = re.split(rb"\r?\n\r?\n", self._held)[:-1]
+            telling = next((event for event in events if not re.match(tells_nothing, event)), None)
             if telling is not None:
-                return telling.decode("utf-8", "replace") if _IS_ERROR.search(telling) else None
+                is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', telling)
+                return telling.decode("utf-8", "replace") if is_error else None
             if not await self._read_on(within=ends - asyncio.get_running_loop().time()):
                 break
         return None
@@ -177,13 +172,9 @@ class Reply:
 
 # What a request took is read beside the reply on its way to the client, which that neither holds up nor changes.
 
-_MAX_BYTES = 4_000_000  # of a reply, or of one event, that are looked at
-
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one request."""
-
     input: int = 0  # neither read from nor written to a cache
     cache_read: int = 0
     cache_write: int = 0
@@ -204,7 +195,6 @@ class UsageReader:
         self._usage: Usage | None = None
 
     def feed(self, data: bytes) -> None:
-        """Take the next bytes of the reply."""
         if not self._reads:
             return
         self._kept += data
@@ -213,7 +203,7 @@ class UsageReader:
             for line in lines:
                 if b'"usage"' in line and line.startswith(b"data:"):
                     self._take(line[5:])
-        if len(self._kept) > _MAX_BYTES:
+        if len(self._kept) > 4_000_000:  # of a reply, or of one event
             self._reads = False
             self._kept.clear()
 
@@ -274,7 +264,6 @@ class ClientSummarizer:
         self.recipe = f"client/{dialect}/{model}"
 
     def lend(self, headers: Headers) -> None:
-        """Take the credentials of a request of the client's."""
         self._lent = [(name, value) for name, value in headers if name in _LENT]
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:

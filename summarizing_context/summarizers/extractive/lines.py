@@ -182,16 +182,14 @@ def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
     return few | counted
 
 
-_EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
-
-
 def newest_of_each_pattern(texts: Sequence[str]) -> list[int]:
     """Return the places of the texts without those of which two newer ones differ in numbers, paths and names of code
     alone."""
     seen: Counter[str] = Counter()
     kept: list[int] = []
+    exact = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
     for at in reversed(range(len(texts))):
-        pattern = " ".join("" if _EXACT.search(word) else word for word in texts[at].split())
+        pattern = " ".join("" if exact.search(word) else word for word in texts[at].split())
         seen[pattern] += 1
         kept += [at] if seen[pattern] <= 2 else []
     return kept[::-1]

@@ -24,8 +24,6 @@ GUIDE_RANK = 100  # of facts: rules that a guide states
 
 
 class Line(NamedTuple):
-    """One bullet of a section."""
-
     text: str  # on one line, without the bullet
     rank: int = 0  # the higher, the longer it is kept; equal ranks: the later
 
@@ -105,8 +103,6 @@ _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
 
 
 class Block(NamedTuple):
-    """What stands under one label."""
-
     kind: str  # user, assistant, thinks, call, result, failed, note, system, media or other
     body: str
     tool: str = ""

@@ -37,8 +37,6 @@ from summarizing_context.summarizers.extractive.lines import (
 )
 from summarizing_context.summarizers.extractive.sections import Block, Line, Sections, fit, is_rendered, read_sections
 
-RECIPE = "extractive/v10"  # another name whenever the same content would give other bytes
-
 
 def summarize_extractively(
     content: str,
@@ -258,7 +256,7 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and calls nobody.
     """
 
-    recipe = RECIPE
+    recipe = "extractive/v10"  # another name whenever the same content would give other bytes
 
     def __init__(self, *, thread: WorkerThread | None = None) -> None:
         self._thread = WorkerThread("extractive") if thread is None else thread
@@ -306,7 +304,6 @@ class Step(NamedTuple):
 
     @property
     def file(self) -> str:
-        """The last part of its path."""
         return shown(self.path.rstrip("/").rpartition("/")[2])
 
     @property
@@ -358,7 +355,6 @@ _LISTED = re.compile(
     rf"({_LOOKED}|{_CALLED}|edited|updated|modified|wrote|created|saved|moved|renamed|undid|deleted|removed|dropped|"
     r"closed|archived) ([^\n]+)\Z"
 )
-_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
 _TALLY = re.compile(
     r"(?m:^)(?:ok|FAIL|PASS|OK)\b"
     r"|(?<!\w)\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"
@@ -413,7 +409,7 @@ def add_up(deeds: Iterable[Line]) -> list[Line]:
                 verbs[name] = before if listed[1] in (_LOOKED, _CALLED) else listed[1]
         else:
             action, arrow, outcome = text.partition(" → ")
-            counted = _TIMES.search(action)
+            counted = re.search(r" \((\d{1,9}) times\)\Z", action)
             action = action[: counted.start()] if counted else action
             times[action] += int(counted[1]) if counted else 1
             kept.pop(action, None)

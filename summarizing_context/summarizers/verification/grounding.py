@@ -15,7 +15,6 @@ from summarizing_context.summarizers.base import SummaryJob
 
 GROUNDING_VERSION = "1"  # another one when summaries that it let through must not stand
 _FEWEST_WORDS = 4  # of a line, and of a summary
-_LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")  # of a list's item
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _WORDS = re.compile(r"[^\W_]+")
 
@@ -41,7 +40,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
             continue
         # of sentences and what semicolons part, those that hold no such value
         bad |= dict.fromkeys(found)
-        start = lead.end() if (lead := _LEAD.match(line)) else 0
+        start = lead.end() if (lead := re.match(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*", line)) else 0  # of a list's item
         clauses = re.split(r"(?<=[.!?;])\s+(?=\S)", line[start:])
         kept = [clause for clause in clauses if not source.lacks(clause)]
         rest = line[:start] + " ".join(kept).removesuffix(";")
@@ -152,7 +151,6 @@ class _Source:
         return [*lacking, *(value for value in values if not (self._is_choice(value) or self._has_value(value)))]
 
     def _stands(self, said: str) -> bool:
-        """Say whether it stands there as whole words."""
         before = r"(?<![a-z0-9])" if said[:1].isalnum() else ""
         behind = r"(?![a-z0-9])" if said[-1:].isalnum() else ""
         said = said.casefold()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.search_terms import stems
@@ -33,7 +33,15 @@ class Item(NamedTuple):
 def read_items(reply: str, record: str) -> str | None:
     """Return the proposals of a reply that the record bears out, and how many others there are, as they are kept; None
     where the reply is of another form."""
-    proposals = list(_proposals(reply))
+    # each object of the reply, in a list, on lines or alone; None for what begins like one and is broken
+    proposals, decoder, end = list[Any](), json.JSONDecoder(), 0
+    while (opening := reply.find("{", end)) >= 0:
+        try:
+            found, end = decoder.raw_decode(reply, opening)
+        except (ValueError, RecursionError):
+            found, end = None, opening + len(reply[opening:].partition("\n")[0])
+        listed = [value for value in found.values() if isinstance(value, list)] if found else []
+        proposals += listed[0] if listed else [found]
     if not proposals and reply.split() not in (["[]"], ["[", "]"]):
         return None
     parts = re.split(r"^### (.+?)(?: \(\d+ times\))? \[(\d+)\]$\n?", record, flags=re.MULTILINE)
@@ -49,18 +57,6 @@ def decode_items(text: str) -> tuple[list[Item], int]:
         return [Item(*item) for item in found["items"]], int(found["dropped"])
     except (TypeError, KeyError) as error:
         raise ValueError("these are not items") from error
-
-
-def _proposals(reply: str) -> Iterator[Any]:
-    """Yield each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
-    decoder, at = json.JSONDecoder(), 0
-    while (opening := reply.find("{", at)) >= 0:
-        try:
-            found, at = decoder.raw_decode(reply, opening)
-        except (ValueError, RecursionError):
-            found, at = None, opening + len(reply[opening:].partition("\n")[0])
-        listed = [value for value in found.values() if isinstance(value, list)] if found else []
-        yield from listed[0] if listed else [found]
 
 
 def _checked(proposal: Any, blocks: Sequence[tuple[str, int, str]]) -> Item | None:

@@ -32,9 +32,6 @@ class Refusal(StrEnum):
     NO_ITEMS = "the reply lists no memories in the form that was asked for"
 
 
-SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
-
-
 def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
     """Return the reply, cleaned, with no orders of the user's in it, or raise `SummarizerRefused` with a `Refusal`."""
     said = plain_reply(reply)
@@ -50,10 +47,15 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
-    if faults := _faults(text := clean_reply(said.text), job):
-        raise SummarizerRefused(faults[0])
-    # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone
-    return replace(said, text=escape_labels("\n".join(map(_as_facts, text.splitlines()))).strip())
+    if fault := _fault(text := clean_reply(said.text), job):
+        raise SummarizerRefused(fault)
+    # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone,
+    # so a heading of rules, however it is marked and spelled, is one of facts
+    lines = [
+        "## Facts" if _RULES.search(plain := folded(line)) and _HEADING.match(plain) else line
+        for line in text.splitlines()
+    ]
+    return replace(said, text=escape_labels("\n".join(lines)).strip())
 
 
 def plain_reply(reply: object) -> SummaryReply:
@@ -69,8 +71,8 @@ def plain_reply(reply: object) -> SummaryReply:
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
 
 
-def _faults(text: str, job: SummaryJob) -> list[Refusal]:
-    """Return what is wrong with the words or the size of a clean reply, the worst first."""
+def _fault(text: str, job: SummaryJob) -> Refusal | None:
+    """Return what is worst of what is wrong with the words or the size of a clean reply."""
     most = int(1.5 * job.max_tokens)  # a model cannot count; up to this its reply is taken as it is
     is_huge = len(text) > 64 * most  # is not counted, as that would hold up the loop
     tokens = most + 1 if is_huge else estimate_text(text)
@@ -87,9 +89,10 @@ def _faults(text: str, job: SummaryJob) -> list[Refusal]:
         or (len(flat) >= 40 and flat[:200] in instructions)
         or (job.max_tokens < tokens and not is_huge and (flat in content or copied > 0.8 * len(lines))),
         Refusal.OVER_CAP: tokens > most,
-        Refusal.OVER_HALF: job.source_tokens > SMALL_SOURCE and tokens > job.source_tokens / 2 and job.rank < 2,
+        # of fewer than 200 tokens a summary may be as long as its source
+        Refusal.OVER_HALF: job.source_tokens > 200 and tokens > job.source_tokens / 2 and job.rank < 2,
     }
-    return [refusal for refusal, holds in checks.items() if holds]
+    return next((refusal for refusal, holds in checks.items() if holds), None)
 
 
 _RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
@@ -98,11 +101,6 @@ _HEADING = re.compile(
     r"|(?=(?:\S++\s++){0,7}\S++\s*+\Z)(?:(?:[^\w+*•-]|_)*+[^\W\d_][^.:;,|=]{1,60}?[\W_]*+\Z"  # a few words alone
     r"|[\W\d_]*+[^\W\d_][^.:;,|=]{1,60}?[^\w:]*+:[\W_]*+\Z)"  # or before a colon
 )
-
-
-def _as_facts(line: str) -> str:
-    """Return the heading of facts for one of rules, however it is marked and spelled; any other line as it is."""
-    return "## Facts" if _RULES.search(plain := folded(line)) and _HEADING.match(plain) else line
 
 
 # A model's reasoning as servers leave it in a reply: `<think>`, `<|END_THINKING|>`, `<seed:think>`, `[THINK]`;
