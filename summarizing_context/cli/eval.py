@@ -26,10 +26,10 @@ from summarizing_context.stores.private_files import make_private_folder, write_
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, Price
     from summarizing_context.evaluation.outcomes import Interval
     from summarizing_context.evaluation.report import Report
-    from summarizing_context.evaluation.run import Price, Run
+    from summarizing_context.evaluation.run import Run
 
 commands = typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
@@ -68,8 +68,9 @@ def run(
         eval run logs/ --fail-under held=0.6,laws=0
         eval run beam:chats/100K
     """
+    from summarizing_context.evaluation.cassettes import prices_of
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.run import Arm, Run, prices_of
+    from summarizing_context.evaluation.run import Arm, Run
 
     started, gates, names = time.perf_counter(), read_gates(fail_under), listed(arms)
     dataset = Dataset.load(*sources, format=own.format)
@@ -160,11 +161,11 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 
 def _line(one: Price, done: str = "") -> str:
     """Return what a model will be asked, or was."""
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items())
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} are recorded" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
-    asked = f"{one.calls:,} {'calls' if done else 'requests'} ({kinds})"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
 
 
@@ -192,7 +193,7 @@ def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
 
 def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
     """Say what was recorded."""
-    from summarizing_context.evaluation.run import prices_of
+    from summarizing_context.evaluation.cassettes import prices_of
 
     for one in prices_of(cassette, models):
         tell(_line(one, "Recorded with "))
@@ -321,10 +322,10 @@ def ask(
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
     from summarizing_context.evaluation.asking import record_answers
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, prices_of
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.recording import with_own_case
-    from summarizing_context.evaluation.run import Run, prices_of
+    from summarizing_context.evaluation.run import Run
     from summarizing_context.evaluation.views import ARMS
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
@@ -336,8 +337,7 @@ def ask(
     for line in output.told_lines(found.unreadable):
         tell(line)
     settings = own.load()
-    if settings.summarizer not in PROVIDERS or settings.model is None:
-        raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
+    own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
     reader, judge = judges_of(settings, judge_model, reader_model, judge_provider, judge_base_url)

@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from summarizing_context.errors import CassetteError, SummarizerRefused, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, assumed_summary
 from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Answers, Mark, Question, Recording
-from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.evaluation.report import ABSENT
 from summarizing_context.evaluation.views import COMPACT, OURS, READING, Built, Case, Write, build, compaction, digest
 from summarizing_context.messages.fences import fence

@@ -18,7 +18,7 @@ import random
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -37,13 +37,13 @@ from summarizing_context.errors import (
     SummarizerError,
     SummarizerRefused,
 )
-from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
@@ -136,6 +136,20 @@ class Spent:
     cached_tokens: int = 0
     replayed: int = 0  # answered from the cassette
     by_kind: Counter[str] = field(default_factory=Counter)  # calls
+
+
+class Price(msgspec.Struct, frozen=True):
+    """What one model is asked for: of a forecast what is not recorded yet, else what was sent."""
+
+    model: str
+    address: str
+    calls: int
+    by_kind: dict[str, int]
+    input_tokens: int
+    output_tokens: int
+    recorded: int  # answered from the cassette
+    estimated_cost: float | None  # US dollars
+    priced: str = ""  # prices for a million tokens, and their date
 
 
 class Cassette:
@@ -378,6 +392,37 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
         yield RecordedModel(model, cassette)
     finally:
         await model.close()
+
+
+def assumed_summary(job: SummaryJob) -> str:
+    """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
+    caps and longer than 200 tokens. Of rules and memories it finds none."""
+    if job.kind in ("rules", "memory"):
+        return "none" if job.kind == "rules" else "[]"
+    most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
+    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
+    size = estimate_text(line.format(10) + "\n")
+    rest = (line.format(at) for at in range(2, (most - estimate_text("## Done")) // size + 1))
+    return "\n".join(["## Done", line.format(1), *rest])
+
+
+def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
+    """Return what a cassette was asked for, by model."""
+    asked = {f"{settings.summarizer}/{settings.model}": list[Settings]() for settings in models}
+    for settings in models:
+        asked[f"{settings.summarizer}/{settings.model}"].append(settings)
+    return [price_of(cassette.spent[name], same) for name, same in asked.items()]
+
+
+def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
+    """Return what one model was asked for, which settings name, maybe at several addresses."""
+    model, price = str(models[0].model), load_prices(models[0].prices).price_of(str(models[0].model))
+    where = " and ".join(dict.fromkeys(make_model(one, read_only=True).address for one in models))
+    tokens, cost, priced = (spent.input_tokens, spent.output_tokens), None, ""
+    if price is not None:
+        cost = round(price.cost(*tokens, spent.cached_tokens), 6)
+        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of}"
+    return Price(model, where, spent.calls, dict(sorted(spent.by_kind.items())), *tokens, spent.replayed, cost, priced)
 
 
 def _load_redaction(name: str) -> Redaction:
