@@ -6,13 +6,12 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
@@ -125,16 +124,15 @@ def compare(
     """
     from summarizing_context.evaluation.report import Report, in_words
 
-    results, rows, documents = [], [], []
+    changes: list[dict[str, Any]] = []
     for arm, what, change, worse in Report.read(new).compare(Report.read(old)):
         words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
-        results.append((arm, what, words, worse))
-        rows.append((arm, what, Text(words, "bold red" if worse else "")))
-        documents.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
-    is_worse = any(worse for *_, worse in results)
-    write_junit(junit, "eval compare", results)
+        changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
+    is_worse = any(one["worse"] for one in changes)
+    write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
+    rows = ((one["arm"], one["what"], Text(one["words"], "bold red" if one["worse"] else "")) for one in changes)
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    document = {"worse": is_worse, "verdict": verdict, "changes": documents}
+    document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     status = Status.LAW_BROKEN if is_worse else Status.OK
     return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
 
@@ -161,7 +159,7 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 
 def _line(one: Price, done: str = "") -> str:
     """Return what a model will be asked, or was."""
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items())
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} are recorded" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
@@ -179,7 +177,7 @@ def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
 def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
     it will write, each of which is tried as well."""
-    rows, lines = [msgspec.to_builtins(one) for one in prices], [*map(_line, prices)]
+    rows, lines = [asdict(one) for one in prices], [*map(_line, prices)]
     if proposals:
         calls = prices[0].calls + proposals * (prices[0].calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
@@ -274,10 +272,7 @@ def shown(
 def judges_of(
     settings: Settings, judge_model: str, reader_model: str | None, provider: str | None, url: str | None
 ) -> tuple[Settings, Settings]:
-    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`.
-
-    One reply holds all questions, so a call may take long.
-    """
+    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`."""
     named = provider or settings.summarizer
     if named not in PROVIDERS:
         raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")

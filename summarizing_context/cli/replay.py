@@ -24,15 +24,8 @@ from rich.text import Text
 
 from summarizing_context import transcripts
 from summarizing_context.cli import eval, options, output
-from summarizing_context.cli.options import (
-    TRANSCRIPTS,
-    command,
-    listed,
-    option,
-    read_tokens,
-    store_of,
-)
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, table
+from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
+from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, records, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.values import Settings, shown_store
 from summarizing_context.summarizers.prices import load_prices
@@ -240,12 +233,11 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     shown.append(dim(called))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
-    if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
-        titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
-        keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        compacted = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
+    if compactions := [{**row, "file": Path(row["file"]).name, **one} for row in rows for one in row["compactions"]]:
+        columns = {"file": "file", "#budget": "budget", "#message": "message", "#history": "history_tokens"}
+        columns |= {"#client before": "client_before", "#after": "client_after", "#its summary": "client_summary"}
         title = "Where the client compacted its own context"
-        shown.append(table(title, "file", *titles, rows=compacted, wide="file"))
+        shown.append(records(title, compactions, {**columns, "#our view": "view_tokens"}, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
     shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
     shown += _counts(_SKIPPED, total.skipped)
@@ -343,9 +335,8 @@ def import_transcripts(
         "skipped": dict(sorted(skipped.items())),
         "skipped_lines": skipped_lines,
     }
-    cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
-    title = f"Imported into {plain(shown_store(store))}"
-    made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
+    columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
+    made = records(f"Imported into {plain(shown_store(store))}", rows, columns, wide="session")
     status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
     remarks = (*output.told_lines(skipped_lines, unreadable), *stopped)
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

@@ -5,9 +5,6 @@ once it is kept. A context replaces a missing reply by a stand-in: call `Cassett
 
 Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
 may remain, so read a cassette before you publish it.
-
-The file has one JSON line a reply, sorted. It is replaced atomically under a lock, so readers see a whole file and two
-recorders keep both their replies.
 """
 
 from __future__ import annotations
@@ -17,10 +14,10 @@ import os
 import random
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, Self
@@ -126,30 +123,26 @@ Usable = Callable[[Reply], bool]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
 
 
-@dataclass(slots=True)
+@dataclass
 class Spent:
-    """What one model was asked for since a cassette was opened."""
+    """What one model was asked for since a cassette was opened: of a forecast what is not recorded yet."""
 
     calls: int = 0
     input_tokens: int = 0  # as the provider reported them, else estimated
     output_tokens: int = 0
     cached_tokens: int = 0
-    replayed: int = 0  # answered from the cassette
-    by_kind: Counter[str] = field(default_factory=Counter)  # calls
+    recorded: int = 0  # answered from the cassette
+    by_kind: dict[str, int] = field(default_factory=dict)  # calls
 
 
-class Price(msgspec.Struct, frozen=True):
-    """What one model is asked for: of a forecast what is not recorded yet, else what was sent."""
+@dataclass(kw_only=True)
+class Price(Spent):
+    """What that costs."""
 
     model: str
     address: str
-    calls: int
-    by_kind: dict[str, int]
-    input_tokens: int
-    output_tokens: int
-    recorded: int  # answered from the cassette
     estimated_cost: float | None  # US dollars
-    priced: str = ""  # prices for a million tokens, and their date
+    priced: str  # prices for a million tokens, and their date
 
 
 class Cassette:
@@ -159,12 +152,8 @@ class Cassette:
     and keeps the replies, at the latest on leaving the `with`. `forecast` sends nothing, and estimates what recording
     would take.
 
-    Args:
-        path: The file; only for replaying it has to be there.
-        mode: One of the three.
-        max_calls: Of this run; None for any number.
-        secrets: Texts to be taken out beside those that are known by their shape.
-        redact: Names the function that takes out others, as `module:function`.
+    `max_calls` are those of this run. `secrets` are texts to be taken out as well; `redact` names the function that
+    takes out others, as `module:function`.
     """
 
     def __init__(
@@ -232,7 +221,7 @@ class Cassette:
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
-                spent.replayed += 1
+                spent.recorded += 1
                 return kept
             calls = sum(one.calls for one in self.spent.values())
             if self._failure is None and self.mode == "replay":
@@ -248,7 +237,7 @@ class Cassette:
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
             spent.calls += 1
-            spent.by_kind[request.kind] += 1
+            spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
             spent.input_tokens += tokens
             try:
                 if self.mode == "forecast":
@@ -290,7 +279,8 @@ class Cassette:
             ) from error
 
     def save(self) -> None:
-        """Bring new replies into the file, beside what others have put there. Raise `CassetteError`."""
+        """Bring new replies into the file, a JSON line each, sorted; what others put there stays. It is replaced
+        atomically. Raise `CassetteError`."""
         if not self._new:
             return
         try:
@@ -418,11 +408,11 @@ def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
     """Return what one model was asked for, which settings name, maybe at several addresses."""
     model, price = str(models[0].model), load_prices(models[0].prices).price_of(str(models[0].model))
     where = " and ".join(dict.fromkeys(make_model(one, read_only=True).address for one in models))
-    tokens, cost, priced = (spent.input_tokens, spent.output_tokens), None, ""
+    cost, priced = None, ""
     if price is not None:
-        cost = round(price.cost(*tokens, spent.cached_tokens), 6)
+        cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
         priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of}"
-    return Price(model, where, spent.calls, dict(sorted(spent.by_kind.items())), *tokens, spent.replayed, cost, priced)
+    return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
 
 
 def _load_redaction(name: str) -> Redaction:
