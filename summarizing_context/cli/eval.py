@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +19,7 @@ from rich.text import Text
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
-from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, plain, table, tell
+from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import make_private_folder, write_private
@@ -67,7 +68,6 @@ def run(
         eval run logs/ --fail-under held=0.6,laws=0
         eval run beam:chats/100K
     """
-    from summarizing_context.evaluation.cassettes import prices_of
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.run import Arm, Run
 
@@ -89,21 +89,17 @@ def run(
     measured = Run(dataset=dataset, arms=chosen, cassette=cassette or out / "replies.jsonl", jobs=jobs, redact=redact)
 
     # What has to be sent is priced first, and accepted.
-    prices: list[Price] = []
-    if (forecast := measured.open("forecast")) is not None:
-        with forecast:
-            watched(measured, forecast, "Pricing")
-        prices = prices_of(forecast, measured.models)
+    if own.dry_run and not measured.models:
+        raise InputError("--dry-run: without a model nothing is sent; name one with --model")
+    prices = watched(measured, measured.price, "Pricing") if measured.models else []
     if own.dry_run:
-        if not measured.models:
-            raise InputError("--dry-run: without a model nothing is sent; name one with --model")
         return priced(prices)
     recording = None
     if any(one.calls for one in prices):
         ask_for(prices, yes)
         recording = measured.open("record", max_calls)
     with nullcontext() if recording is None else recording:
-        report = watched(measured, recording)
+        report = watched(measured, partial(measured.report, recording))
     if recording is not None:
         tell_spent(recording, measured.models)
     return shown(report, out, started, gates, junit)
@@ -200,11 +196,11 @@ def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
 # What came of it
 
 
-def watched(run: Run, cassette: Cassette | None, doing: str = "Measuring") -> Report:
-    """Measure, with a bar."""
+def watched(run: Run, work: Callable[..., T], doing: str = "Measuring") -> T:
+    """Measure or price, with a bar."""
     logs = len(run.dataset.logs)
     with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
-        return run.report(cassette, watch=update)
+        return work(watch=update)
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
@@ -241,7 +237,7 @@ def shown(
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
         parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
     if checked:
-        cells = [(one.name, mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
+        cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
         parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
@@ -348,16 +344,11 @@ def ask(
         messages = [cassette.scrub(message) for message in found.messages]
         recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
         if total is not None:
-            tell(
-                f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}: {counted(total, 'call')}."
-            )
+            cut, calls = recording.cases[0].cut, counted(total, "call")
+            tell(f"Asking about {cut:,} messages of {plain(log.name, 60)}: {calls}.")
         work = record_answers(recording, cassette, models, chosen, questions)
-
-        def calls() -> int:
-            return sum(one.calls for one in prices_of(cassette, models))
-
-        anyio.run(output.watched, work, "calls", total or 0, calls)
-        return calls()
+        anyio.run(output.watched, work, "calls", total or 0, lambda: cassette.calls)
+        return cassette.calls
 
     with TemporaryDirectory() as folder, Cassette(out / "cassette.jsonl", "forecast", **keys) as forecast:
         total = asked(forecast, Path(folder))
@@ -369,4 +360,4 @@ def ask(
         asked(cassette, out, total)
     tell_spent(cassette, models)
     measured = Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1)
-    return shown(watched(measured, None), out, started)
+    return shown(watched(measured, measured.report), out, started)

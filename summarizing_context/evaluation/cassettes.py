@@ -198,6 +198,11 @@ class Cassette:
     def __len__(self) -> int:
         return len(self._lines)
 
+    @property
+    def calls(self) -> int:
+        """Calls since it was opened."""
+        return sum(one.calls for one in self.spent.values())
+
     def scrub(self, message: Message) -> Message:
         """Return a message as it may be sent and kept: without secrets, before anything of it is cut."""
         return redact_message(message, self.clean)
@@ -223,16 +228,15 @@ class Cassette:
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
                 spent.recorded += 1
                 return kept
-            calls = sum(one.calls for one in self.spent.values())
             if self._failure is None and self.mode == "replay":
                 self._failure = CassetteMissError(
                     f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
                     "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
-            elif self._failure is None and self._max_calls is not None and calls >= self._max_calls:
+            elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
                 self._failure = CassetteLimitError(
-                    f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to "
-                    "go on"
+                    f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept, "
+                    "call it again to go on"
                 )
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
