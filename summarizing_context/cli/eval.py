@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
-from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, mark, plain, table, tell
+from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
 from summarizing_context.errors import TranscriptError
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import make_private_folder, write_private
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, Price
     from summarizing_context.evaluation.outcomes import Interval
     from summarizing_context.evaluation.report import Report
-    from summarizing_context.evaluation.run import Price, Run
+    from summarizing_context.evaluation.run import Run
 
 commands = typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
@@ -69,7 +69,7 @@ def run(
         eval run beam:chats/100K
     """
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.run import Arm, Run, prices_of
+    from summarizing_context.evaluation.run import Arm, Run
 
     started, gates, names = time.perf_counter(), read_gates(fail_under), listed(arms)
     dataset = Dataset.load(*sources, format=own.format)
@@ -89,21 +89,17 @@ def run(
     measured = Run(dataset=dataset, arms=chosen, cassette=cassette or out / "replies.jsonl", jobs=jobs, redact=redact)
 
     # What has to be sent is priced first, and accepted.
-    prices: list[Price] = []
-    if (forecast := measured.open("forecast")) is not None:
-        with forecast:
-            watched(measured, forecast, "Pricing")
-        prices = prices_of(forecast, measured.models)
+    if own.dry_run and not measured.models:
+        raise InputError("--dry-run: without a model nothing is sent; name one with --model")
+    prices = watched(measured, measured.price, "Pricing") if measured.models else []
     if own.dry_run:
-        if not measured.models:
-            raise InputError("--dry-run: without a model nothing is sent; name one with --model")
         return priced(prices)
     recording = None
     if any(one.calls for one in prices):
         ask_for(prices, yes)
         recording = measured.open("record", max_calls)
     with nullcontext() if recording is None else recording:
-        report = watched(measured, recording)
+        report = watched(measured, partial(measured.report, recording))
     if recording is not None:
         tell_spent(recording, measured.models)
     return shown(report, out, started, gates, junit)
@@ -124,16 +120,15 @@ def compare(
     """
     from summarizing_context.evaluation.report import Report, in_words
 
-    results, rows, documents = [], [], []
+    changes: list[dict[str, Any]] = []
     for arm, what, change, worse in Report.read(new).compare(Report.read(old)):
         words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
-        results.append((arm, what, words, worse))
-        rows.append((arm, what, Text(words, "bold red" if worse else "")))
-        documents.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
-    is_worse = any(worse for *_, worse in results)
-    write_junit(junit, "eval compare", results)
+        changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
+    is_worse = any(one["worse"] for one in changes)
+    write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
+    rows = ((one["arm"], one["what"], Text(one["words"], "bold red" if one["worse"] else "")) for one in changes)
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
-    document = {"worse": is_worse, "verdict": verdict, "changes": documents}
+    document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     status = Status.LAW_BROKEN if is_worse else Status.OK
     return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
 
@@ -160,11 +155,11 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 
 def _line(one: Price, done: str = "") -> str:
     """Return what a model will be asked, or was."""
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in one.by_kind.items()) or "none"
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
     known = f"; {one.recorded:,} are recorded" if one.recorded else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
-    asked = f"{one.calls:,} {'calls' if done else 'requests'} ({kinds})"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
 
 
@@ -178,7 +173,7 @@ def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
 def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
     it will write, each of which is tried as well."""
-    rows, lines = [msgspec.to_builtins(one) for one in prices], [*map(_line, prices)]
+    rows, lines = [asdict(one) for one in prices], [*map(_line, prices)]
     if proposals:
         calls = prices[0].calls + proposals * (prices[0].calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
@@ -192,7 +187,7 @@ def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
 
 def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
     """Say what was recorded."""
-    from summarizing_context.evaluation.run import prices_of
+    from summarizing_context.evaluation.cassettes import prices_of
 
     for one in prices_of(cassette, models):
         tell(_line(one, "Recorded with "))
@@ -201,11 +196,11 @@ def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
 # What came of it
 
 
-def watched(run: Run, cassette: Cassette | None, doing: str = "Measuring") -> Report:
-    """Measure, with a bar."""
+def watched(run: Run, work: Callable[..., T], doing: str = "Measuring") -> T:
+    """Measure or price, with a bar."""
     logs = len(run.dataset.logs)
     with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
-        return run.report(cassette, watch=update)
+        return work(watch=update)
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
@@ -242,7 +237,7 @@ def shown(
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
         parts.append(table("By category", "category", *(f"#{arm}" for arm in report.arms), rows=rows))
     if checked:
-        cells = [(one.name, mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
+        cells = [(one.name, output.mark(one.passed, "passed", "failed"), dim(one.words)) for one in checked]
         parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
@@ -273,10 +268,7 @@ def shown(
 def judges_of(
     settings: Settings, judge_model: str, reader_model: str | None, provider: str | None, url: str | None
 ) -> tuple[Settings, Settings]:
-    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`.
-
-    One reply holds all questions, so a call may take long.
-    """
+    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`."""
     named = provider or settings.summarizer
     if named not in PROVIDERS:
         raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
@@ -321,10 +313,10 @@ def ask(
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
     from summarizing_context.evaluation.asking import record_answers
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, prices_of
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.recording import with_own_case
-    from summarizing_context.evaluation.run import Run, prices_of
+    from summarizing_context.evaluation.run import Run
     from summarizing_context.evaluation.views import ARMS
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
@@ -336,8 +328,7 @@ def ask(
     for line in output.told_lines(found.unreadable):
         tell(line)
     settings = own.load()
-    if settings.summarizer not in PROVIDERS or settings.model is None:
-        raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
+    own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
     reader, judge = judges_of(settings, judge_model, reader_model, judge_provider, judge_base_url)
@@ -353,16 +344,11 @@ def ask(
         messages = [cassette.scrub(message) for message in found.messages]
         recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
         if total is not None:
-            tell(
-                f"Asking about {recording.cases[0].cut:,} messages of {plain(log.name, 60)}: {counted(total, 'call')}."
-            )
+            cut, calls = recording.cases[0].cut, counted(total, "call")
+            tell(f"Asking about {cut:,} messages of {plain(log.name, 60)}: {calls}.")
         work = record_answers(recording, cassette, models, chosen, questions)
-
-        def calls() -> int:
-            return sum(one.calls for one in prices_of(cassette, models))
-
-        anyio.run(output.watched, work, "calls", total or 0, calls)
-        return calls()
+        anyio.run(output.watched, work, "calls", total or 0, lambda: cassette.calls)
+        return cassette.calls
 
     with TemporaryDirectory() as folder, Cassette(out / "cassette.jsonl", "forecast", **keys) as forecast:
         total = asked(forecast, Path(folder))
@@ -374,4 +360,4 @@ def ask(
         asked(cassette, out, total)
     tell_spent(cassette, models)
     measured = Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1)
-    return shown(watched(measured, None), out, started)
+    return shown(watched(measured, measured.report), out, started)

@@ -265,3 +265,9 @@ class ModelOptions(OwnSettings):
     base_url: BaseUrl = None
     format: TranscriptFormat = "auto"
     dry_run: DryRun = False
+
+    def need_model(self, settings: Settings) -> None:
+        """Raise `InputError` where no model is named: then there is nothing to send."""
+        if settings.summarizer not in PROVIDERS or settings.model is None:
+            where = f"or in --config a summarizer {NAMED} and its model"
+            raise InputError(f"--model: name the model that summarizes, {where}")

@@ -10,12 +10,12 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import typer
 from rich import box
@@ -220,6 +220,14 @@ def table(
                 for value in row
             ))  # fmt: skip
     return made
+
+
+def records(
+    title: str, found: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, wide: str = "", fold: bool = False
+) -> Table:
+    """Return a table of JSON objects; `columns` name their figures by heading, as `table` has them."""
+    rows = ([one[figure] for figure in columns.values()] for one in found)
+    return table(title, *columns, rows=rows, wide=wide, fold=fold)
 
 
 def facts(title: str, rows: Iterable[tuple[str, object, str]]) -> Table:

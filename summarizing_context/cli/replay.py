@@ -1,7 +1,7 @@
 """Commands on transcripts: `demo` replays the one that is shipped, `replay` any others, `import` stores them.
 
-A replay takes them through a context, and the laws judge every view. With `--dry-run` it forecasts calls, tokens and
-price instead.
+A replay takes them through a context, and the laws judge every view. With `--dry-run` the replies of the model are
+assumed, and the price is shown.
 """
 
 from __future__ import annotations
@@ -18,28 +18,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
-import msgspec
 import typer
 from rich.console import RenderableType
 from rich.text import Text
 
 from summarizing_context import transcripts
-from summarizing_context.cli import options, output
-from summarizing_context.cli.options import (
-    TRANSCRIPTS,
-    command,
-    listed,
-    option,
-    read_tokens,
-    store_of,
-)
-from summarizing_context.cli.output import InputError, Result, Status, counted, dim, dollars, number, plain, table
+from summarizing_context.cli import eval, options, output
+from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
+from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, records, table
 from summarizing_context.errors import TranscriptError
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings, shown_store
+from summarizing_context.settings.values import Settings, shown_store
 from summarizing_context.summarizers.prices import load_prices
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.replay import Forecast, Tally
+    from summarizing_context.evaluation.replay import Tally
 
 commands = typer.Typer()
 
@@ -158,22 +150,19 @@ def replay(
         dict.fromkeys(read_tokens(one, "--budget") for text in budget or ["32k"] for one in text.split(","))
     )
     settings = variants[0]
-    plan = Plan(budgets, settings, live, tuple(dict.fromkeys(one.strategy for one in variants)), own.format)
-    if own.dry_run and len(plan.strategies) > 1:
-        raise InputError("--dry-run: it works out one --strategy at a time; name one")
-    if own.dry_run and settings.summarizer not in PROVIDERS:
-        raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
-    if own.dry_run and settings.model is None:
-        raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
+    strategies = tuple(dict.fromkeys(one.strategy for one in variants))
+    plan = Plan(budgets, settings, live, strategies, own.format, own.dry_run)
+    if own.dry_run:
+        own.need_model(settings)
     files = transcripts.find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
-    rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()  # rows: forecasts, or tallies
+    rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()
     at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     with output.progress(
         "files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped
     ) as update:
-        for found in replay_files(files, plan, jobs=jobs, dry_run=own.dry_run):
+        for found in replay_files(files, plan, jobs=jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
@@ -181,28 +170,31 @@ def replay(
             update(f"{sum(row.messages for row in rows):,} messages")
     if not rows or not (unreadable or any(row.messages for row in rows)):
         raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
-    result = _forecast(rows, settings) if own.dry_run else _judged(rows)
+    result = _judged(rows)
     document: Any = result.document
+    result = _forecast(document, settings) if own.dry_run else result
     document["unreadable"] = [str(error) for error in unreadable]
     status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
     status = Status.INTERRUPTED if stopped else status
-    return replace(result, status=status, remarks=(*result.remarks, *output.told_lines((), unreadable), *stopped))
+    return replace(
+        result,
+        status=status,
+        remarks=(*result.remarks, *output.told_lines(document["total"]["skipped_lines"], unreadable), *stopped),
+    )
 
 
 _Columns = dict[str, tuple[str, Callable[[Any], Any]]]  # by heading: the figure, and how it is shown
 
 
-def _table(
-    title: str, groups: Sequence[Sequence[Any]], columns: _Columns, *price: Any, by_strategy: bool = False
-) -> RenderableType:
+def _table(title: str, groups: Sequence[Sequence[dict[str, Any]]], columns: _Columns) -> RenderableType:
     """Show figures of files and sums, with a line between groups."""
+    by_strategy = len({one["strategy"] for group in groups for one in group}) > 1
     rows: list[tuple[object, ...] | None] = []
     for group in groups:
         rows += [None] if rows else []
         for one in group:
-            name, figures = Path(one.file).name, one.figures(*price)
-            cells = (show(figures[figure]) for figure, show in columns.values())
-            rows.append((f"{one.strategy}: {name}" if by_strategy else name, one.budget, *cells))
+            name = f"{one['strategy']}: {Path(one['file']).name}" if by_strategy else Path(one["file"]).name
+            rows.append((name, one["budget"], *(show(one[figure]) for figure, show in columns.values())))
     return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=rows, wide="file")
 
 
@@ -210,16 +202,11 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
     from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
 
-    sums, total = add_up_by_variant(tallies), add_up(tallies)
-    document = {
-        "rows": [tally.figures() for tally in tallies],
-        "totals": [tally.figures() for tally in sums],
-        "total": total.figures(),
-        "timings": list(TIMINGS),
-    }
-    is_few = len(tallies) <= _MOST_ROWS
-    told = tallies if is_few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
-    by_strategy = len({tally.strategy for tally in tallies}) > 1
+    sums, total = [tally.figures() for tally in add_up_by_variant(tallies)], add_up(tallies)
+    rows = [tally.figures() for tally in tallies]
+    document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
+    is_few = len(rows) <= _MOST_ROWS
+    told = rows if is_few else [row for row in rows if row["refused_views"] or any(row[law] for law in LAW_FIGURES)]
 
     # The tables.
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
@@ -233,8 +220,8 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "ms p99": ("view_p99_ms", "{:.1f}".format),
     }
     shown: list[RenderableType] = [
-        _table("Laws: 0 is right", [told, sums], laws, by_strategy=by_strategy),
-        _table("Views", [tallies if is_few else [], sums], views, by_strategy=by_strategy),
+        _table("Laws: 0 is right", [told, sums], laws),
+        _table("Views", [rows if is_few else [], sums], views),
     ]
 
     # What the figures mean, and what was left out.
@@ -246,20 +233,19 @@ def _judged(tallies: Sequence[Tally]) -> Result:
     shown.append(dim(called))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
-    if compactions := [(tally, one) for tally in tallies for one in tally.compactions]:
-        titles = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
-        keys = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
-        compacted = ([Path(tally.file).name, tally.budget, *map(one.get, keys)] for tally, one in compactions)
+    if compactions := [{**row, "file": Path(row["file"]).name, **one} for row in rows for one in row["compactions"]]:
+        columns = {"file": "file", "#budget": "budget", "#message": "message", "#history": "history_tokens"}
+        columns |= {"#client before": "client_before", "#after": "client_after", "#its summary": "client_summary"}
         title = "Where the client compacted its own context"
-        shown.append(table(title, "file", *titles, rows=compacted, wide="file"))
+        shown.append(records(title, compactions, {**columns, "#our view": "view_tokens"}, wide="file"))
         shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
     shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
     shown += _counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
-    if len(told) < len(tallies):
-        shown.append(dim(f"{len(tallies) - len(told):,} rows in which every law held are left out; --json has them."))
-    return Result(document, shown, _status(total), output.told_lines(total.skipped_lines))
+    if len(told) < len(rows):
+        shown.append(dim(f"{len(rows) - len(told):,} rows in which every law held are left out; --json has them."))
+    return Result(document, shown, _status(total))
 
 
 _SKIPPED = "Skipped, being no messages"
@@ -277,46 +263,22 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
-def _forecast(forecasts: Sequence[Forecast], settings: Settings) -> Result:
-    """Show calls, tokens and price of a replay, per file and in total."""
-    from summarizing_context.evaluation.replay import add_up, add_up_by_variant
-    from summarizing_context.summarizers.providers import make_model
+def _forecast(document: dict[str, Any], settings: Settings) -> Result:
+    """Show what the summaries of a replay would take, by file and in all, and add it to the document."""
+    from summarizing_context.evaluation.cassettes import Spent, price_of
 
-    model, address = str(settings.model), make_model(settings, read_only=True).address
-    price = load_prices(settings.prices).price_of(model)
-    sums, total = add_up_by_variant(forecasts), add_up(forecasts)
-    few = forecasts if len(forecasts) <= _MOST_ROWS else []
-    columns: _Columns = {
-        "tokens": ("history_tokens", number),
-        "calls": ("calls", number),
-        "input": ("input_tokens", number),
-        "output": ("output_tokens", number),
-        "price": ("estimated_cost", dollars),
-    }
-    title, groups = f"Dry run with {plain(model, 40)}: nothing is sent", [few, sums, [total] if len(sums) > 1 else []]
-    made = _table(title, groups, columns, price)
-    costs = f"No price is known for {model!r}; the setting prices names a file that has one."
-    if price is not None:
-        costs = (
-            f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of}. An estimate."
-        )
-    assumed = [
-        "summaries as long as their cap, or half of a short source",
-        "tokens by the built-in estimate",
-        "no failed call, no prompt cache, no hidden thinking",
-        "views that wait for their summaries",
-    ]
-    document = {
-        "rows": [row.figures(price) for row in forecasts],
-        "totals": [row.figures(price) for row in sums],
-        "total": total.figures(price),
-        "model": settings.model,
-        "address": address,
-        "price": msgspec.to_builtins(price),
-        "assumed": assumed,
-    }
-    told = (f"{model} would be asked at {address}.", costs, f"Assumed: {'; '.join(assumed)}.")
-    return Result(document, (made, *map(dim, told)), remarks=output.told_lines(total.skipped_lines))
+    price, total = load_prices(settings.prices).price_of(str(settings.model)), document["total"]
+    for row in (*document["rows"], *document["totals"]):
+        tokens = row["model_input_tokens"], row["model_output_tokens"]
+        row["estimated_cost"] = None if price is None else round(price.cost(*tokens), 6)
+    spent = Spent(*(total[f"model_{name}"] for name in ("calls", "input_tokens", "output_tokens")))
+    asked: Any = eval.priced([price_of(spent, [settings])])
+    document |= asked.document
+    columns: _Columns = {"tokens": ("history_tokens", number), "calls": ("model_calls", number)}
+    columns |= {name: (f"model_{name}_tokens", number) for name in ("input", "output")}
+    columns["price"] = ("estimated_cost", dollars)
+    rows = document["rows"] if len(document["rows"]) <= _MOST_ROWS else []
+    return Result(document, [_table("Dry run", [rows, document["totals"]], columns), *asked.shown])
 
 
 @command(commands, TRANSCRIPTS, "import")
@@ -373,9 +335,8 @@ def import_transcripts(
         "skipped": dict(sorted(skipped.items())),
         "skipped_lines": skipped_lines,
     }
-    cells = ([row[name] for name in ("session_id", "format", "messages", "added")] for row in rows)
-    title = f"Imported into {plain(shown_store(store))}"
-    made = table(title, "session", "format", "#messages", "#new", rows=cells, wide="session")
+    columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
+    made = records(f"Imported into {plain(shown_store(store))}", rows, columns, wide="session")
     status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK
     remarks = (*output.told_lines(skipped_lines, unreadable), *stopped)
     return Result(document, [made, *_counts(_SKIPPED, skipped)], status, remarks)

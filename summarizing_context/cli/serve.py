@@ -23,21 +23,7 @@ import anyio
 import typer
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import (
-    SERVE,
-    STORED,
-    JsonPath,
-    OwnSettings,
-    Place,
-    argument,
-    between,
-    command,
-    option,
-    read_address,
-    read_tokens,
-    store_of,
-    url_of,
-)
+from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings, Place, command, option, store_of
 from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
@@ -162,7 +148,7 @@ def inspect(
     """
     import webbrowser
 
-    address, settings = read_address(listen), place.load()
+    address, settings = options.read_address(listen), place.load()
     store = store_of(settings)
     find_sessions(store)  # what is wrong with it is told at once
 
@@ -170,7 +156,7 @@ def inspect(
 
     access = Access()
     with bound_socket(*address) as listening:
-        url = access.link(f"{url_of(*listening.getsockname()[:2])}/{access.folder}")
+        url = access.link(f"{options.url_of(*listening.getsockname()[:2])}/{access.folder}")
         tell(f"{url}  (opens once; Ctrl-C ends it)")
         write_json({"serves": "inspect", "at": url, "store": shown_store(store), "token_file": None}, json_path)
         if browser:
@@ -182,9 +168,9 @@ def inspect(
 def worker(
     *,
     store: options.StorePath = None,
-    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=between(1))] = None,
+    concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
     listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
-    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=between(0, kind=float))] = 20.0,
+    drain: Annotated[float, option("S", "To finish after SIGTERM.", parser=options.between(0, kind=float))] = 20.0,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
@@ -197,7 +183,7 @@ def worker(
     Examples:
         worker --store postgresql://agents@db/agents --config agent.toml
     """
-    address = read_address(listen)
+    address = options.read_address(listen)
     settings = own.load(store=store, concurrency=concurrency)
     if not is_address(store_of(settings)):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
@@ -243,7 +229,7 @@ class ProxyOptions(Place):
 
     anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or compatible.")] = None
     openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or compatible.")] = None
-    budget: Annotated[int | None, option("N", "Tokens of a request. Default: by model.", parser=read_tokens)] = None
+    budget: Annotated[int | None, option("N", "Of a request. Default: by model.", parser=options.read_tokens)] = None
     summarizer: Annotated[str | None, option("NAME", f"{', '.join(('extractive', *PROVIDERS, 'client'))}.")] = None
     model: options.SummarizerModel = None
     shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
@@ -283,7 +269,7 @@ def serve(
     """
     if context.invoked_subcommand is not None:
         return
-    host, port = read_address(listen)
+    host, port = options.read_address(listen)
     kept = token is None and not no_token and ip_address(host).is_loopback
     token = kept_token(token_file(_TOKEN_FILE)) if kept else None if no_token else token
     settings = given.settings(token)
@@ -310,7 +296,7 @@ proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
 @command(proxy)
 def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     """Show what a running proxy does: its sessions, what was sent, kept and paid."""
-    address, kept = url_of(*read_address(listen)), token_file(_TOKEN_FILE)
+    address, kept = options.url_of(*options.read_address(listen)), token_file(_TOKEN_FILE)
     token = kept_token(kept) if token is None and kept.exists() else token
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
@@ -327,19 +313,18 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     rows = []
     for each in told["sessions"]:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
-        figures = [each[name] for name in ("requests", "tokens", "view_tokens", "activations")]
-        rows.append(
-            (plain(each["session"], 80), plain(each["model"], 24), *figures, cached, output.dollars(each["cost"]))
-        )
-    names = ("model", "#requests", "#history", "#sent", "#activ.", "#cached", "#cost")
-    made = output.table(title, "session", *names, rows=rows, wide="session")
+        model, cost = plain(each["model"], 24), output.dollars(each["cost"])
+        rows.append({**each, "model": model, "cached": cached, "cost": cost})
+    columns = {"session": "session", "model": "model", "#requests": "requests", "#history": "tokens"}
+    columns |= {"#sent": "view_tokens", "#activ.": "activations", "#cached": "cached", "#cost": "cost"}
+    made = output.records(title, rows, columns, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])
 
 
 @command(proxy, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})  # the client's
 def run(
-    command: Annotated[list[str], argument("-- COMMAND", "The client, and its arguments.")],
+    command: Annotated[list[str], options.argument("-- COMMAND", "The client, and its arguments.")],
     given: ProxyOptions,
     json_path: JsonPath = None,
 ) -> int:

@@ -18,7 +18,18 @@ from rich.text import Text
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, confirm, dim, number, plain, progress, table
+from summarizing_context.cli.output import (
+    InputError,
+    Result,
+    Status,
+    confirm,
+    dim,
+    number,
+    plain,
+    progress,
+    records,
+    table,
+)
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
@@ -222,11 +233,11 @@ def search(
 @command(commands, STORED, "help")
 def list_commands() -> Result:
     """Explain the commands of one session, here and in a host."""
-    rows = [(spec.usage, spec.about) for name, spec in COMMANDS.items() if name != "help"]
-    shown = table("Commands of one session", "command", "what it does", rows=rows, wide="what it does", fold=True)
-    document = {"commands": [{"usage": usage, "about": about} for usage, about in rows]}
+    rows = [{"usage": spec.usage, "about": spec.about} for name, spec in COMMANDS.items() if name != "help"]
+    columns = {"command": "usage", "what it does": "about"}
+    shown = records("Commands of one session", rows, columns, wide="what it does", fold=True)
     typed = f"In a host: {PREFIX} COMMAND. Here: summarizing-context COMMAND, then SESSION and --store STORE."
-    return Result(document, [shown, dim(typed)])
+    return Result({"commands": rows}, [shown, dim(typed)])
 
 
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
@@ -370,8 +381,8 @@ def export_sessions(
     except BaseException:
         out.unlink(missing_ok=True)
         raise
-    rows = ([one[name] for name in ("session", *kinds)] for one in told)
-    shown = table(f"Written to {plain(out)}", "session", *(f"#{kind}" for kind in kinds), rows=rows, wide="session")
+    columns = {"session": "session", **{f"#{kind}": kind for kind in kinds}}
+    shown = records(f"Written to {plain(out)}", told, columns, wide="session")
     damaged = [f"{plain(one['session'])} {one['damaged']}" for one in told if one["damaged"]]
     shown.caption = f"Damaged and left out: {'; '.join(damaged)}" if damaged else None
     return Result({"sessions": told}, [shown], Status.ENVIRONMENT if damaged else Status.OK)
@@ -411,6 +422,6 @@ def import_sessions(
         raise InputError(f"{plain(file)}: there is no such file; name one that `sessions export` wrote")
     with_store(store, read, read_only=False)
     title = f"Imported into {plain(shown_store(store))}"
-    shown = table(title, "session", "#messages", "#new", rows=(one.values() for one in told), wide="session")
+    shown = records(title, told, {"session": "session", "#messages": "messages", "#new": "new"}, wide="session")
     remarks = [plain(f"error: {'; '.join(refused)}")] if refused else []
     return Result({"sessions": told, "refused": refused}, [shown], Status.BAD_INPUT if refused else Status.OK, remarks)

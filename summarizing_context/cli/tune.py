@@ -20,7 +20,6 @@ from summarizing_context.cli.options import TRANSCRIPTS, argument, between, comm
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
 from summarizing_context.errors import CassetteMissError
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import PROVIDERS
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 
 if TYPE_CHECKING:
@@ -59,17 +58,15 @@ def tune(
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, prices_of
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.run import prices_of
     from summarizing_context.evaluation.tune import START, Gepa, Trial, Variant, write_winner
     from summarizing_context.evaluation.tune import propose as proposing
     from summarizing_context.evaluation.tune import tune as tuned
 
     started = time.perf_counter()
     settings = replace(own.load(), max_tokens=budget)
-    if settings.summarizer not in PROVIDERS:
-        raise InputError("name the model that the prompts are for, with --model or in --config")
+    own.need_model(settings)
     if optimizer not in ("model", "gepa"):
         raise InputError(f"--optimizer: {plain(optimizer, 40)!r}; there are model and gepa")
     number = propose or (20 if optimizer == "gepa" else 0)

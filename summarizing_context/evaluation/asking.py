@@ -20,9 +20,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from summarizing_context.errors import CassetteError, SummarizerRefused, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, assumed_summary
 from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Answers, Mark, Question, Recording
-from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.evaluation.report import ABSENT
 from summarizing_context.evaluation.views import COMPACT, OURS, READING, Built, Case, Write, build, compaction, digest
 from summarizing_context.messages.fences import fence
@@ -221,15 +220,8 @@ class AnswerRecorder:
 async def record_answers(
     recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
 ) -> None:
-    """Have models asked for what a recording lacks, and save it; what came before a failure too.
-
-    Args:
-        recording: What is known.
-        cassette: Keeps the replies.
-        models: Settings that name the model that summarizes, the writer of questions, the reader and the judge.
-        arms: Views to be read.
-        questions: To be written for a case that has none.
-    """
+    """Have models asked for what a recording lacks, and save it; what came before a failure too. `models` name who
+    summarizes, writes questions, reads and judges, as `AnswerRecorder` has them."""
     async with AsyncExitStack() as stack:
         made = [make_model(settings, read_only=not cassette.sends) for settings in models]
         for model in made:

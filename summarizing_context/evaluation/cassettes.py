@@ -5,9 +5,6 @@ once it is kept. A context replaces a missing reply by a stand-in: call `Cassett
 
 Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
 may remain, so read a cassette before you publish it.
-
-The file has one JSON line a reply, sorted. It is replaced atomically under a lock, so readers see a whole file and two
-recorders keep both their replies.
 """
 
 from __future__ import annotations
@@ -17,10 +14,10 @@ import os
 import random
 import re
 import sys
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Literal, Self
@@ -37,13 +34,13 @@ from summarizing_context.errors import (
     SummarizerError,
     SummarizerRefused,
 )
-from summarizing_context.evaluation.replay import assumed_summary
 from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
@@ -126,16 +123,26 @@ Usable = Callable[[Reply], bool]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request without secrets
 
 
-@dataclass(slots=True)
+@dataclass
 class Spent:
-    """What one model was asked for since a cassette was opened."""
+    """What one model was asked for since a cassette was opened: of a forecast what is not recorded yet."""
 
     calls: int = 0
     input_tokens: int = 0  # as the provider reported them, else estimated
     output_tokens: int = 0
     cached_tokens: int = 0
-    replayed: int = 0  # answered from the cassette
-    by_kind: Counter[str] = field(default_factory=Counter)  # calls
+    recorded: int = 0  # answered from the cassette
+    by_kind: dict[str, int] = field(default_factory=dict)  # calls
+
+
+@dataclass(kw_only=True)
+class Price(Spent):
+    """What that costs."""
+
+    model: str
+    address: str
+    estimated_cost: float | None  # US dollars
+    priced: str  # prices for a million tokens, and their date
 
 
 class Cassette:
@@ -145,12 +152,8 @@ class Cassette:
     and keeps the replies, at the latest on leaving the `with`. `forecast` sends nothing, and estimates what recording
     would take.
 
-    Args:
-        path: The file; only for replaying it has to be there.
-        mode: One of the three.
-        max_calls: Of this run; None for any number.
-        secrets: Texts to be taken out beside those that are known by their shape.
-        redact: Names the function that takes out others, as `module:function`.
+    `max_calls` are those of this run. `secrets` are texts to be taken out as well; `redact` names the function that
+    takes out others, as `module:function`.
     """
 
     def __init__(
@@ -195,6 +198,11 @@ class Cassette:
     def __len__(self) -> int:
         return len(self._lines)
 
+    @property
+    def calls(self) -> int:
+        """Calls since it was opened."""
+        return sum(one.calls for one in self.spent.values())
+
     def scrub(self, message: Message) -> Message:
         """Return a message as it may be sent and kept: without secrets, before anything of it is cut."""
         return redact_message(message, self.clean)
@@ -218,23 +226,22 @@ class Cassette:
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
-                spent.replayed += 1
+                spent.recorded += 1
                 return kept
-            calls = sum(one.calls for one in self.spent.values())
             if self._failure is None and self.mode == "replay":
                 self._failure = CassetteMissError(
                     f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
                     "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
-            elif self._failure is None and self._max_calls is not None and calls >= self._max_calls:
+            elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
                 self._failure = CassetteLimitError(
-                    f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to "
-                    "go on"
+                    f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept, "
+                    "call it again to go on"
                 )
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
             spent.calls += 1
-            spent.by_kind[request.kind] += 1
+            spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
             spent.input_tokens += tokens
             try:
                 if self.mode == "forecast":
@@ -276,7 +283,8 @@ class Cassette:
             ) from error
 
     def save(self) -> None:
-        """Bring new replies into the file, beside what others have put there. Raise `CassetteError`."""
+        """Bring new replies into the file, a JSON line each, sorted; what others put there stays. It is replaced
+        atomically. Raise `CassetteError`."""
         if not self._new:
             return
         try:
@@ -378,6 +386,37 @@ async def open_summarizer(settings: Settings, cassette: Cassette | None) -> Asyn
         yield RecordedModel(model, cassette)
     finally:
         await model.close()
+
+
+def assumed_summary(job: SummaryJob) -> str:
+    """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
+    caps and longer than 200 tokens. Of rules and memories it finds none."""
+    if job.kind in ("rules", "memory"):
+        return "none" if job.kind == "rules" else "[]"
+    most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
+    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
+    size = estimate_text(line.format(10) + "\n")
+    rest = (line.format(at) for at in range(2, (most - estimate_text("## Done")) // size + 1))
+    return "\n".join(["## Done", line.format(1), *rest])
+
+
+def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
+    """Return what a cassette was asked for, by model."""
+    asked = {f"{settings.summarizer}/{settings.model}": list[Settings]() for settings in models}
+    for settings in models:
+        asked[f"{settings.summarizer}/{settings.model}"].append(settings)
+    return [price_of(cassette.spent[name], same) for name, same in asked.items()]
+
+
+def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
+    """Return what one model was asked for, which settings name, maybe at several addresses."""
+    model, price = str(models[0].model), load_prices(models[0].prices).price_of(str(models[0].model))
+    where = " and ".join(dict.fromkeys(make_model(one, read_only=True).address for one in models))
+    cost, priced = None, ""
+    if price is not None:
+        cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
+        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of}"
+    return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
 
 
 def _load_redaction(name: str) -> Redaction:

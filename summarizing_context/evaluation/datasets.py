@@ -40,8 +40,6 @@ _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a vi
 
 
 Scrub = Callable[[Message], Message]
-
-
 Cases = list[tuple[Case, list[Question]]]
 
 

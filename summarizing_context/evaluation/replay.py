@@ -6,26 +6,26 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
 
 from summarizing_context.assembly import open_context, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
+from summarizing_context.evaluation.cassettes import Cassette, open_summarizer
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
 from summarizing_context.log.message_log import BoundThinking
 from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter, estimate_text
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.transcripts import Transcript, read_named
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
@@ -94,48 +94,7 @@ def _percentile(values: Sequence[float], percent: float) -> float:
     return round(sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1], 3) if values else 0.0
 
 
-@dataclass(slots=True, kw_only=True)
-class Forecast:
-    """What summarizing one file at one budget would take, or several together: a summarizer that counts."""
-
-    file: str
-    budget: int | None  # None for a sum over several budgets
-    messages: int = 0
-    history_tokens: int = 0
-    segment_calls: int = 0
-    rollup_calls: int = 0
-    rule_calls: int = 0  # which read what a human typed
-    memory_calls: int = 0  # which learn for later sessions
-    input_tokens: int = 0
-    output_tokens: int = 0
-    skipped_lines: list[str] = field(default_factory=list)  # of the file, as `file:line: why`
-
-    @property
-    def calls(self) -> int:
-        """All calls."""
-        return self.segment_calls + self.rollup_calls + self.rule_calls + self.memory_calls
-
-    def cost(self, price: ModelPrice | None) -> float | None:
-        """US dollars; None where the price is not known."""
-        return None if price is None else round(price.cost(self.input_tokens, self.output_tokens), 6)
-
-    def figures(self, price: ModelPrice | None) -> dict[str, Any]:
-        """Return the figures under their published names, as JSON values."""
-        return {**asdict(self), "calls": self.calls, "estimated_cost": self.cost(price)}
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        """Count a job as a summarizer that is paid for it, and return a text as long as a model's may be."""
-        text, name = assumed_summary(job), f"{job.kind.removesuffix('s')}_calls"
-        setattr(self, name, getattr(self, name) + 1)
-        self.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
-        self.output_tokens += estimate_text(text)
-        return SummaryReply(text)
-
-
-Row = TypeVar("Row", Tally, Forecast)
-
-
-def add_up(rows: Sequence[Row], *, file: str = "total") -> Row:
+def add_up(rows: Sequence[Tally], *, file: str = "total") -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
     total = replace(rows[0], file=file)
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
@@ -150,11 +109,11 @@ def add_up(rows: Sequence[Row], *, file: str = "total") -> Row:
     return total
 
 
-def add_up_by_variant(rows: Sequence[Row]) -> list[Row]:
+def add_up_by_variant(rows: Sequence[Tally]) -> list[Tally]:
     """Return one sum for each strategy and budget, in the order in which they first occur."""
-    variants: dict[Any, list[Row]] = {}
+    variants: dict[Any, list[Tally]] = {}
     for row in rows:
-        variants.setdefault((getattr(row, "strategy", None), row.budget), []).append(row)
+        variants.setdefault((row.strategy, row.budget), []).append(row)
     return [add_up(same) for same in variants.values()]
 
 
@@ -167,6 +126,7 @@ class Plan:
     live: bool = False  # views are taken at once, whether or not the summaries are ready
     strategies: tuple[str, ...] = ()  # in place of the settings' own
     format: str = "auto"  # of the transcripts
+    dry_run: bool = False  # replies of the model are assumed: nothing is sent, and nothing is stored
 
     @property
     def variants(self) -> list[Settings]:
@@ -255,42 +215,33 @@ class Recorder:
         return tally
 
 
-def replay_files(
-    paths: Sequence[Path], plan: Plan, *, jobs: int = 1, dry_run: bool = False
-) -> Iterator[list[Tally | Forecast] | TranscriptError]:
-    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read;
-    of a dry run forecasts.
+def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally] | TranscriptError]:
+    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read.
 
     Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
     """
-    work = partial(_replay_file, plan=plan, dry_run=dry_run)
-    return for_each(paths, work, jobs if str(plan.settings.store) == MEMORY else 1)
+    return for_each(paths, partial(_replay_file, plan=plan), jobs if str(plan.settings.store) == MEMORY else 1)
 
 
-def _replay_file(path: Path, plan: Plan, dry_run: bool) -> list[Tally | Forecast] | TranscriptError:
-    work: Callable[..., Awaitable[Sequence[Tally | Forecast]]] = forecast_log if dry_run else replay_log
+def _replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
     try:  # each session in an event loop of its own
         logs = read_named(path, format=plan.format).items()
-        return [row for name, log in logs for row in anyio.run(work, name, log, plan)]
+        return [row for name, log in logs for row in anyio.run(replay_log, name, log, plan)]
     except TranscriptError as error:
         return error
 
 
 async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
-    costs = await make_costs(plan.settings)
-    return [await _replay(settings, name, log, plan, costs) for settings in plan.variants]
-
-
-async def forecast_log(name: str, log: Transcript, plan: Plan) -> list[Forecast]:
-    """Return forecasts for one log at each budget of the plan."""
     costs, rows = await make_costs(plan.settings), []
     for settings in plan.variants:
-        forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
+        if not plan.dry_run:
+            rows.append(await _replay(settings, name, log, plan, costs))
+            continue
         in_memory = replace(without_default_cap(settings), store=MEMORY)
-        tally = await _replay(in_memory, name, log, replace(plan, live=False), costs, forecast)
-        forecast.messages, forecast.history_tokens = tally.messages, tally.history_tokens
-        rows.append(forecast)
+        with TemporaryDirectory() as folder, Cassette(Path(folder) / "replies.jsonl", "forecast") as cassette:
+            async with open_summarizer(in_memory, cassette) as model:
+                rows.append(await _replay(in_memory, name, log, replace(plan, live=False), costs, model))
     return rows
 
 
@@ -344,15 +295,3 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
         await store.close()
     numbered = (f"{wanted}:{number}" for number in range(2, len(taken) + 3))
     return next(id for id in (wanted, *numbered) if id not in taken)
-
-
-def assumed_summary(job: SummaryJob) -> str:
-    """Return a lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two
-    caps and longer than 200 tokens. Of rules and memories it finds none."""
-    if job.kind in ("rules", "memory"):
-        return "none" if job.kind == "rules" else "[]"
-    most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
-    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
-    size = estimate_text(line.format(10) + "\n")
-    rest = (line.format(at) for at in range(2, (most - estimate_text("## Done")) // size + 1))
-    return "\n".join(["## Done", line.format(1), *rest])

@@ -291,7 +291,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.structs.replace(first, **whole)
 
     def document(self) -> dict[str, Any]:
-        """Return the figures as JSON values, without questions and texts."""
+        """Return the figures as JSON values; what they were worked out of is in `report.json`."""
 
         def of(interval: Interval | None) -> dict[str, float] | None:
             return interval and interval._asdict()
@@ -308,13 +308,12 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in AT_MOST},
             }
-        own = ("name", "verdict", "metric", "metrics", "baseline", "settings", "made_by", "missing")
+        own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
         return {
             **{name: getattr(self, name) for name in own},
             "arms": arms,
             "questions": len(self.asked),
             "gates": msgspec.to_builtins(self.check()),
-            "views": msgspec.to_builtins(self.views),
             **({} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}),
         }
 

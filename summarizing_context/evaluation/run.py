@@ -14,10 +14,9 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Mode, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_summarizer, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, read_messages
 from summarizing_context.evaluation.outcomes import changed_settings, for_each
 from summarizing_context.evaluation.recording import SCALE, Question, Recording
@@ -41,8 +40,6 @@ from summarizing_context.evaluation.views import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.summarizers.providers import make_model
 
 
 @dataclass(frozen=True)
@@ -83,20 +80,6 @@ def _evidence(question: Question, view: Text) -> float | None:
 
 VALUES_HELD = Metric(HELD, _held)  # the share of a question's values that stand in the view, word for word
 EVIDENCE_KEPT = Metric(EVIDENCE, _evidence)  # the share of the gold answer's words that stand together in the view
-
-
-class Price(msgspec.Struct, frozen=True):
-    """What one model is asked for: of a forecast what is not recorded yet, else what was sent."""
-
-    model: str
-    address: str
-    calls: int
-    by_kind: dict[str, int]
-    input_tokens: int
-    output_tokens: int
-    recorded: int  # answered from the cassette
-    estimated_cost: float | None  # US dollars
-    priced: str = ""  # prices for a million tokens, and their date
 
 
 @dataclass
@@ -166,11 +149,11 @@ class Run:
             return None
         return Cassette(Path(self.cassette), mode, max_calls=max_calls, secrets=keys, redact=self.redact)
 
-    def price(self) -> list[Price]:
+    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
         if (cassette := self.open("forecast")) is None:
             return []
-        self.report(cassette)
+        self.report(cassette, watch)
         return prices_of(cassette, self.models)
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
@@ -333,21 +316,3 @@ def _makers(recording: Recording) -> dict[str, list[str]]:
         "marks": Counter(one.model for one in recording.marks.values()),
     }
     return {of: [f"{maker} ({n:,})" for maker, n in one.most_common()] for of, one in makers.items() if one}
-
-
-def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
-    """Return what a cassette was asked for, by model."""
-    prices, addresses = load_prices(models[0].prices), dict[str, dict[str, None]]()
-    for settings in models:
-        address = make_model(settings, read_only=True).address
-        addresses.setdefault(f"{settings.summarizer}/{settings.model}", {})[address] = None
-    found = []
-    for name, asked in addresses.items():
-        model, spent, price = name.partition("/")[2], cassette.spent[name], prices.price_of(name.partition("/")[2])
-        tokens, cost, priced = (spent.input_tokens, spent.output_tokens), None, ""
-        if price is not None:
-            cost = round(price.cost(*tokens, spent.cached_tokens), 6)
-            priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of}"
-        where, kinds = " and ".join(asked), dict(sorted(spent.by_kind.items()))
-        found.append(Price(model, where, spent.calls, kinds, *tokens, spent.replayed, cost, priced))
-    return found

@@ -59,14 +59,9 @@ class Variant:
 class Trial:
     """The sessions of a run, those that choose and those that judge, and what each variant came to on either side.
 
-    Args:
-        dataset: All sessions.
-        settings: Of the start, with the model that the prompts are for.
-        cassette: Open; keeps the replies. None where variants bring their own summarizers.
-        folder: Where the prompts of variants are written for their sessions.
-        held_out: The share of the sessions that only judges; 0 where nothing has to be chosen.
-        seed: Of the split.
-        watch: Is called with each variant.
+    `settings` name the model that the prompts are for; no `cassette` is needed where variants bring their own
+    summarizers. Prompts are written into `folder`. The share `held_out` only judges, drawn by `seed`; 0 where nothing
+    has to be chosen.
     """
 
     def __init__(

@@ -19,9 +19,8 @@ replay {empty} --dry-run --model m                            | holds no message
 import {empty} --store {store}                                | holds no message
 replay {log} --budget 1k --strategy truncat                   | truncate
 replay {log} --budget 1k --summarizer host                    | take extractive
-replay {log} --budget 4k --dry-run                            | not paid by the token
+replay {log} --budget 4k --dry-run                            | name the model that summarizes
 replay {log} --budget 4k --dry-run --summarizer anthropic     | --model
-replay {log} --dry-run --summarizer openai --model m --strategy summarize,truncate | one --strategy
 replay {log} --format gemnii                                  | gemini
 replay {log} --model m --summarizer extractive                | asks no model
 replay {log} --prompts {none}                                 | is not a folder
@@ -70,7 +69,7 @@ tune {log} --format gemini --model m --propose 2              | a content withou
 eval run {log} --dry-run                                      | without a model nothing is sent
 eval run {log} --fail-under held                              | write it like right=0.9
 eval compare {mine} {mine}                                    | is not the report of a run
-tune {log} --cassette c.jsonl --propose 2                      | name the model that the prompts are for
+tune {log} --cassette c.jsonl --propose 2                      | name the model that summarizes
 tune {log} --cassette c.jsonl --model m                       | say what to try
 worker --store {store}                                        | is no address
 """

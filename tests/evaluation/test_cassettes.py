@@ -61,7 +61,7 @@ async def test_what_was_recorded_is_replayed_without_a_call(tmp_path: Path):
     model = Model()
     with opened(tmp_path, "replay") as cassette:
         assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
-    assert (model.calls, cassette.spent["openai/m"].calls, cassette.spent["openai/m"].replayed) == (0, 0, 1)
+    assert (model.calls, cassette.spent["openai/m"].calls, cassette.spent["openai/m"].recorded) == (0, 0, 1)
 
 
 async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: Path):
