@@ -170,7 +170,7 @@ def worker(
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
     listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
-    drain: Annotated[float, option("S", "To finish after SIGTERM.", parser=options.between(0, kind=float))] = 20.0,
+    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
@@ -229,7 +229,7 @@ class ProxyOptions(Place):
 
     anthropic: Annotated[str | None, option("URL", "Base URL of Anthropic, or compatible.")] = None
     openai: Annotated[str | None, option("URL", "Base URL of OpenAI, or compatible.")] = None
-    budget: Annotated[int | None, option("N", "Of a request. Default: by model.", parser=options.read_tokens)] = None
+    budget: Annotated[int | None, option("N", "Tokens of a request; by model.", parser=options.read_tokens)] = None
     summarizer: Annotated[str | None, option("NAME", f"{', '.join(('extractive', *PROVIDERS, 'client'))}.")] = None
     model: options.SummarizerModel = None
     shadow: Annotated[bool, typer.Option("--shadow", help="Change nothing; count what it would save.")] = False
