@@ -170,7 +170,9 @@ def worker(
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
     listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
-    drain: Annotated[float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))] = 20,
+    drain: Annotated[
+        float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
+    ] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
