@@ -486,16 +486,18 @@ async def run_behind(
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
                 command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            loop, before, early = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT), list[int]()
+            loop.add_signal_handler(signal.SIGINT, early.append, signal.SIGINT)  # before the command runs
             try:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-                loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
                 loop.add_signal_handler(signal.SIGINT, interrupt, process)
+                for _ in early:
+                    interrupt(process)
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
