@@ -66,7 +66,7 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
             model = RecordedModel(file, cassette)
             recording.cases = [case]
             try:
-                anyio.run(AnswerRecorder(recording, model, model, model, model, write=file.write).record, arms)
+                anyio.run(AnswerRecorder(recording, model, model, write=file.write).record, arms)
             except Missing:
                 continue
     recording.cases = cases

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,16 +18,15 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
-from summarizing_context.errors import TranscriptError
+from summarizing_context.errors import CassetteMissError, TranscriptError
 from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
-from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.stores.private_files import write_private
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Price
     from summarizing_context.evaluation.outcomes import Interval
     from summarizing_context.evaluation.report import Report
-    from summarizing_context.evaluation.run import Run
 
 commands = typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
@@ -37,10 +34,77 @@ family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still
 CassettePath = Annotated[
     Path | None, option("FILE", "Replies. Default: in --out.", "--cassette", parser=options.read_path)
 ]
-Redact = Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")]
+DOING = {"forecast": "Pricing", "replay": "Repeating", "record": "Recording"}  # by the mode of a cassette
 _SOURCES = argument("SOURCE", "Logs, real, beam:PATH, locomo:PATH.", parser=options.read_place)
 _SHARE = option("X", "Share of the log before views. Default: 1.", show_default=False, parser=between(0.01, 1, float))
 Junit = Annotated[Path | None, option("FILE", "Write the results as JUnit XML too.", parser=options.read_path)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(ModelOptions):
+    """Options of a command whose models are asked through a cassette."""
+
+    redact: Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")] = None
+    max_calls: options.MaxCalls = None
+    yes: options.Yes = False
+
+    def recorded(
+        self, file: Path, models: Sequence[Settings], work: Callable[[Cassette], T], proposals: int = 0
+    ) -> T | Result:
+        """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
+
+        First all that is not kept is priced, with assumed replies, and nothing is sent. Then, where nothing is missing,
+        the run is repeated; else it is recorded, if that is accepted. `proposals` are prompts that the first model
+        writes, which no forecast knows.
+        """
+        from summarizing_context.evaluation.cassettes import Cassette, prices_of
+
+        keys: Any = {"secrets": [one.api_key for one in models], "redact": self.redact}
+        with Cassette(file, "forecast", **keys) as replies:
+            work(replies)
+        prices = prices_of(replies, models)
+        if self.dry_run:
+            return priced(prices, proposals)
+        if not any(one.calls for one in prices) and file.exists():
+            try:
+                with Cassette(file, "replay", **keys) as replies:
+                    return work(replies)
+            except CassetteMissError:
+                pass  # what follows from replies, such as a proposal, is not kept
+        for price in prices:
+            tell(_line(price))
+        if proposals:
+            tell(f"Then {proposals:,} proposals, each tried on all sessions; --max-calls stops them.")
+        output.confirm("Send these requests?", self.yes, "sent")
+        with Cassette(file, "record", max_calls=self.max_calls, **keys) as replies:
+            done = work(replies)
+        for price in prices_of(replies, models):
+            tell(_line(price, "Recorded with "))
+        return done
+
+
+def _line(one: Price, done: str = "") -> str:
+    """Return what a model will be asked, or was."""
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
+    cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
+    known = f"; {one.recorded:,} are recorded" if one.recorded else ""
+    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
+    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
+    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
+
+
+def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
+    """Return calls, tokens and price of what is not recorded yet, by model. Each proposal is tried as well."""
+    rows, lines = [asdict(one) for one in prices], [*map(_line, prices)]
+    if proposals:
+        calls = prices[0].calls + proposals * (prices[0].calls + 1)
+        rows[0] |= {"proposals": proposals, "calls_at_most": calls}
+        lines.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
+    each = [one.estimated_cost for one in prices]
+    total = None if None in each else round(sum(filter(None, each)), 6)
+    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
+    note = "Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."
+    return Result(document, ["Nothing is sent.", *lines, f"In all {dollars(total)}.", dim(note)])
 
 
 @command(family)
@@ -52,12 +116,9 @@ def run(
     fail_under: Annotated[str | None, option("A=X", "Fail unless reached, as right=0.9,laws=0.")] = None,
     out: options.ReportFolder = Path("eval-report"),
     cassette: CassettePath = None,
-    redact: Redact = None,
-    max_calls: options.MaxCalls = None,
-    yes: options.Yes = False,
     jobs: options.Jobs = None,
     junit: Junit = None,
-    own: ModelOptions,
+    own: RecordOptions,
 ) -> Result:
     """Measure what views still hold, against other views of as many tokens.
 
@@ -79,30 +140,24 @@ def run(
         chosen = [Arm(name) for name in names]
     else:
         settings = replace(own.load(), max_tokens=budget)
-        if redact is not None and settings.summarizer not in PROVIDERS:
+        if own.redact is not None and settings.summarizer not in PROVIDERS:
             raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
         made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
         names = names or ["ours", "tail", "masking"]
         names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
         chosen = [Arm(name, made.get(name)) for name in names]
-    jobs = jobs or os.cpu_count() or 1
-    measured = Run(dataset=dataset, arms=chosen, cassette=cassette or out / "replies.jsonl", jobs=jobs, redact=redact)
+    file, jobs = cassette or out / "replies.jsonl", jobs or os.cpu_count() or 1
+    measured = Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs, redact=own.redact)
 
-    # What has to be sent is priced first, and accepted.
+    def measure(replies: Cassette | None) -> Report:
+        logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
+        with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
+            return measured.report(replies, update)
+
     if own.dry_run and not measured.models:
         raise InputError("--dry-run: without a model nothing is sent; name one with --model")
-    prices = watched(measured, measured.price, "Pricing") if measured.models else []
-    if own.dry_run:
-        return priced(prices)
-    recording = None
-    if any(one.calls for one in prices):
-        ask_for(prices, yes)
-        recording = measured.open("record", max_calls)
-    with nullcontext() if recording is None else recording:
-        report = watched(measured, partial(measured.report, recording))
-    if recording is not None:
-        tell_spent(recording, measured.models)
-    return shown(report, out, started, gates, junit)
+    report = own.recorded(file, measured.models, measure) if measured.models else measure(None)
+    return report if isinstance(report, Result) else shown(report, out, started, gates, junit)
 
 
 @command(family)
@@ -133,6 +188,85 @@ def compare(
     return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
 
 
+@command(family)
+def ask(
+    log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
+    *,
+    judge_model: Annotated[str | None, option("M", "Answers and marks; not --model.")] = None,
+    judge_provider: Annotated[str | None, option("NAME", "Of the judge, if another.")] = None,
+    judge_base_url: Annotated[str | None, option("URL", "Server of the judge.")] = None,
+    budget: options.Budget = 16_000,
+    share: Annotated[float, _SHARE] = 1.0,
+    questions: Annotated[int, option("N", "Questions to write.", parser=between(1, 60))] = 20,
+    arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
+    out: options.ReportFolder = Path("eval-ask"),
+    own: RecordOptions,
+) -> Result:
+    """Have models question a log, answer from views, and mark the answers.
+
+    --model summarizes and writes questions. The log is sent to both models; keys and tokens are taken out by their
+    shape, others by --redact. A run that was stopped goes on in its folder, which `eval run` shows again.
+
+    Examples:
+        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
+    """
+    from summarizing_context.evaluation.asking import record_answers
+    from summarizing_context.evaluation.datasets import Dataset
+    from summarizing_context.evaluation.recording import with_own_case
+    from summarizing_context.evaluation.run import Run
+    from summarizing_context.evaluation.views import ARMS
+
+    started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
+    if strange := [name for name in chosen if name not in ARMS]:
+        raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
+    found = read_session(log, format=own.format)
+    if not found.messages:
+        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
+    for line in output.told_lines(found.unreadable):
+        tell(line)
+    settings = own.load()
+    own.need_model(settings)
+    if judge_model is None:
+        raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
+    judge = judge_of(settings, judge_model, judge_provider, judge_base_url)
+    copied: Any = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
+    writer, total = Settings(**copied, call_timeout=300.0), 0
+    if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
+        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
+
+    def answer(replies: Cassette) -> None:
+        nonlocal total
+        with TemporaryDirectory() as scratch:
+            to = Path(scratch) if replies.mode == "forecast" else out
+            messages = [replies.scrub(message) for message in found.messages]
+            recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
+            work = record_answers(recording, replies, [writer, judge], chosen, questions)
+            anyio.run(output.watched, work, "calls", total, lambda: replies.calls)
+        total = replies.calls
+
+    if isinstance(result := own.recorded(out / "cassette.jsonl", [writer, judge], answer), Result):
+        return result
+    return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
+
+
+def judge_of(settings: Settings, model: str, provider: str | None = None, url: str | None = None) -> Settings:
+    """Return the settings of a judge, beside those of the model that summarizes. Raise `InputError`."""
+    named = provider or settings.summarizer
+    if named not in PROVIDERS:
+        raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
+    if url is None and named == settings.summarizer:
+        url = settings.base_url
+    elif url is None and settings.base_url is not None:
+        raise InputError(
+            f"--judge-provider: a base URL is named, and it is not {named}'s, which would get the log too; name the "
+            "server of its models with --judge-base-url"
+        )
+    is_same = (named, url) == (settings.summarizer, settings.base_url)
+    key = settings.api_key if is_same else None  # a key is its server's
+    place: Any = {"summarizer": named, "base_url": url, "api_key": key, "prices": settings.prices}
+    return Settings(**place, model=model, call_timeout=300.0)
+
+
 def read_gates(text: str | None) -> dict[str, float]:
     """Return the figures that `--fail-under` names. Raise `InputError`."""
     try:
@@ -148,59 +282,6 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
 
     if file is not None:
         write_private(file, junit(name, results))
-
-
-# What a model takes
-
-
-def _line(one: Price, done: str = "") -> str:
-    """Return what a model will be asked, or was."""
-    kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
-    cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} are recorded" if one.recorded else ""
-    tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
-    asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
-    return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
-
-
-def ask_for(prices: Sequence[Price], yes: bool, most: str = "") -> None:
-    """Say what will be sent and ask whether it may be. Raise `InputError` where it may not."""
-    for line in (*map(_line, prices), *([most] if most else [])):
-        tell(line)
-    output.confirm("Send these requests?", yes, "sent")
-
-
-def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
-    """Return calls, tokens and price of what is not recorded yet, by model. Of one model, `proposals` are prompts that
-    it will write, each of which is tried as well."""
-    rows, lines = [asdict(one) for one in prices], [*map(_line, prices)]
-    if proposals:
-        calls = prices[0].calls + proposals * (prices[0].calls + 1)
-        rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        lines.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
-    each = [one.estimated_cost for one in prices]
-    total = None if None in each else round(sum(filter(None, each)), 6)
-    document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
-    note = "Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."
-    return Result(document, ["Nothing is sent.", *lines, f"In all {dollars(total)}.", dim(note)])
-
-
-def tell_spent(cassette: Cassette, models: Sequence[Settings]) -> None:
-    """Say what was recorded."""
-    from summarizing_context.evaluation.cassettes import prices_of
-
-    for one in prices_of(cassette, models):
-        tell(_line(one, "Recorded with "))
-
-
-# What came of it
-
-
-def watched(run: Run, work: Callable[..., T], doing: str = "Measuring") -> T:
-    """Measure or price, with a bar."""
-    logs = len(run.dataset.logs)
-    with output.progress("sessions", logs, f"{doing} {counted(logs, 'session')}.") as update:
-        return work(watch=update)
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
@@ -230,8 +311,7 @@ def shown(
     report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
 ) -> Result:
     """Write the reports of a run and return its result."""
-    checked = report.check(gates) if gates else report.check()
-    page = report.write(out)
+    checked, page = report.check(gates or ()), report.write(out)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
@@ -260,104 +340,3 @@ def shown(
     write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
     return Result(report.document(), parts, status, output.told_lines(report.left_out))
-
-
-# Models question one log
-
-
-def judges_of(
-    settings: Settings, judge_model: str, reader_model: str | None, provider: str | None, url: str | None
-) -> tuple[Settings, Settings]:
-    """Return the settings of a reader and a judge, beside those of the model that summarizes. Raise `InputError`."""
-    named = provider or settings.summarizer
-    if named not in PROVIDERS:
-        raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
-    if url is None and named == settings.summarizer:
-        url = settings.base_url
-    elif url is None and settings.base_url is not None:
-        raise InputError(
-            f"--judge-provider: a base URL is named, and it is not {named}'s, which would get the log too; name the "
-            "server of its models with --judge-base-url"
-        )
-    is_same = (named, url) == (settings.summarizer, settings.base_url)
-    key = settings.api_key if is_same else None  # a key is its server's
-    place: Any = {"summarizer": named, "base_url": url, "api_key": key, "prices": settings.prices}
-    judge = Settings(**place, model=judge_model, call_timeout=300.0)
-    return replace(judge, model=reader_model or judge_model), judge
-
-
-@command(family)
-def ask(
-    log: Annotated[Path, argument("LOG", "A transcript with one session.", parser=options.read_path)],
-    *,
-    judge_model: Annotated[str | None, option("M", "Marks the answers; not the writer.")] = None,
-    reader_model: Annotated[str | None, option("M", "Answers. Default: the judge's model.")] = None,
-    question_model: Annotated[str | None, option("M", "Writes questions. Default: --model.")] = None,
-    judge_provider: Annotated[str | None, option("NAME", "Of the judge, if another.")] = None,
-    judge_base_url: Annotated[str | None, option("URL", "Server of judge and reader.")] = None,
-    budget: options.Budget = 16_000,
-    share: Annotated[float, _SHARE] = 1.0,
-    questions: Annotated[int, option("N", "Questions to write.", parser=between(1, 60))] = 20,
-    arms: Annotated[str | None, option("A[,B]", "Default: ours,extractive,compact,tail.")] = None,
-    redact: Redact = None,
-    max_calls: options.MaxCalls = None,
-    out: options.ReportFolder = Path("eval-ask"),
-    own: ModelOptions,
-) -> Result:
-    """Have models question a log, answer from views, and mark the answers.
-
-    The log is sent to all models; keys and tokens are taken out by their shape, others by --redact. Keys are read from
-    OPENAI_API_KEY or ANTHROPIC_API_KEY. A run that was stopped goes on in its folder, which `eval run` shows again.
-
-    Examples:
-        eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
-    """
-    from summarizing_context.evaluation.asking import record_answers
-    from summarizing_context.evaluation.cassettes import Cassette, prices_of
-    from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.recording import with_own_case
-    from summarizing_context.evaluation.run import Run
-    from summarizing_context.evaluation.views import ARMS
-
-    started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
-    if strange := [name for name in chosen if name not in ARMS]:
-        raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
-    found = read_session(log, format=own.format)
-    if not found.messages:
-        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
-    for line in output.told_lines(found.unreadable):
-        tell(line)
-    settings = own.load()
-    own.need_model(settings)
-    if judge_model is None:
-        raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
-    reader, judge = judges_of(settings, judge_model, reader_model, judge_provider, judge_base_url)
-    copied: Any = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
-    summarizes = Settings(**copied, call_timeout=300.0)
-    writer = replace(summarizes, model=question_model or settings.model)
-    if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
-        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    models = [summarizes, writer, reader, judge]
-    keys: Any = {"secrets": [one.api_key for one in models], "redact": redact}
-
-    def asked(cassette: Cassette, to: Path, total: int | None = None) -> int:
-        messages = [cassette.scrub(message) for message in found.messages]
-        recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-        if total is not None:
-            cut, calls = recording.cases[0].cut, counted(total, "call")
-            tell(f"Asking about {cut:,} messages of {plain(log.name, 60)}: {calls}.")
-        work = record_answers(recording, cassette, models, chosen, questions)
-        anyio.run(output.watched, work, "calls", total or 0, lambda: cassette.calls)
-        return cassette.calls
-
-    with TemporaryDirectory() as folder, Cassette(out / "cassette.jsonl", "forecast", **keys) as forecast:
-        total = asked(forecast, Path(folder))
-    if own.dry_run:
-        return priced(prices_of(forecast, models))
-    make_private_folder(out)
-    tell(f"Recording into {plain(out)}. --dry-run shows what it takes; after a stop the same command goes on.")
-    with Cassette(out / "cassette.jsonl", "record", max_calls=max_calls, **keys) as cassette:
-        asked(cassette, out, total)
-    tell_spent(cassette, models)
-    measured = Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1)
-    return shown(watched(measured, measured.report), out, started)

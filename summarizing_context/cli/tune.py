@@ -18,12 +18,13 @@ from rich.text import Text
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
-from summarizing_context.errors import CassetteMissError
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 
 if TYPE_CHECKING:
+    from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.report import Pair, Report
+    from summarizing_context.evaluation.tune import Trial
 
 commands = typer.Typer()
 
@@ -40,15 +41,12 @@ def tune(
     budget: options.Budget = 16_000,
     held_out: Annotated[float, option("X", "Share that only judges.", parser=between(0.1, 0.9, float))] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
-    redact: eval.Redact = None,
-    max_calls: options.MaxCalls = None,
-    yes: options.Yes = False,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
     write: Annotated[
         Path | None, option("DIR", "For the winner. Default: prompts in --out.", parser=options.read_path)
     ] = None,
-    own: options.ModelOptions,
+    own: eval.RecordOptions,
 ) -> Result:
     """Compare prompts on your own transcripts.
 
@@ -58,10 +56,8 @@ def tune(
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
-    from summarizing_context.evaluation.cassettes import Cassette, prices_of
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.tune import START, Gepa, Trial, Variant, write_winner
-    from summarizing_context.evaluation.tune import propose as proposing
+    from summarizing_context.evaluation.tune import START, Gepa, Trial, Variant, propose_by_model, write_winner
     from summarizing_context.evaluation.tune import tune as tuned
 
     started = time.perf_counter()
@@ -80,41 +76,26 @@ def tune(
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
         tries.append(Variant(name, tuple(tried.values())))
     dataset = Dataset.load(*logs, format=own.format)
-    judges = () if judge_model is None else eval.judges_of(settings, judge_model, None, None, None)
-    models = [settings, *judges]
-    file = cassette or out / "replies.jsonl"
-    keys: Any = {"secrets": [settings.api_key], "redact": redact}
+    judge = None if judge_model is None else eval.judge_of(settings, judge_model)
     proposals: Any = None
     if number:
-        proposals = Gepa(number) if optimizer == "gepa" else partial(proposing, number=number)
+        proposals = Gepa(number) if optimizer == "gepa" else partial(propose_by_model, number=number)
     share = held_out if len(tries) > 1 or number else 0.0
 
-    def measure(replies: Cassette, proposed: Any, doing: str) -> tuple[Trial, Report]:
+    def measure(replies: Cassette) -> tuple[Trial, Report]:
+        proposed = None if replies.mode == "forecast" else proposals
         total = 1 + len(tries) + (number if proposed else 0)
-        with TemporaryDirectory() as folder, output.progress("prompts", total, f"{doing} {total} prompts.") as update:
+        doing = f"{eval.DOING[replies.mode]} {total} prompts."
+        with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
             watch: Any = {"held_out": share, "watch": lambda one: update(one.name)}
             trial = Trial(dataset, settings, replies, Path(folder), **watch)
-            return trial, tuned(trial, start, tries, proposed, judges)
+            return trial, tuned(trial, start, tries, proposed, judge)
 
-    # What it takes comes first: a run with assumed replies, that sends nothing.
-    with Cassette(file, "forecast", **keys) as forecast:
-        measure(forecast, None, "Pricing")
-    prices = prices_of(forecast, models)
-    if own.dry_run:
-        return eval.priced(prices, number)
-    is_recorded = not any(one.calls for one in prices)
-    try:
-        if is_recorded:  # a finished run is repeated; proposals may be missing all the same
-            with Cassette(file, "replay", **keys) as replies:
-                trial, report = measure(replies, proposals, "Repeating")
-    except CassetteMissError:
-        is_recorded = False
-    if not is_recorded:
-        most = f"Then {number:,} proposals, each tried on all sessions; --max-calls stops them." if number else ""
-        eval.ask_for(prices, yes, most)
-        with Cassette(file, "record", max_calls=max_calls, **keys) as replies:
-            trial, report = measure(replies, proposals, "Trying")
-        eval.tell_spent(replies, models)
+    models = [settings] if judge is None else [settings, judge]
+    done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
+    if isinstance(done, Result):
+        return done
+    trial, report = done
     page, tuning = report.write(out), report.tuning
     assert tuning is not None
     winner = trial.variants[tuning.winner]

@@ -12,8 +12,8 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from string import ascii_uppercase
 from typing import Any, TypeVar
 
@@ -42,47 +42,36 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class AnswerRecorder:
-    """The models of a recording: they summarize, write questions, read and judge. `write` summarizes in the place of
-    the first one."""
+    """The models of a recording: one summarizes and writes questions, another reads views and marks the answers.
+    `write` summarizes in the place of the first one."""
 
     recording: Recording
-    summarizer: RecordedModel
     writer: RecordedModel
-    reader: RecordedModel
     judge: RecordedModel
     questions: int = 0  # to be written for a case that has none
     write: Write | None = None
 
-    async def record(self, arms: Sequence[str]) -> None:
-        """Send what is missing, case by case, and keep what comes."""
+    async def record(self, arms: Sequence[str] | Mapping[str, Settings]) -> None:
+        """Send what is missing, case by case, and keep what comes. Settings by name are compared by their views."""
         for case in self.recording.cases:
             if self.questions and not self.recording.questions(case):
                 await self._ask(case)
-            built = await self._build(case, arms, self.recording.settings)
-            if not built.missing:
-                await self._answer(case, built.views)
+            if isinstance(arms, Mapping):
+                views = {name: (await self._build(case, (OURS,), own)).views[OURS] for name, own in arms.items()}
+            else:
+                views = (await self._build(case, arms, self.recording.settings)).views
+            if views:
+                await self._answer(case, views)
                 await self._mark(case)
-
-    async def compare(self, cases: Sequence[Case], arms: Mapping[str, Settings]) -> None:
-        """Have the views of several settings read, and their answers marked together, case by case."""
-        for case in cases:
-            built = {name: await self._build(case, (OURS,), own) for name, own in arms.items()}
-            await self._answer(case, {name: one.views[OURS] for name, one in built.items()})
-            await self._mark(case)
 
     async def _ask(self, case: Case) -> None:
         """Have the questions of a case written."""
         log = fence("session_record", compaction(self.recording.messages(case)).content)
-        system = latest("questions").render(number=self.questions)
-        words = "word " * 20
-        assumed = [Question(f"q{at}", "fact", words, words) for at in range(1, self.questions + 1)]
-        found = await self._readable(
-            self.writer,
-            case,
-            Request("questions", self.writer.maker, system, (log,), 500 + 120 * self.questions),
-            lambda text: read_questions(text, case, number=self.questions),
-            assumed=str(assumed),
-        )
+        system, some = latest("questions").render(number=self.questions), "word " * 20
+        assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, self.questions + 1)]
+        asked = Request("questions", self.writer.maker, system, (log,), 500 + 120 * self.questions)
+        read = partial(read_questions, case=case, number=self.questions)
+        found = await self._readable(self.writer, case, asked, read, assumed=str(assumed))
         if found is None:
             self.recording.asked[case.name] = assumed
         else:
@@ -90,7 +79,7 @@ class AnswerRecorder:
 
     async def _build(self, case: Case, arms: Sequence[str], own: Settings | None) -> Built:
         """Return the views of a case, with every summary written that they need."""
-        model, refused = self.summarizer, list[str]()
+        model, refused = self.writer, list[str]()
 
         def is_usable(kept: Reply) -> bool:
             return not kept.fault
@@ -109,8 +98,7 @@ class AnswerRecorder:
                 why = str(error)
             if why:
                 refused.append(f"{case.name}: {model.where} gave no {purpose} summary ({why})")
-                return None
-            return reply.text
+            return None if why else reply.text
 
         recording = self.recording
         messages = recording.messages(case)
@@ -135,13 +123,12 @@ class AnswerRecorder:
         async def ask(arm: str) -> None:
             view, system = views[arm], latest("answers").render(abstention=ABSTENTION)
             parts = fence("session_record", view), f"Questions: {listed}"
-            found = await self._readable(
-                self.reader, case, Request("reader", self.reader.maker, system, parts, 4_000), read
-            )
+            asked = Request("reader", self.judge.maker, system, parts, 4_000)
+            found = await self._readable(self.judge, case, asked, read)
             if found is None:
                 found = {question.id: "word " * 15 for question in questions}
             answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
-            line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.reader.model, READING)
+            line = Answers(case.name, arm, digest(view), estimate_text(view), answers, self.judge.model, READING)
             self.recording.add_answers(line)
 
         lines = {arm: known.get((case.name, arm)) for arm in views} if questions else {}
@@ -218,24 +205,26 @@ class AnswerRecorder:
 
 
 async def record_answers(
-    recording: Recording, cassette: Cassette, models: Sequence[Settings], arms: Sequence[str], questions: int = 0
+    recording: Recording,
+    cassette: Cassette,
+    models: Sequence[Settings],
+    arms: Sequence[str] | Mapping[str, Settings],
+    questions: int = 0,
 ) -> None:
-    """Have models asked for what a recording lacks, and save it; what came before a failure too. `models` name who
-    summarizes, writes questions, reads and judges, as `AnswerRecorder` has them."""
-    async with AsyncExitStack() as stack:
-        made = [make_model(settings, read_only=not cassette.sends) for settings in models]
+    """Have models asked for what a recording lacks, and save it; what came before a failure too. `models` name the
+    writer and the judge. What settings come to, by name, is compared and not saved."""
+    made = [make_model(settings, read_only=not cassette.sends) for settings in models]
+    writer, judge = (RecordedModel(model, cassette, 300.0) for model in made)  # one reply answers all questions
+    try:
+        await AnswerRecorder(recording, writer, judge, questions).record(arms)
+    finally:
         for model in made:
-            stack.push_async_callback(model.close)
-        # One reply holds all questions, so a call may take long.
-        summarizer, writer, reader, judge = (RecordedModel(model, cassette, 300.0) for model in made)
-        try:
-            await AnswerRecorder(recording, summarizer, writer, reader, judge, questions).record(arms)
-        finally:
-            if cassette.sends:
-                recording.save()
+            await model.close()
+        if cassette.mode != "forecast" and not isinstance(arms, Mapping):
+            recording.save()
 
 
-def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
+def read_questions(text: str, *, case: Case, number: int) -> list[Question]:
     """Return the questions of a reply, with ids. Raise `ValueError` that says what is wrong with the first bad one."""
     written = _object(text, dict[str, list[dict[str, Any]]]).get("questions", [])
     try:

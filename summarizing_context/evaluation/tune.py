@@ -20,8 +20,8 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, SettingsError
-from summarizing_context.evaluation.asking import AnswerRecorder
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Request, open_summarizer
+from summarizing_context.evaluation.asking import record_answers
+from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
 from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.outcomes import by_session
 from summarizing_context.evaluation.prompt_inspection import check_prompt
@@ -35,7 +35,6 @@ from summarizing_context.stores.private_files import make_private_folder, open_p
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
-from summarizing_context.summarizers.providers import make_model
 
 PURPOSE = "segment"  # of the prompts that are proposed
 START = "start"
@@ -60,8 +59,7 @@ class Trial:
     """The sessions of a run, those that choose and those that judge, and what each variant came to on either side.
 
     `settings` name the model that the prompts are for; no `cassette` is needed where variants bring their own
-    summarizers. Prompts are written into `folder`. The share `held_out` only judges, drawn by `seed`; 0 where nothing
-    has to be chosen.
+    summarizers. Prompts are written into `folder`. The share `held_out` only judges; 0 where nothing has to be chosen.
     """
 
     def __init__(
@@ -72,14 +70,13 @@ class Trial:
         folder: Path,
         *,
         held_out: float = 0.0,
-        seed: int = 0,
         watch: Callable[[Variant], None] = lambda _: None,
     ) -> None:
         # Logs of one session are on one side.
         sessions = dict.fromkeys(log.session for log in dataset.logs)
         if held_out and len(sessions) < 2:
             raise SettingsError("choosing needs at least two sessions: some choose, the others judge; give more")
-        dealt = sorted(sessions, key=lambda name: hashlib.sha256(f"{seed}/{name}".encode()).hexdigest())
+        dealt = sorted(sessions, key=lambda name: hashlib.sha256(f"0/{name}".encode()).hexdigest())
         judges = set(dealt[: max(1, round(held_out * len(dealt)))] if held_out else dealt)
         self.judging = replace(dataset, logs=[log for log in dataset.logs if log.session in judges])
         others = [log for log in dataset.logs if log.session not in judges]
@@ -119,17 +116,14 @@ def tune(
     start: Variant,
     tries: Sequence[Variant],
     proposals: Callable[[Trial, Variant], Iterator[Variant]] | None = None,
-    judges: Sequence[Settings] = (),
+    judge: Settings | None = None,
 ) -> Report:
     """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them.
 
-    `judges` are settings of a reader and a judge; with them, answers of the data set's questions are compared too.
-
+    `judge` are settings of a model that answers the data set's questions from the views of both, and marks the answers.
     Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
     """
-    for variant in (start, *tries):
-        trial.of(variant)
-    for variant in proposals(trial, start) if proposals is not None else ():
+    for variant in (start, *tries, *(proposals(trial, start) if proposals is not None else ())):
         trial.of(variant)
     found = {name: trial.of(variant) for name, variant in trial.variants.items()}
     tried = {name: report.score(name) for name, report in found.items()}
@@ -141,22 +135,26 @@ def tune(
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
     both = [start] if new is start else [start, new]
     report = Report.joined([trial.of(variant, judge=True) for variant in both])
-    if judges and new is not start:
-        report = _with_answers(trial, report, both, judges)
+    if judge is not None and new is not start:
+        report = _with_answers(trial, report, both, judge)
 
+    # The winner is surely better. Where others chose it, it has to be no worse here.
     change = report.ahead(new.name, start.name)
     wins = change is not None and change.low > 0
     is_chosen = trial.choosing is not trial.judging
-    if is_chosen:  # by the other side; here it has to be no worse
+    if is_chosen:
         gain = Report.joined([found[one.name] for one in both]).ahead(new.name, start.name)
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
+
+    # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}
-    price = load_prices(trial.settings.prices).price_of(trial.settings.model or "")
+    price = load_prices(trial.settings.prices).price_of(trial.settings.model)
     for name, one in found.items():
-        read, written = sum(row.input_tokens for row in one.spent), sum(row.output_tokens for row in one.spent)
-        history = sum(row.history_tokens for row in one.spent)
-        known = price is not None and history
-        dollars[name] = price.cost(read, written) * 1_000_000 / history if price is not None and known else None
+        read, written, history = (
+            sum(getattr(row, field) for row in one.spent)
+            for field in ("input_tokens", "output_tokens", "history_tokens")
+        )
+        dollars[name] = None if price is None or not history else price.cost(read, written) * 1_000_000 / history
     purposes = dict.fromkeys(one.name for one in (*start.prompts, *new.prompts))
     tuning = Tuning(
         old=start.name,
@@ -179,26 +177,16 @@ def diff_of(old: Prompt, new: Prompt) -> list[str]:
     return list(difflib.unified_diff(before, after, *named, lineterm="", n=2))
 
 
-def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], judges: Sequence[Settings]) -> Report:
-    """Have a reader answer the questions of the data set from the views of variants, and a judge mark the answers."""
+def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], judge: Settings) -> Report:
+    """Have the questions of the data set answered from the views of variants, and the answers marked."""
     cassette, folder = trial.cassette, trial.judging.recording
     if folder is None or cassette is None:
         raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
     known = Recording.open(folder)
-    recording = Recording(folder, known.cases, known.asked)
-    cases = [case for case in known.cases if case.name in {log.name for log in trial.judging.logs}]
-
-    async def record() -> None:
-        models = [make_model(one, read_only=not cassette.sends) for one in (trial.settings, *judges)]
-        try:
-            writer, reader, judge = (RecordedModel(model, cassette, 300.0) for model in models)
-            recorder = AnswerRecorder(recording, writer, writer, reader, judge)
-            await recorder.compare(cases, {one.name: trial.settings_of(one) for one in variants})
-        finally:
-            for model in models:
-                await model.close()
-
-    anyio.run(record)
+    judging = {log.name for log in trial.judging.logs}
+    recording = Recording(folder, [case for case in known.cases if case.name in judging], known.asked)
+    arms = {one.name: trial.settings_of(one) for one in variants}
+    anyio.run(record_answers, recording, cassette, [trial.settings, judge], arms)
     asked = []
     for one in report.asked:
         answers = dict(one.answers)
@@ -296,23 +284,21 @@ class Proposer:
     def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
         """Return, by choosing session, the share that is held, and in words what was dropped."""
         report = self.trial.of(variant)
-        shares = by_session(report.points(variant.name))
-        words: dict[str, list[str]] = {name: [] for name in shares}
+        found = {name: (share, list[str]()) for name, share in by_session(report.points(variant.name)).items()}
         for one in report.asked:
             answer = one.answers.get(variant.name)
-            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in words:
-                words[one.session].append(f"{one.gold!r} was dropped ({one.question.lower()})")
-        return {name: (share, words[name][:20]) for name, share in shares.items()}
+            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in found:
+                found[one.session][1].append(f"{one.gold!r} was dropped ({one.question.lower()})")
+        return {name: (share, dropped[:20]) for name, (share, dropped) in found.items()}
 
 
-def propose(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
+def propose_by_model(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
     """Yield so many proposals, each a better text of the best prompt so far."""
     proposer, best = Proposer(trial, start), start
     for _ in range(number):
         worst = sorted(proposer.lost(best).items(), key=lambda one: one[1][0])[:_MINIBATCH]
-        feedback = "\n".join(f"- {share:.0%} held. {'; '.join(words)}" for _, (share, words) in worst)
-        question = latest("proposal").render(current=best.prompt(PURPOSE).text, feedback=feedback)
-        text = proposer.ask(question)
+        feedback = "\n".join(f"- {share:.0%} held. {'; '.join(dropped)}" for _, (share, dropped) in worst)
+        text = proposer.ask(latest("proposal").render(current=best.prompt(PURPOSE).text, feedback=feedback))
         variant, _ = proposer.variant(text.partition("```\n")[2].rpartition("\n```")[0].strip() or text.strip())
         if variant is None or variant.name in trial.variants:
             continue
@@ -327,8 +313,8 @@ class Gepa:
 
     propose_new_texts = None  # gepa's own way of asking for a better text
 
-    def __init__(self, number: int, seed: int = 0) -> None:
-        self._number, self._seed = number, seed
+    def __init__(self, number: int) -> None:
+        self._number = number
 
     def __call__(self, trial: Trial, start: Variant) -> Iterator[Variant]:
         """Evolve the prompt; the trial remembers what was tried. Raise `SettingsError` without gepa."""
@@ -353,7 +339,7 @@ class Gepa:
             reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
             max_metric_calls=self._number * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
             logger=SimpleNamespace(log=lambda message: None),  # the report tells what came of it
-            seed=self._seed,
+            seed=0,
             skip_perfect_score=False,
         )
         return iter(())
@@ -365,7 +351,7 @@ class Gepa:
         variant, complaints = self._proposer.variant(candidate[PURPOSE].strip())
         lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else self._proposer.lost(variant)
         found = [lost.get(name, (1.0, [])) for name in batch]
-        traces = [words for _, words in found] if capture_traces or variant is None else None
+        traces = [dropped for _, dropped in found] if capture_traces or variant is None else None
         return EvaluationBatch(list(batch), [share for share, _ in found], traces)
 
     def make_reflective_dataset(

@@ -99,7 +99,7 @@ def test_eval_ask_sends_all_of_its_calls_to_the_one_base_url(
         assert [row["address"] for row in json.loads(capsys.readouterr().out)["models"]] == [url, url]
         if source == "environment":
             return
-        assert main(arguments) == 0
+        assert main([*arguments, "--yes"]) == 0
     assert set(kinds(server)) == {WRITER, JUDGE}
     if source == "--config":  # so its judge needs no key of the environment
         keys = {request.headers.get("authorization") or request.headers["x-api-key"] for request in server.requests}

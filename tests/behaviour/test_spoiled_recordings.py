@@ -35,7 +35,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(server: ProviderServer) -> int:
     words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 3, "--arms", "ours,tail")
-    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1")
+    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1", "--yes")
     return main([str(word) for word in (*words, *models)])
 
 

@@ -35,6 +35,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "3k") -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
     models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url, "--questions", 3)
+    models = (*models, "--yes")
     return main([str(word) for word in ("eval", "ask", log, "--budget", budget, *models, *more)])
 
 
@@ -138,7 +139,7 @@ def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Pat
     assert "belong to their own settings" in capsys.readouterr().err
 
 
-def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
+def test_settings_of_ones_own_and_a_cap_for_all_calls(
     log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "mine" / "segment").mkdir(parents=True)
@@ -149,7 +150,7 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
     )
     own = ("--config", tmp_path / "mine.toml", "--prompts", tmp_path / "mine", "--questions", 3)
     size = ("--budget", "3k", "--arms", "ours,tail")
-    roles = ("--question-model", "asker", "--reader-model", "reader", "--judge-model", JUDGE)
+    roles = ("--judge-model", JUDGE, "--yes")
 
     def asked(root: str, *more: object) -> int:
         urls = ("--base-url", f"{root}/v1", "--judge-base-url", f"{root}/v1")
@@ -160,7 +161,7 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
         assert len(server.requests) == 4
         assert "the cap max_calls is reached; replies are kept" in capsys.readouterr().err
         assert asked(server.root) == 0
-        wanted = {"asker": {"questions"}, WRITER: {"summary"}, "reader": {"reader"}, JUDGE: {"judge"}}
+        wanted = {WRITER: {"questions", "summary"}, JUDGE: {"reader", "judge"}}
         assert models_of(server) == wanted
         assert any("Keep every port." in system_text(request.body) for request in server.requests)
     (tmp_path / "mine.toml").rename(tmp_path / "gone.toml")
