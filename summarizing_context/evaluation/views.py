@@ -28,6 +28,8 @@ from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.replay import Costs, Recorder, Tally
+from summarizing_context.extraction.tool_calls import parsed
+from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
@@ -386,41 +388,26 @@ def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
     seen: dict[str, str] = {}  # by path, what was touched last at the end
     asked: dict[str, str] = {}  # path by the id of the call that reads it
     for message in messages:
-        results = [(one.get("tool_use_id"), one) for one in _blocks(message) if one.get("type") == "tool_result"]
-        if message.get("role") in ("tool", "function"):
-            results.insert(0, (message.get("tool_call_id"), message))
-        for id, result in results:
-            path, text = asked.pop(str(id), None), _as_text(result.get("content"))
-            if path is not None and text:
+        for part in read_message(message).parts:
+            if part.kind == "result" and (path := asked.pop(part.id, None)) is not None and any(part.texts):
+                holder = message if message.get("role") in ("tool", "function") else message["content"][part.block]
                 seen.pop(path, None)
-                seen[path] = text
-        calls = [block for block in _blocks(message) if block.get("type") in ("tool_use", "tool_call")]
-        for call in (*calls, *(message.get("tool_calls") or ())):
-            function = call.get("function", call)
-            arguments = function.get("input", function.get("arguments"))
-            if isinstance(arguments, str):
-                try:
-                    arguments = json.loads(arguments)
-                except ValueError:
-                    continue
-            if not isinstance(arguments, dict):
+                seen[path] = _as_text(holder.get("content"))
+            if part.kind != "call":
                 continue
-            names = [arguments.get(key) for key in ("file_path", "path", "filePath", "filename", "absolute_path")]
-            path = next((name for name in names if isinstance(name, str) and name), None)
-            if path is None:  # a command of a shell may show one
-                commands = [arguments.get(key) for key in ("command", "cmd", "script")]
-                lines = [one[-1] if isinstance(one, list) and one else one for one in commands]
-                reads = [_SHELL_READ.match(line) for line in lines if isinstance(line, str)]
-                path = next((read["path"] for read in reads if read), None)
-            if path is None:
-                continue
-            texts = [arguments.get(key) for key in ("content", "file_text", "text")]
-            written = next((text for text in texts if isinstance(text, str)), "")
-            if written:
+            given = parsed("".join(part.texts[:1]))
+            arguments = given if isinstance(given, dict) else {}
+            texts = {name: one for name, one in arguments.items() if isinstance(one, str) and one}
+            path = next((texts[name] for name in ("file_path", "path", "filePath", "filename") if name in texts), None)
+            shell = _SHELL_READ.match(next((texts[name] for name in ("command", "cmd") if name in texts), ""))
+            written = next((texts[name] for name in ("content", "file_text", "text") if name in texts), "")
+            if path is None and shell:
+                asked[part.id] = shell["path"]
+            elif path is not None and written:
                 seen.pop(path, None)
                 seen[path] = written
-            elif names == [None] * len(names) or re.search("read|view|open|cat", str(function.get("name")), re.I):
-                asked[str(call.get("id"))] = path
+            elif path is not None and re.search("read|view|open|cat", part.name, re.I):
+                asked[part.id] = path
             elif path in seen:  # edited: the text as it was last seen, and the file is the newest
                 seen[path] = seen.pop(path)
     return list(reversed(seen.items()))
