@@ -43,14 +43,17 @@ def list_prompts(prompts: PromptsPath = None) -> Result:
 
 @command(family)
 def show(name: _Name, prompts: PromptsPath = None) -> Result:
-    """Show one prompt: what it is for, what it costs, and its whole text."""
+    """Show the whole text of one prompt; what it is for and costs goes to standard error.
+
+    Examples:
+        prompts show segment > mine.md
+    """
     prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
-    about, focuses = _described(prompt, counter), list(prompt.focuses)
-    heading = Text(f"{about['name']}: {plain(about['about'])}", style="bold")
-    costs = dim(f"{about['fixed_tokens']} tokens by {counter.name}, hash {about['hash']}")
-    ranks = (dim(f"rank {rank}: {focus}") for rank, focus in enumerate(focuses, start=1))
-    whole = {"placeholders": sorted(prompt.placeholders), "focuses": focuses, "text": prompt.text}
-    return Result({**about, "token_counter": counter.name, **whole}, [heading, costs, *ranks, "", prompt.text])
+    about = _described(prompt, counter)
+    told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
+    told += [plain(f"rank {rank}: {focus}") for rank, focus in enumerate(prompt.focuses, start=1)]
+    whole = {"placeholders": sorted(prompt.placeholders), "focuses": list(prompt.focuses), "text": prompt.text}
+    return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
 
 
 @command(family)

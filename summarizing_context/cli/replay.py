@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -78,15 +77,15 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
     from summarizing_context.views.view import REASON_WORDS
 
     reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
-    slowest = max(tally.view_ms, default=0.0)
-    broken = sum(told[law] for law in tally.broken_laws())
+    broken = output.verdict(sum(told[law] for law in tally.broken_laws()))
+    slowest = f"the slowest view took {max(tally.view_ms, default=0.0):.1f} ms"
     yield output.facts("What happened", [
         ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
         ("views", tally.views, "one before each answer of the agent"),
         ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("broken laws", output.verdict(broken), "calls keep results, the order holds, the newest message is shown"),
+        ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
         ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
-        ("waited for a model", output.verdict(told["waited_for_model"]), f"the slowest view took {slowest:.1f} ms"),
+        ("waited for a model", output.verdict(told["waited_for_model"]), slowest),
         ("summaries made", told["summaries"], "in the background"),
         ("activations", tally.activations, reasons or "the whole session fits"),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
@@ -102,21 +101,18 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - told["last_view_tokens"])
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
-    sent, whole = told["sent_tokens"], told["whole_history_sent_tokens"]
-    price, whole_price = dollars(told["dollars"]), dollars(told["whole_history_dollars"])
+    whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
     yield output.facts("What it saved", [
-        ("tokens sent", sent, f"{number(whole)} with the whole history in each request"),
+        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
         ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
-        ("price of the input", price, f"{whole_price} with the whole history"),
+        ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
         ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
     ])  # fmt: skip
-    store, session = keep or Path("demo.db"), told["session"]
-    yield "What to type next"
-    if not keep:
-        yield f"  summarizing-context demo --keep {shlex.quote(str(store))}"
-    yield f"  {output.shell_line('view', session, '--budget', tally.budget, '--explain', store=store)}"
-    yield f"  {output.shell_line('recall', session, 'What fixed the tide import', store=store)}"
-    yield "  summarizing-context replay YOUR_LOG.jsonl"
+    line = partial(output.shell_line, store=keep or Path("demo.db"))
+    again = [] if keep else ["summarizing-context demo --keep demo.db"]
+    looks = line("view", told["session"], "--budget", tally.budget, "--explain")
+    asks = line("recall", told["session"], "What fixed the tide import")
+    yield "\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"])
 
 
 @command(commands, TRANSCRIPTS)
@@ -183,48 +179,41 @@ def replay(
     )
 
 
-_Columns = dict[str, tuple[str, Callable[[Any], Any]]]  # by heading: the figure, and how it is shown
-
-
-def _table(title: str, groups: Sequence[Sequence[dict[str, Any]]], columns: _Columns) -> RenderableType:
-    """Show figures of files and sums, with a line between groups."""
-    by_strategy = len({one["strategy"] for group in groups for one in group}) > 1
-    rows: list[tuple[object, ...] | None] = []
-    for group in groups:
-        rows += [None] if rows else []
-        for one in group:
-            name = f"{one['strategy']}: {Path(one['file']).name}" if by_strategy else Path(one["file"]).name
-            rows.append((name, one["budget"], *(show(one[figure]) for figure, show in columns.values())))
-    return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=rows, wide="file")
+def _table(
+    title: str, rows: Sequence[dict[str, Any]], sums: Sequence[dict[str, Any]], columns: Mapping[str, Any]
+) -> RenderableType:
+    """Show figures of files, and sums below a line; `columns` have the figure and how it is shown, by heading."""
+    by_strategy = len({one["strategy"] for one in (*rows, *sums)}) > 1
+    cells: list[tuple[object, ...] | None] = []
+    for one in (*rows, *([None] if rows else []), *sums):
+        if one is None:
+            cells.append(None)
+            continue
+        name = f"{one['strategy']}: " * by_strategy + Path(one["file"]).name
+        cells.append((name, one["budget"], *(show(one[figure]) for figure, show in columns.values())))
+    return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=cells, wide="file")
 
 
 def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
     from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
 
-    sums, total = [tally.figures() for tally in add_up_by_variant(tallies)], add_up(tallies)
-    rows = [tally.figures() for tally in tallies]
+    rows, total = [tally.figures() for tally in tallies], add_up(tallies)
+    sums = [tally.figures() for tally in add_up_by_variant(tallies)]
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     is_few = len(rows) <= _MOST_ROWS
     told = rows if is_few else [row for row in rows if row["refused_views"] or any(row[law] for law in LAW_FIGURES)]
-
-    # The tables.
     headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws: _Columns = {"refused": ("refused_views", number)} if total.refused_views else {}
+    laws: dict[str, Any] = {"refused": ("refused_views", number)} if total.refused_views else {}
     laws |= {heading: (law, output.verdict) for heading, law in zip(headings, LAW_FIGURES, strict=True)}
-    views: _Columns = {
+    views = {
         "mean": ("mean_view_tokens", round),
         "activ.": ("activations", number),
         "reused": ("prefix_hit", "{:.1%}".format),
         "uncached": ("uncached_tokens", number),
         "ms p99": ("view_p99_ms", "{:.1f}".format),
     }
-    shown: list[RenderableType] = [
-        _table("Laws: 0 is right", [told, sums], laws),
-        _table("Views", [rows if is_few else [], sums], views),
-    ]
-
-    # What the figures mean, and what was left out.
+    shown = [_table("Laws: 0 is right", told, sums, laws), _table("Views", rows if is_few else [], sums, views)]
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
     called = "No model was called; where none is named, summaries are extracted from the text."
     if total.model_calls:
@@ -267,18 +256,18 @@ def _forecast(document: dict[str, Any], settings: Settings) -> Result:
     """Show what the summaries of a replay would take, by file and in all, and add it to the document."""
     from summarizing_context.evaluation.cassettes import Spent, price_of
 
-    price, total = load_prices(settings.prices).price_of(str(settings.model)), document["total"]
+    price, total = load_prices(settings.prices).price_of(settings.model), document["total"]
     for row in (*document["rows"], *document["totals"]):
         tokens = row["model_input_tokens"], row["model_output_tokens"]
         row["estimated_cost"] = None if price is None else round(price.cost(*tokens), 6)
     spent = Spent(*(total[f"model_{name}"] for name in ("calls", "input_tokens", "output_tokens")))
     asked: Any = eval.priced([price_of(spent, [settings])])
     document |= asked.document
-    columns: _Columns = {"tokens": ("history_tokens", number), "calls": ("model_calls", number)}
+    columns = {"tokens": ("history_tokens", number), "calls": ("model_calls", number)}
     columns |= {name: (f"model_{name}_tokens", number) for name in ("input", "output")}
-    columns["price"] = ("estimated_cost", dollars)
+    columns |= {"price": ("estimated_cost", dollars)}
     rows = document["rows"] if len(document["rows"]) <= _MOST_ROWS else []
-    return Result(document, [_table("Dry run", [rows, document["totals"]], columns), *asked.shown])
+    return Result(document, [_table("Dry run", rows, document["totals"], columns), *asked.shown])
 
 
 @command(commands, TRANSCRIPTS, "import")

@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 
 from summarizing_context.assembly import open_context
-from summarizing_context.evaluation.laws import Part, canonical, view_parts
+from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import split_line
@@ -78,7 +78,7 @@ async def play_demo(
             "priced_model": PRICED_MODEL,
             "dollars": None if price is None else price.cost(tally.view_tokens, 0, tally.hit_tokens),
             "whole_history_dollars": None if price is None else price.cost(whole, 0, cached),
-            "questions": find_answers(recorder.view, messages, [messages[0], *messages[start:]]),
+            "questions": find_answers(recorder.view, [messages[0], *messages[start:]]),
         },
     )
 
@@ -99,9 +99,9 @@ def demo_session(turns: int | None = None) -> list[Message]:
     return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
 
 
-def find_answers(view: Sequence[Message], log: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return each question of `demo_questions.toml` with whether the view answers it, in `words` of which part of it
-    (`where`), and whether `without` does. All fragments of a wording of the answer stand in one sentence."""
+def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:
+    """Return each question of `demo_questions.toml` with whether the view answers it, in which `words`, and whether
+    `without` does. All fragments of a wording of the answer stand in one sentence."""
 
     def sentences(messages: Iterable[Message]) -> list[str]:
         texts = (text for message in messages for text in message_text_parts(message))
@@ -114,19 +114,15 @@ def find_answers(view: Sequence[Message], log: Sequence[Message], without: Seque
         said = plain(sentence)
         return any(all(plain(fragment) in said for fragment in wording) for wording in wordings)
 
-    parts = list(zip(view_parts(view, log), view, strict=True))
-    preferred: tuple[Part, ...] = ("pin", "header", "tail", "system")
-    told = [(part, one) for part in preferred for one in sentences(row for its, row in parts if its == part)]
-    others, found = sentences(without), list[dict[str, Any]]()
+    told, others, found = sentences(view), sentences(without), list[dict[str, Any]]()
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
-        part, sentence = next(((part, one) for part, one in told if answers(wordings, one)), (None, ""))
-        words = " ".join(sentence.split()).removeprefix("- ")
+        sentence = next((one for one in told if answers(wordings, one)), None)
+        words = " ".join((sentence or "").split()).removeprefix("- ")
         if len(words) > 90:  # what stands around the answer
             places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
             if (start := max(min(places, default=0) - 22, 0)) > 0:
                 words = f"…{words[start:].partition(' ')[2]}"
-        row = {"question": asked["ask"], "found": part is not None, "where": part}
-        is_without = any(answers(wordings, one) for one in others)
-        found.append({**row, "words": shorten(words, 90, placeholder="…"), "without": is_without})
+        row = {"question": asked["ask"], "found": sentence is not None, "words": shorten(words, 90, placeholder="…")}
+        found.append({**row, "without": any(answers(wordings, one) for one in others)})
     return found

@@ -408,7 +408,7 @@ def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
                 seen[path] = written
             elif path is not None and re.search("read|view|open|cat", part.name, re.I):
                 asked[part.id] = path
-            elif path in seen:  # edited: the text as it was last seen, and the file is the newest
+            elif path is not None and path in seen:  # edited: the text as it was last seen, and the file is the newest
                 seen[path] = seen.pop(path)
     return list(reversed(seen.items()))
 

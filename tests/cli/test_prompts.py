@@ -26,14 +26,14 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
 
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
-    assert latest("focus").text.splitlines()[-1] in run("prompts", "show", "focus").out
+    assert run("prompts", "show", "segment").out == f"{latest('segment').text}\n"  # a file to begin with
     assert run("prompts", "show", "rollup/v3", "--json", "-").document["focuses"] == list(load("rollup/v3").focuses)
 
 
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
     folder = own_folder(tmp_path / "mine")
     ran = run("prompts", "show", "segment", "--prompts", folder)
-    assert ("segment/v9: Mine." in ran.out, "\x1b" in ran.out) == (True, False)
+    assert ("segment/v9: Mine." in ran.err, "\x1b" in ran.out) == (True, False)
     assert run("prompts", "show", "focus", "--prompts", folder).status == 0
     (folder / "segment" / "v9.md").write_text("no front matter", encoding="utf8")
     assert run("prompts", "list", "--prompts", folder).status == 2

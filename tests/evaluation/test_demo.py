@@ -36,12 +36,12 @@ WRONG = [
 )
 def test_a_sentence_that_says_it_is_an_answer(question: int, sentence: str, is_one: bool):
     view = [{"role": "assistant", "content": sentence}]
-    assert find_answers(view, view, [])[question]["found"] == is_one
-    assert find_answers([], [], view)[question]["without"] == is_one
+    assert find_answers(view, [])[question]["found"] == is_one
+    assert find_answers([], view)[question]["without"] == is_one
 
 
 @pytest.mark.parametrize("turns", [6, 12, 44])
 def test_a_shorter_session_keeps_what_the_questions_ask_for(turns: int):
     messages = demo_session(turns)
     assert sum(message["role"] == "user" for message in messages) == turns
-    assert all(found["found"] for found in find_answers(messages, messages, []))
+    assert all(found["found"] for found in find_answers(messages, []))

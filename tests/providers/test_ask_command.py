@@ -139,9 +139,7 @@ def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Pat
     assert "belong to their own settings" in capsys.readouterr().err
 
 
-def test_settings_of_ones_own_and_a_cap_for_all_calls(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_settings_of_ones_own_and_a_cap_for_all_calls(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     (tmp_path / "mine" / "segment" / "v9.md").write_text(write_prompt(prompt), encoding="utf8")
