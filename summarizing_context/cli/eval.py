@@ -58,6 +58,7 @@ class RecordOptions(ModelOptions):
         writes, which no forecast knows.
         """
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
+        from summarizing_context.summarizers.providers import make_model
 
         keys: Any = {"secrets": [one.api_key for one in models], "redact": self.redact}
         with Cassette(file, "forecast", **keys) as replies:
@@ -75,6 +76,8 @@ class RecordOptions(ModelOptions):
             tell(_line(price))
         if proposals:
             tell(f"Then {proposals:,} proposals, each tried on all sessions; --max-calls stops them.")
+        for model in models:
+            make_model(model, read_only=False)  # a key that is missing is named before the question
         output.confirm("Send these requests?", self.yes, "sent")
         with Cassette(file, "record", max_calls=self.max_calls, **keys) as replies:
             done = work(replies)

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from summarizing_context.errors import CassetteError, SummarizerRefused, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request, assumed_summary
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel, Reply, Request
 from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Answers, Mark, Question, Recording
 from summarizing_context.evaluation.report import ABSENT
 from summarizing_context.evaluation.views import COMPACT, OURS, READING, Built, Case, Write, build, compaction, digest
@@ -30,7 +30,6 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
-from summarizing_context.summarizers.sdk import fenced
 
 ABSTENTION = "not in the record"
 _TRIES = 3  # for a reply that can be read
@@ -81,24 +80,18 @@ class AnswerRecorder:
         """Return the views of a case, with every summary written that they need."""
         model, refused = self.writer, list[str]()
 
-        def is_usable(kept: Reply) -> bool:
-            return not kept.fault
-
         async def write(purpose: str, job: SummaryJob) -> str | None:
             if refused:  # nothing more is paid for
                 return None
+            attempts = 3 if purpose == COMPACT else 1  # a context tries again by itself
             try:
-                if purpose != COMPACT:
-                    return (await model.summarize(job, is_usable)).text
-                # No context stands in between, which would try again.
-                asked = Request(purpose, model.maker, job.instructions, (fenced(job),), job.max_tokens)
-                reply = await model.ask(asked, assumed=assumed_summary(job), is_usable=is_usable)
-                why = reply.fault
+                reply = await model.summarize(
+                    job, kind=purpose, attempts=attempts, is_usable=lambda kept: not kept.fault
+                )
+                return reply.text
             except SummarizerRefused as error:
-                why = str(error)
-            if why:
-                refused.append(f"{case.name}: {model.where} gave no {purpose} summary ({why})")
-            return None if why else reply.text
+                refused.append(f"{case.name}: {model.where} gave no {purpose} summary ({error})")
+                return None
 
         recording = self.recording
         messages = recording.messages(case)

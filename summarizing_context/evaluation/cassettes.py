@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Literal, Self
@@ -334,35 +335,23 @@ class RecordedModel:
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
 
-        async def send(clean: Request) -> SummaryReply:
-            for attempt in (1, 2, 3):
-                try:
-                    asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
-                    return await call_within(self._timeout, asked)
-                except SummarizerRefused:  # an answer
-                    raise
-                except SummarizerError as error:
-                    error.add_note(self.where)
-                    lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
-                    if attempt == 3 or (error.args and error.args[0] in lasting):
-                        raise
-                    await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
-            raise AssertionError("attempts end")
+        async def call(clean: Request) -> SummaryReply:
+            asked = self._model.complete(clean.system, "\n\n".join(clean.user), clean.max_tokens)
+            return await call_within(self._timeout, asked)
 
-        return await self._cassette.reply(request, send, assumed=assumed, is_usable=is_usable)
+        return await self._cassette.reply(request, partial(self._sent, call, 3), assumed=assumed, is_usable=is_usable)
 
-    async def summarize(self, job: SummaryJob, is_usable: Usable = lambda _: True) -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why. The context
-        that asks has retries and limits of its own."""
+    async def summarize(
+        self, job: SummaryJob, *, kind: str = "", attempts: int = 1, is_usable: Usable = lambda _: True
+    ) -> SummaryReply:
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why. A context that
+        asks has retries and limits of its own; who asks without one takes more `attempts`."""
 
-        async def send(clean: Request) -> str | SummaryReply:
-            try:
-                return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
-            except SummarizerError as error:
-                error.add_note(self.where)
-                raise
+        async def call(clean: Request) -> str | SummaryReply:
+            return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
 
-        request = Request(job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
+        request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
+        send = partial(self._sent, call, attempts)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
@@ -370,6 +359,20 @@ class RecordedModel:
         if reply.fault:
             raise SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
+
+    async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
+        for attempt in range(1, attempts + 1):
+            try:
+                return await call(clean)
+            except SummarizerRefused:  # an answer
+                raise
+            except SummarizerError as error:
+                error.add_note(self.where)
+                lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+                if attempt == attempts or (error.args and error.args[0] in lasting):
+                    raise
+                await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
+        raise AssertionError("attempts end")
 
 
 @asynccontextmanager

@@ -142,16 +142,16 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
-    def open(self, mode: Mode, max_calls: int | None = None) -> Cassette | None:
+    def _cassette(self, mode: Mode) -> Cassette | None:
         """Return the cassette of the run, to be entered; None where no model is asked."""
-        keys = [settings.api_key for settings in self.models]
         if not self.models or self.cassette is None:
             return None
-        return Cassette(Path(self.cassette), mode, max_calls=max_calls, secrets=keys, redact=self.redact)
+        keys = [settings.api_key for settings in self.models]
+        return Cassette(Path(self.cassette), mode, secrets=keys, redact=self.redact)
 
     def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
-        if (cassette := self.open("forecast")) is None:
+        if (cassette := self._cassette("forecast")) is None:
             return []
         self.report(cassette, watch)
         return prices_of(cassette, self.models)
@@ -160,8 +160,10 @@ class Run:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
         """
-        # Other processes can be given neither an open cassette nor objects of one's own.
+        # Other processes can be given neither an open cassette nor objects of one's own; each replays by itself.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
+        if cassette is not None and cassette.mode == "replay" and self.jobs > 1:
+            cassette = None
         jobs = 1 if cassette is not None or has_own else self.jobs
         parts: list[_Part] = []
         for part in for_each(self.dataset.logs, partial(self._measure_log, cassette), jobs):
@@ -191,7 +193,7 @@ class Run:
         )
 
     def _measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
-        if cassette is None and (replaying := self.open("replay")) is not None:
+        if cassette is None and (replaying := self._cassette("replay")) is not None:
             cassette = replaying
         return anyio.run(self._measure, log, cassette)
 
