@@ -14,7 +14,6 @@ from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
-from rich.text import Text
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
@@ -139,27 +138,27 @@ def view(
             nodes = context.explain()
 
         # Each message of the view, and what is known of it.
-        rows = []
-        for position, (part, message) in enumerate(zip(parts, messages, strict=True)):
-            tokens, text = costs.of(message, canonical(message)), " ".join(message_text_parts(message))
-            row = {"position": position, "part": part, "role": message["role"], "tokens": tokens}
-            rows.append({**row, "words": plain(text, 400)})
-        tokens = sum(row["tokens"] for row in rows)
-        document: dict[str, Any] = {"session": settings.session_id, "tokens": tokens}
-        document |= {"budget": settings.max_tokens, "messages": rows}
+        rows = [
+            {
+                "position": position,
+                "part": part,
+                "role": message["role"],
+                "tokens": costs.of(message, canonical(message)),
+                "words": plain(" ".join(message_text_parts(message)), 400),
+            }
+            for position, (part, message) in enumerate(zip(parts, messages, strict=True))
+        ]
+        tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
+        document: dict[str, Any] = {"session": settings.session_id, "tokens": tokens, "budget": budget}
+        document["messages"] = rows
         if full:
             text = json.dumps(messages, indent=2, ensure_ascii=False)
             if inert(text) != text:  # what could drive a terminal is written as escapes
                 text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
             return Result({**document, "messages": messages}, [text])
-        styles = {"header": "cyan", "pin": "yellow", "system": "magenta"}
-        cells: list[tuple[object, ...]] = []
-        for row in rows:
-            styled = Text(row["part"], style=styles.get(row["part"], ""))
-            cells.append((row["position"], styled, row["role"], row["tokens"], dim(row["words"], 160)))
-        of = f"{number(tokens)} of {number(settings.max_tokens)} tokens"
-        title = f"View of {settings.session_id}: {len(rows)} messages, {of}"
-        tables = [table(title, "#no.", "part", "role", "#tokens", "first words", rows=cells, wide="first words")]
+        title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
+        columns = {"#no.": "position", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
+        tables = [records(title, rows, columns, wide="first words")]
         if not explain:
             return Result(document, tables)
 
@@ -174,10 +173,9 @@ def view(
             rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
             line = dim("" if said is None else said[1], 160)
             cells.append((rank, place, node["tokens"], node["form"], node["made_by"], line))
-        columns = ("#rank", "messages", "#tokens", "form", "made by", "first line")
-        tables.append(table("What each node of the header stands for", *columns, rows=cells, wide="first line"))
-        if not nodes:
-            tables[-1].caption = "nothing is covered: the whole log is in the view"
+        heads = ("#rank", "messages", "#tokens", "form", "made by", "first line")
+        tables.append(table("What each node of the header stands for", *heads, rows=cells, wide="first line"))
+        tables[-1].caption = None if nodes else "nothing is covered: the whole log is in the view"
         return Result(document, tables)
 
     return anyio.run(look)
