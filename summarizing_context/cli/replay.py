@@ -119,7 +119,7 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
 def replay(
     paths: options.TranscriptPaths,
     *,
-    budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 32k.")] = None,
+    budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
     strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
     store: Annotated[
         Path | None, option("FILE", "Keep the sessions in this SQLite file.", parser=options.read_path)
@@ -143,7 +143,7 @@ def replay(
     names = [name for text in strategy or () for name in listed(text)]
     variants = [own.load(store=store, strategy=name) for name in names or (None,)]
     budgets = tuple(
-        dict.fromkeys(read_tokens(one, "--budget") for text in budget or ["32k"] for one in text.split(","))
+        dict.fromkeys(read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(","))
     )
     settings = variants[0]
     strategies = tuple(dict.fromkeys(one.strategy for one in variants))
