@@ -19,8 +19,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Literal, Self
 
 import anyio
@@ -424,11 +424,13 @@ def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
 
 def _load_redaction(name: str) -> Redaction:
     """Return the function that a command line names as `module:function`; the module may be in the current folder."""
+    module, _, function = name.partition(":")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())
     try:
-        return Redaction(resolve_name(name))
+        found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
         raise SettingsError(
             f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
         ) from error
+    return Redaction(found)
