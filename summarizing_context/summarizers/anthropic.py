@@ -52,7 +52,7 @@ class AnthropicSummarizer(SdkSummarizer):
             "".join(block["text"] for block in content if block.get("type") == "text"),
             token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
             token_count(usage, "output_tokens"),
-            cached_tokens=usage.get("cache_read_input_tokens") if isinstance(usage, Mapping) else None,
+            cached_tokens=token_count(usage, "cache_read_input_tokens"),
             reason=reason,
             cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
             limit=limit,

@@ -74,7 +74,7 @@ class OpenAIChatSummarizer(SdkSummarizer):
             "".join(part.get("text") or "" for part in parts),
             token_count(usage, "prompt_tokens"),
             token_count(usage, "completion_tokens"),
-            cached_tokens=details.get("cached_tokens") if isinstance(details, Mapping) else None,
+            cached_tokens=token_count(details, "cached_tokens"),
             reason=reason,
             cut_reasons=("length",),
             limit=limit,

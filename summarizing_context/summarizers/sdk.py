@@ -13,9 +13,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -30,7 +31,7 @@ from summarizing_context.errors import (
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal as Refusal
-from summarizing_context.summarizers.verification.replies import readable
+from summarizing_context.summarizers.verification.replies import plain_reply, readable
 
 MOST_BYTES = 2_000_000  # of a reply
 
@@ -230,28 +231,24 @@ def made_reply(
     reason: object,  # why it ended
     cut_reasons: tuple[str, ...],
     limit: int,  # of tokens written
-    cached_tokens: object = None,
+    cached_tokens: int | None = None,
 ) -> SummaryReply:
     """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
+    reply = plain_reply(SummaryReply(text, input_tokens, output_tokens, cached_tokens=cached_tokens))
     is_told = isinstance(reason, str) and reason
-    is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
+    is_cut = reason in cut_reasons if is_told else reply.output_tokens is None or reply.output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    cached = cached_tokens if _is_count(cached_tokens) else None
-    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached)
+    return replace(reply, truncated=is_cut)
 
 
 def token_count(usage: object, *names: str) -> int | None:
-    """Return the sum of the named figures of a reply's usage; None if there is none, or one cannot be true."""
+    """Return the sum of the named figures of a reply's usage; None if one of them is no number."""
     figures = [usage.get(name) or 0 for name in names] if isinstance(usage, Mapping) else []
-    return (sum(figures) or None) if all(map(_is_count, figures)) else None
-
-
-def _is_count(figure: object) -> TypeGuard[int]:
-    return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
+    return sum(figures) if all(type(figure) is int for figure in figures) else None
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:

@@ -18,9 +18,9 @@ from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.extraction.plans import plan_in_call
+from summarizing_context.extraction.tool_rules import COMMAND_KEYS
 from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import lines
 from summarizing_context.summarizers.extractive import sections as parts
