@@ -23,8 +23,7 @@ from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
-from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.sdk import Connection, Fault, recipe_name
+from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, connect_openai, recipe_name
 
 
 class Embedder(Protocol):
@@ -199,7 +198,7 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect(address, key, timeout), max_bytes=most)
+        self._connection = Connection(lambda: connect_openai(address, key, timeout), max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""

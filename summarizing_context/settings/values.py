@@ -41,8 +41,8 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings.ledger_rules import LedgerRule
 
 PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a context is opened with it
-    "openai": "summarizing_context.summarizers.openai:OpenAIChatSummarizer",
-    "anthropic": "summarizing_context.summarizers.anthropic:AnthropicSummarizer",
+    "openai": "summarizing_context.summarizers.sdk:OpenAIChatSummarizer",
+    "anthropic": "summarizing_context.summarizers.sdk:AnthropicSummarizer",
 }
 
 NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages

@@ -15,7 +15,7 @@ from tests.docs.checkout import PACKAGE, modules
 HOMES = {
     "agents": ("adapters/openai_agents.py",),
     "amplifier_core": ("adapters/amplifier/", "summarizers/host.py"),
-    "anthropic": ("summarizers/anthropic.py",),
+    "anthropic": ("summarizers/sdk.py",),
     "bpe_openai": (),
     "chromadb": ("contrib/chroma.py",),
     "filelock": ("evaluation/cassettes.py", "stores/"),
@@ -25,7 +25,7 @@ HOMES = {
     "httpx2": ("contrib/proxy/",),
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/relational/retrieval.py",),
-    "openai": ("summarizers/openai.py",),
+    "openai": ("summarizers/sdk.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
     "prometheus_client": ("contrib/postgres/pool.py",),
     "psycopg": ("contrib/postgres/",),
