@@ -1,10 +1,10 @@
 # ruff: noqa: RUF009 -- each field of Settings is made by `_setting`
-"""The settings: names, defaults, bounds, meanings, how they are checked, where they are read from; sizes of summaries.
+"""The settings: names, defaults, bounds, meanings, how they are checked, and where they are read from.
 
 Each field of `Settings` is the one declaration of a setting: values are checked by its annotation, and the page of
-settings, the names of environment variables and the keys of files are made of it. Every problem of all sources is told
-at once. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around all
-of them, and `semantic_memory` around those of memories.
+settings, the names of environment variables and the keys of files are made of it. Problems of all sources are reported
+together. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around
+all of them, and `semantic_memory` around those of memories.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _WORD_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "im
 
 _WHOLE, _MEMORIES = "context_management", "semantic_memory"  # groups that may stand around settings
 
-_OF_MEMORIES = {  # the names in that group, beside `enabled`, and what the settings call them
+_OF_MEMORIES = {  # the names in that group, apart from `enabled`, and what the settings call them
     "embedding": "embedding",
     "embedding_model": "embedding_model",
     "base_url": "embedding_base_url",
@@ -146,7 +146,7 @@ class Refused(Exception):
 
 
 class DefaultNumber(int):
-    """A default that is told from an equal value that was set, also after `replace` and copies."""
+    """A default that differs from an equal value that was set, also after `replace` and copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +345,7 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
         if enabled is True:
             implied["memory_extract"] = Given(True, f"{inside}enabled")
         if enabled is not False and group.get("embedding_model") is not None:
-            implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as the names that are in use tell
+            implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as other tools have it
 
     read(mapping, where)
     return implied | given, problems
@@ -445,7 +445,7 @@ def _setting(default: Any, description: str, *, secret: bool = False, group: str
 
 
 def _all_checked(cls: type[S]) -> type[S]:
-    """Let a settings class look at all its arguments before any is kept, so that every problem is told at once."""
+    """Let a settings class look at all its arguments before any is kept, so that every problem is reported at once."""
     keep: Callable[..., None] = cls.__init__
 
     @functools.wraps(keep)
@@ -633,7 +633,7 @@ class Settings:
 
 
 def without_default_cap(settings: Settings) -> Settings:
-    """Return the settings without the cap that nobody chose.
+    """Return the settings without the default cap.
 
     For replays, whose hours are seconds, and for a pool's worker.
     """

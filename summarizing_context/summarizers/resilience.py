@@ -124,7 +124,7 @@ _UNSUPPORTED = (
     "number, id, address and quote as it stands in the record, and leave out what does not stand there."
 )
 _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
-_KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, told apart
+_KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, by rank
 
 
 class NotAdmitted(SummarizerError):
@@ -196,7 +196,7 @@ class ResilientSummarizer:
         self._inner, self._settings, self._clock = inner, settings, clock
         self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
-        self.model = declared(inner, "model")  # whose prices count, if it tells
+        self.model = declared(inner, "model")  # whose prices count, if it has a name
         host = declared(inner, "host")
         name = self.model or self.recipe or type(inner).__name__
         self._name = f"{name} at {host}" if host else name  # in warnings
