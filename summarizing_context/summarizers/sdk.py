@@ -367,9 +367,9 @@ def made_reply(
 
 
 def token_count(usage: object, *names: str) -> int | None:
-    """Return the sum of the named figures of a reply's usage; None if one of them is no number."""
+    """Return the sum of the named figures of a reply's usage; None if one of them is no count."""
     figures = [usage.get(name) or 0 for name in names] if isinstance(usage, Mapping) else []
-    return sum(figures) if all(type(figure) is int for figure in figures) else None
+    return sum(figures) if all(type(figure) is int and figure >= 0 for figure in figures) else None
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:
