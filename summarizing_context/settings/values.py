@@ -165,8 +165,8 @@ class Setting:
     optional: bool
     allowed: str  # in words
     description: str
-    group: str  # that begins with it
     read: Callable[[Any], Any] | None
+    group: str  # that begins with it
 
     def accept(self, value: Any) -> Any:
         """Return the value as it is to be kept, or raise `Refused`."""
@@ -226,10 +226,18 @@ def declared(cls: type) -> dict[str, Setting]:
         else:
             allowed = str(meta.title)
         allowed += ", or none" if optional else ""
-        said, group = one.metadata.get("description", ""), one.metadata.get("group", "")
-        read = (meta.extra or {}).get("read")
+        said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
         found[one.name] = Setting(
-            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, group, read
+            one.default,
+            not one.repr,
+            hints[one.name],
+            kind,
+            words,
+            optional,
+            allowed,
+            said,
+            read,
+            group=one.metadata.get("group", ""),
         )
     return found
 
