@@ -49,12 +49,8 @@ NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages
 
 ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 
-TOKENS = ("PROXY_TOKEN",)  # of servers, which the command line reads from the environment; no settings
-
 # of the machine: they change no summary
 PLACES = frozenset(("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url"))
-
-CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
 
 SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
@@ -227,17 +223,9 @@ def declared(cls: type) -> dict[str, Setting]:
             allowed = str(meta.title)
         allowed += ", or none" if optional else ""
         said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
+        group = one.metadata.get("group", "")
         found[one.name] = Setting(
-            one.default,
-            not one.repr,
-            hints[one.name],
-            kind,
-            words,
-            optional,
-            allowed,
-            said,
-            read,
-            group=one.metadata.get("group", ""),
+            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, read, group
         )
     return found
 
@@ -391,7 +379,7 @@ def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> S
     known, given = declared(cls), {}
     for variable, text in (os.environ if environ is None else environ).items():
         key = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and key not in TOKENS:
+        if variable.startswith(prefix) and key != "PROXY_TOKEN":  # which the command line reads; no setting
             name = KEY_ALIASES.get(key.lower(), key.lower())
             value = known[name].parse(text) if name in known else text
             given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
@@ -557,7 +545,7 @@ class Settings:
     breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
     breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
-        DefaultNumber(CALLS_PER_HOUR), "Largest number of calls in an hour. A pool's worker has none unless it is set."
+        DefaultNumber(1_000), "Largest number of calls in an hour. A pool's worker has none unless it is set."
     )
     max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
     max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
