@@ -13,6 +13,7 @@ from typing import Any, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
+from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
@@ -22,7 +23,7 @@ from summarizing_context.messages.tokens import choose_counter, remembering
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings.ledger_rules import LedgerRule, ToolRules
+from summarizing_context.settings.ledger_rules import LedgerRule
 from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore

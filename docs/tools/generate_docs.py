@@ -22,29 +22,12 @@ CODE = re.compile(r"(`[^`]*`)")
 NO_LIMIT = " to 1,000,000,000"  # the bound of every count
 
 
-# The groups of the page, each by its first setting; they follow the order of `Settings`.
-GROUPS = {
-    "store": ("Where the log is", ""),
-    "summarizer": ("What stands for the past", ""),
-    "max_tokens": ("Budget", "All values are tokens."),
-    "high_water": (
-        "When a view changes, and what it holds",
-        "A share is a share of *room*: the budget without the leading system rows.",
-    ),
-    "segment_min": ("Segments and summaries", "Tokens by the built-in estimate."),
-    "workers": ("Background work and its limits", ""),
-    "token_counter": ("Counting tokens", ""),
-    "embedding": ("Search and memory", ""),
-    "checkpoint_interval_messages": ("Checkpoints", ""),
-}
-
-
 def configuration() -> str:
     """The page of settings: its introduction, then a table for each group."""
     lines = [(Path(__file__).parent / "configuration_head.md").read_text(encoding="utf-8").rstrip()]
     for name, setting in declared(Settings).items():
-        if name in GROUPS:
-            title, note = GROUPS[name]
+        if setting.group:
+            title, _, note = setting.group.partition(". ")
             lines += ["", f"## {title}", "", *([note, ""] if note else [])]
             lines += ["| setting | default | meaning |", "|---|---|---|"]
         allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))

@@ -14,10 +14,10 @@ from threading import Lock
 from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
+from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Entry, Role
 from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Reading
-from summarizing_context.settings.ledger_rules import ToolRules
 
 _MARKS = (  # without any of these in its bytes a message holds no such file
     *(b"Contents of ", b"AGENTS.md instructions", b"<user_instructions>", b"Instructions from: "),

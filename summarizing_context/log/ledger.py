@@ -31,10 +31,11 @@ from summarizing_context.extraction.tool_calls import (
     tried,
     urls_in,
 )
+from summarizing_context.extraction.tool_rules import ANY, COMMAND_KEYS, TOOL, ToolRules
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.segments import OpenCalls
 from summarizing_context.messages.reading import Part
-from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, ToolRules
+from summarizing_context.settings.ledger_rules import LedgerRule
 
 if TYPE_CHECKING:
     from summarizing_context.log.message_log import MessageLog

@@ -25,6 +25,7 @@ import msgspec
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
+from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import (
     BREATH,
     Bounds,
@@ -43,7 +44,6 @@ from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
 from summarizing_context.messages.shapes import Message, result_message
-from summarizing_context.settings.ledger_rules import ToolRules
 from summarizing_context.stores.base import StoredVerdict
 
 

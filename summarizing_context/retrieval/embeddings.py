@@ -1,7 +1,7 @@
 """Search by meaning: texts as vectors of an embedding, by OpenAI's protocol or a function of the user's.
 
 A text is embedded once; vectors are kept in the store under the embedding's recipe. Text is redacted first. Where the
-embedding fails, that is told, and search by words goes on.
+embedding fails, that is reported, and search by words goes on.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
-from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.sdk import Connection, Fault, recipe_name
+from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, connect_openai, recipe_name
 
 
 class Embedder(Protocol):
@@ -98,7 +97,7 @@ class EmbeddingSearch:
         return await self._vectors.matches(scope, {row: near[row] for row in best})
 
     async def _query_vector(self, query: str | bytes) -> bytes | None:
-        """Return the vector of a query. Its length is that of all it is compared with: others are made anew."""
+        """Return the vector of a query. Its length is that of all it is compared with: others are made again."""
         async with self._asking:
             known, vector = self._last_asked
             if known != query:
@@ -126,7 +125,7 @@ class EmbeddingSearch:
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
     async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
-        """Return a vector of length 1 for each text; none at all where the embedding fails, which is told."""
+        """Return a vector of length 1 for each text; none at all where the embedding fails, which is reported."""
 
         def sent(source: str | bytes) -> str:  # of a text, or of a message of the log
             text = searchable(source, self._redact) if isinstance(source, bytes) else source
@@ -199,7 +198,7 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect(address, key, timeout), max_bytes=most)
+        self._connection = Connection(lambda: connect_openai(address, key, timeout), max_bytes=most)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
@@ -210,7 +209,7 @@ class OpenAIEmbedder:
         )
         listed = reply.get("data")
         rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
-        placed = {row.get("index"): row.get("embedding") for row in rows}  # each tells its place
+        placed = {row.get("index"): row.get("embedding") for row in rows}  # each has its place
         found: list[Any] = [placed.get(at) for at in range(len(texts))]
         for vector in found:
             if not isinstance(vector, list) or not vector or not {type(number) for number in vector} <= {int, float}:

@@ -306,7 +306,7 @@ def _flat(text: str) -> str:
 
 
 def notify_of_memory(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
-    """Tell of a memory that is new, or that has taken the place of another; never its text."""
+    """Notify of a memory that is new, or that has taken the place of another; never its text."""
     if kept.change != "known":
         facts = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
         notify(f"memory_{kept.change}", {"id": kept.id, **facts})
@@ -329,7 +329,7 @@ def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
 
 
 # Definitions in what a human says, such as "our staging server is at 10.0.0.7" or "Ana owns the parser": a subject of a
-# few words, a verb of being or of owning, and right beside it an exact value or a name.
+# few words, a verb of being or of owning, and right after it an exact value or a name.
 
 _VALUE = r"""(?:[`"'(]*)(?:[A-Z][\w.&+-]*|[\w.~/-]*[./:@_][\w./:@_-]*\w|\w*\d[\w.:%-]*)(?!\w)"""
 _OPENING = r"(?:(?i:please |note |remember |fyi|that |and |also )[,:]? ?)*"
@@ -352,7 +352,7 @@ _NAME = (
     r"[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,3}(?!\w)"
 )
 
-_OWNED = (  # what each tells of its subject: who that belongs to
+_OWNED = (  # whose subject belongs to a name
     re.compile(rf"{_OPENING}{_NAME} owns (?!(?i:an?|some|them|these|those|his|her|their)\b){_SUBJECT}(?=[.,;!]|$)"),
     re.compile(rf"{_OPENING}{_SUBJECT} (?:is|are) owned by {_NAME}"),
 )
@@ -372,7 +372,7 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
     for sentence in sentences if len(sentences) < 25 else ():
         if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
             continue
-        subject = relation = ""  # the relation is what it tells of the subject, such as "is at" or "run on"
+        subject = relation = ""  # the relation is what it says of the subject, such as "is at" or "run on"
         if owned := next(filter(None, (form.match(sentence) for form in _OWNED)), None):
             subject = f"owner of {owned['subject']}"
         elif defined := _DEFINITION.match(sentence):

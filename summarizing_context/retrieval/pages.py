@@ -1,9 +1,9 @@
 """Pages of the past within a number of tokens, fenced as data and cited by message: drilled down to, or recalled.
 
-Drilling down tells a node or a range of the log in lines, in paragraphs or in full: what stands in segments by their
+Drilling down shows a node or a range of the log in lines, in paragraphs or in full: what stands in segments by their
 summaries, whole messages by themselves.
 
-Recalling tells what the log holds about a query and the view does not show. Two things share the page. Excerpts of the
+Recalling shows what the log holds about a query and the view does not show. Two things share the page. Excerpts of the
 messages that fit the query best, found by `search_terms`; and lines of exact values (paths, ids, numbers, names), first
 those that calls used, then those of the found messages. A short query asks for something, so excerpts get more of the
 page; a long one describes a situation, and values serve it better.
@@ -253,10 +253,10 @@ class Pages:
                 places = [(match.start, match.stop) for match, _ in blocks]
                 places += [(place, place + 1) for place, _ in lines]
                 start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
-                told = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-                told += [_VALUES, *(text for _, text in lines)] if lines else []
-                told = told or ["Nothing in the log holds any of these words."]
-                text = fenced_page(told, f"{start}-{max(start, stop - 1)}", "recall")
+                shown_blocks = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+                shown_blocks += [_VALUES, *(text for _, text in lines)] if lines else []
+                shown_blocks = shown_blocks or ["Nothing in the log holds any of these words."]
+                text = fenced_page(shown_blocks, f"{start}-{max(start, stop - 1)}", "recall")
                 tokens = self._count(text)
                 if tokens <= most or not (blocks or lines):
                     return Page(text, start, stop)
@@ -275,7 +275,7 @@ class Pages:
         left = int(room * (0.5 if is_short else 0.06))
         most = max(_LEAST, left // 2)
 
-        # how much each word tells, by how few of the matches hold it
+        # how much each word weighs, by how few of the matches hold it
         words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
         counts = Counter(word for match in matches for word in words & word_set(match.text))
         weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
@@ -309,7 +309,7 @@ class Pages:
         count = self._count
         found = {match.start for match in matches if match.kind == "message"}
         newest: dict[str, int] = {}  # the newest message that holds a value
-        crowd: dict[str, int] = {}  # values in the message that holds the fewest beside it
+        crowd: dict[str, int] = {}  # values in the message that holds the fewest with it
         called, in_found = set[str](), set[str]()
         size, first = 0, len(hidden)
         while first and size < 4_000_000:  # bytes of the newest hidden messages
@@ -380,7 +380,7 @@ def _read_place(place: object, length: int) -> range:
     if not length:
         raise NodeNotFoundError("there is nothing to expand: the log has no messages")
     if isinstance(place, str) and stop == length + 1 and stop - start > 1:
-        stop = length  # an end as `stop` tells it
+        stop = length  # an end given as `stop`
     if not 0 <= start < stop <= length:
         raise NodeNotFoundError(f"{named} is not in the log: it has the messages 0 to {length - 1}")
     return range(start, stop)

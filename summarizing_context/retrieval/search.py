@@ -235,7 +235,7 @@ def _checked(content: object) -> str:
 
 def _checked_id(id: object) -> str:
     if not isinstance(id, str):
-        raise SettingsError(f"a memory's id is a string, as store() and retrieve() tell it; not {type(id).__name__}")
+        raise SettingsError(f"a memory's id is a string, as store() and retrieve() return it; not {type(id).__name__}")
     return id
 
 
@@ -313,7 +313,7 @@ def fused(*rankings: Sequence[Match]) -> list[Match]:
 def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
     """Return hits, in the order of the matches; what several sessions hold is a hit in each of them.
 
-    A summary is told only where nothing in it is.
+    A summary is a hit only where nothing in it is.
     """
     hits: list[SearchHit] = []
     for match in matches:

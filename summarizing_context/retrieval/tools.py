@@ -25,7 +25,7 @@ _LONGEST = 2_000  # characters of what a model notes, and of each that it is sho
 
 
 class _Tool(NamedTuple):
-    """What a model is told of a tool; `example` tells it how to call it rightly."""
+    """What a model reads of a tool; `example` is a right call of it."""
 
     description: str
     properties: Mapping[str, Any]

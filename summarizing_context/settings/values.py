@@ -1,10 +1,10 @@
 # ruff: noqa: RUF009 -- each field of Settings is made by `_setting`
-"""The settings: names, defaults, bounds, meanings, how they are checked, where they are read from; sizes of summaries.
+"""The settings: names, defaults, bounds, meanings, how they are checked, and where they are read from.
 
 Each field of `Settings` is the one declaration of a setting: values are checked by its annotation, and the page of
-settings, the names of environment variables and the keys of files are made of it. Every problem of all sources is told
-at once. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around all
-of them, and `semantic_memory` around those of memories.
+settings, the names of environment variables and the keys of files are made of it. Problems of all sources are reported
+together. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around
+all of them, and `semantic_memory` around those of memories.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import re
 import tomllib
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import (
@@ -41,20 +41,16 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings.ledger_rules import LedgerRule
 
 PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a context is opened with it
-    "openai": "summarizing_context.summarizers.openai:OpenAIChatSummarizer",
-    "anthropic": "summarizing_context.summarizers.anthropic:AnthropicSummarizer",
+    "openai": "summarizing_context.summarizers.sdk:OpenAIChatSummarizer",
+    "anthropic": "summarizing_context.summarizers.sdk:AnthropicSummarizer",
 }
 
 NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages
 
 ENV_PREFIX, TOML_TABLE = "SUMMARIZING_CONTEXT_", "summarizing_context"
 
-TOKENS = ("PROXY_TOKEN",)  # of servers, which the command line reads from the environment; no settings
-
 # of the machine: they change no summary
 PLACES = frozenset(("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url"))
-
-CALLS_PER_HOUR = 1_000  # about 9,000 messages of an ordinary session
 
 SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
@@ -62,10 +58,9 @@ KEY_ALIASES = {"compaction_strategy": "strategy"}
 
 _WORD_ALIASES = {"summarization": "summarize", "sliding_window": "truncate", "importance_based": "importance"}
 
-_WHOLE, _GROUP = "context_management", "semantic_memory"
+_WHOLE, _MEMORIES = "context_management", "semantic_memory"  # groups that may stand around settings
 
-_IN_GROUP = {  # the names in it, and what the settings call them
-    "enabled": "memory_include",
+_OF_MEMORIES = {  # the names in that group, apart from `enabled`, and what the settings call them
     "embedding": "embedding",
     "embedding_model": "embedding_model",
     "base_url": "embedding_base_url",
@@ -147,7 +142,7 @@ class Refused(Exception):
 
 
 class DefaultNumber(int):
-    """A default that is told from an equal value that was set, also after `replace` and copies."""
+    """A default that differs from an equal value that was set, also after `replace` and copies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +162,7 @@ class Setting:
     allowed: str  # in words
     description: str
     read: Callable[[Any], Any] | None
+    group: str  # that begins with it
 
     def accept(self, value: Any) -> Any:
         """Return the value as it is to be kept, or raise `Refused`."""
@@ -227,8 +223,9 @@ def declared(cls: type) -> dict[str, Setting]:
             allowed = str(meta.title)
         allowed += ", or none" if optional else ""
         said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
+        group = one.metadata.get("group", "")
         found[one.name] = Setting(
-            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, read
+            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, read, group
         )
     return found
 
@@ -273,7 +270,7 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
         elif not isinstance(name, str):
             problems.append(f"unknown setting {label}: a name is a string")
         else:  # the nearest is called as its source would call it
-            last, near = shown_name(name), _nearest(name, [*known, *KEY_ALIASES, _WHOLE, _GROUP])
+            last, near = shown_name(name), _nearest(name, [*known, *KEY_ALIASES, _WHOLE, _MEMORIES])
             place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
             hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"
             problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
@@ -282,39 +279,43 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
     def described(name: str) -> str:
         return f"{given[name].label} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
-    for lower, upper, is_fine, must in _relations(values) if cls is Settings else ():
-        if not is_fine and not (given.keys() - kept.keys()) & {lower, upper}:
-            problems.append(f"{described(lower)} must be {must} {described(upper)}")
+    for first, is_fine, must, second in _relations(values) if cls is Settings else ():
+        if not is_fine and not (given.keys() - kept.keys()) & {first, second}:
+            problems.append(f"{described(first)} must be {must} {described(second)}")
     if problems:
         raise SettingsError(problems)
     return kept
 
 
-def _relations(values: Mapping[str, Any]) -> Iterable[tuple[str, str, bool, str]]:
-    """Return each pair of settings that belong together, whether they agree, and what is asked of the first."""
-    pairs = (("low_water", "high_water"), ("segment_min", "segment_target"), ("segment_target", "segment_max"))
-    cap, most = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT), values["max_messages"]
-    fits = (values["summary_max_tokens"] or 0) <= cap
-    return (
-        *((lower, upper, values[lower] < values[upper], "below") for lower, upper in pairs),
-        ("summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a quarter of"),
-        *(
-            (counted, "max_messages", most is None or (values[counted] or 0) <= most, "at most")
-            for counted in ("keep_recent", "summarize_threshold")
-        ),
-    )
+def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
+    """Yield two settings that belong together, with whether they agree, and what is asked of the first."""
+    quarter, most = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT), values["max_messages"]
+    yield "low_water", values["low_water"] < values["high_water"], "below", "high_water"
+    yield "segment_min", values["segment_min"] < values["segment_target"], "below", "segment_target"
+    yield "segment_target", values["segment_target"] < values["segment_max"], "below", "segment_max"
+    fits = (values["summary_max_tokens"] or 0) <= quarter
+    yield "summary_max_tokens", fits, f"at most {quarter:,}, a quarter of", "segment_target"
+    for counted in ("keep_recent", "summarize_threshold"):
+        yield counted, most is None or (values[counted] or 0) <= most, "at most", "max_messages"
 
 
 def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     """Return the settings of a mapping that may hold groups, by their own names; `where` is the place that holds it."""
+    if not isinstance(mapping, Mapping):
+        raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
     given: dict[Any, Given] = {}
     implied: dict[Any, Given] = {}  # by a group that is there
     problems: list[str] = []
 
+    def take(name: Any, value: Any, label: str) -> None:
+        if name in given:
+            problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
+        given[name] = Given(value, label)
+
     def read(group: Mapping[Any, Any], inside: str) -> None:
         for key, value in group.items():
             label = f"{inside}{shown_name(key) if isinstance(key, str) else shown(key)}"
-            if key not in (_WHOLE, _GROUP):
+            if key not in (_WHOLE, _MEMORIES):
                 take(KEY_ALIASES.get(key, key), value, label)
             elif key == _WHOLE and inside != where:
                 problems.append(f"{label} stands inside of itself; leave one of them out")
@@ -327,23 +328,20 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
         enabled = group.get("enabled")
         for key, value in group.items():
             label = f"{inside}{shown_name(str(key))}"
-            if key not in _IN_GROUP:
-                near = _nearest(str(key), _IN_GROUP)
-                hint = f"did you mean {inside}{near}?" if near else f"there are {', '.join(_IN_GROUP)}"
-                problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
-            elif key == "enabled" and not isinstance(value, bool):
+            if key == "enabled" and not isinstance(value, bool):
                 problems.append(f"{label} = {shown(value)} is refused; allowed: true or false")
-            elif key != "vector_store" or value != "chroma" or enabled is not False:  # nothing kept needs no extra
-                take(_IN_GROUP[key], ("auto" if value else "off") if key == "enabled" else value, label)
+            elif key == "enabled":
+                take("memory_include", "auto" if value else "off", label)
+            elif key not in _OF_MEMORIES:
+                near = _nearest(str(key), ("enabled", *_OF_MEMORIES))
+                hint = f"did you mean {inside}{near}?" if near else f"there are enabled, {', '.join(_OF_MEMORIES)}"
+                problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
+            elif (key, value, enabled) != ("vector_store", "chroma", False):  # nothing kept needs no extra
+                take(_OF_MEMORIES[key], value, label)
         if enabled is True:
             implied["memory_extract"] = Given(True, f"{inside}enabled")
         if enabled is not False and group.get("embedding_model") is not None:
-            implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as the names that are in use tell
-
-    def take(name: Any, value: Any, label: str) -> None:
-        if name in given:
-            problems.append(f"{label} is given twice, as {given[name].label} too; leave one out")
-        given[name] = Given(value, label)
+            implied["embedding"] = Given("openai", f"{inside}embedding_model")  # as other tools have it
 
     read(mapping, where)
     return implied | given, problems
@@ -375,19 +373,13 @@ def _unless_text(value: Any) -> str:
     return "" if isinstance(value, str | bytes) else f" = {shown(value)}"
 
 
-def _mapping(mapping: Mapping[str, Any]) -> Source:
-    if not isinstance(mapping, Mapping):
-        raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    return flattened(mapping)
-
-
 def _environment(cls: type, prefix: str, environ: Mapping[str, str] | None) -> Source:
     if not isinstance(prefix, str) or not prefix:
         raise SettingsError("the prefix of environment variables must be a string, and not empty")
     known, given = declared(cls), {}
     for variable, text in (os.environ if environ is None else environ).items():
         key = variable.removeprefix(prefix)
-        if variable.startswith(prefix) and key not in TOKENS:
+        if variable.startswith(prefix) and key != "PROXY_TOKEN":  # which the command line reads; no setting
             name = KEY_ALIASES.get(key.lower(), key.lower())
             value = known[name].parse(text) if name in known else text
             given[name] = Given(value, f"environment variable {prefix}{shown_name(key.upper())}")
@@ -443,19 +435,20 @@ else:
 S = TypeVar("S")
 
 
-def _setting(default: Any, description: str, *, secret: bool = False) -> Any:
-    return field(default=default, repr=not secret, metadata={"description": description})
+def _setting(default: Any, description: str, *, secret: bool = False, group: str = "") -> Any:
+    """Declare a setting; `group` is the heading of those that begin with it, and what holds for all of them."""
+    return field(default=default, repr=not secret, metadata={"description": description, "group": group})
 
 
 def _all_checked(cls: type[S]) -> type[S]:
-    """Let a settings class look at all its arguments before any is kept, so that every problem is told at once."""
+    """Let a settings class look at all its arguments before any is kept, so that every problem is reported at once."""
     keep: Callable[..., None] = cls.__init__
 
     @functools.wraps(keep)
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(cls, _mapping(given)))
+        keep(self, **accepted(cls, flattened(given)))
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
@@ -466,14 +459,14 @@ def _all_checked(cls: type[S]) -> type[S]:
 class Settings:
     """How a context behaves. A share is a share of room: the budget less its leading system rows."""
 
-    # where the log is
-    store: StorePlace = _setting(":memory:", "SQLite file, or memory.")
+    store: StorePlace = _setting(":memory:", "SQLite file, or memory.", group="Where the log is")
     session_id: SessionId = _setting("default", "Name of the session in the store.")
     project: ProjectTag | None = _setting(None, "Tag that sessions share. Memories and project searches follow it.")
 
-    # what stands for the past
     summarizer: SummarizerName = _setting(
-        "extractive", "Source of summaries, unless you pass an object. `host` is for Amplifier: a mounted provider."
+        "extractive",
+        "Source of summaries, unless you pass an object. `host` is for Amplifier: a mounted provider.",
+        group="What stands for the past",
     )
     strategy: Strategy = _setting(
         "hierarchical",
@@ -495,15 +488,19 @@ class Settings:
     summarize_thinking: bool = _setting(False, "Let summaries read what the agent thought.")
     prices: TomlFile | None = _setting(None, "TOML file with model prices. It takes precedence over the shipped table.")
 
-    # budget, in tokens
     max_tokens: Positive = _setting(
-        DefaultNumber(100_000), "Budget if a request names none. If you set it, it also caps a provider's window."
+        DefaultNumber(100_000),
+        "Budget if a request names none. If you set it, it also caps a provider's window.",
+        group="Budget. All values are tokens.",
     )
     reserved_output: Count | None = _setting(None, "Part of a provider's window for the answer; else the provider's.")
     safety_margin: Count = _setting(1_000, "Part of a provider's window that stays free.")
 
-    # when a view changes, and what it holds
-    high_water: Share = _setting(0.92, "Share at which an activation starts.")
+    high_water: Share = _setting(
+        0.92,
+        "Share at which an activation starts.",
+        group="When a view changes, and what it holds. Shares are of *room*: the budget less its leading system rows.",
+    )
     low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")
     keep_human_messages: bool = _setting(False, "Keep what humans wrote verbatim, newest first, in at most a fifth.")
     ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(0.06, "Largest share of the ledger. 0 shows none.")
@@ -525,8 +522,9 @@ class Settings:
     header_role: Literal["user", "system", "developer"] = _setting("user", "Role of the header message.")
     merge_user_rows: bool = _setting(False, "Join neighbouring user rows, for servers that need alternating roles.")
 
-    # segments and summaries, in estimate tokens
-    segment_min: Positive = _setting(2_000, "Smallest segment.")
+    segment_min: Positive = _setting(
+        2_000, "Smallest segment.", group="Segments and summaries. Tokens by the built-in estimate."
+    )
     segment_target: Positive = _setting(4_000, "Usual segment.")
     segment_max: Positive = _setting(8_000, "Largest segment.")
     summary_max_tokens: Annotated[int, Meta(ge=16, le=_MOST)] | None = _setting(
@@ -536,9 +534,10 @@ class Settings:
         "that you set; with none, 800, 1,600 or 3,000 tokens, and 4,000 where 48,000 or more are left.",
     )
 
-    # background work and its limits
     workers: Literal["own", "pool"] = _setting(
-        "own", "Who makes the summaries: this process, or the pool of workers on the PostgreSQL store."
+        "own",
+        "Who makes the summaries: this process, or the pool of workers on the PostgreSQL store.",
+        group="Background work and its limits",
     )
     concurrency: FewTimes = _setting(8, "Summaries in progress at the same time.")
     call_timeout: Duration = _setting(60.0, "Seconds for one call.")
@@ -546,24 +545,25 @@ class Settings:
     breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
     breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
-        DefaultNumber(CALLS_PER_HOUR), "Largest number of calls in an hour. A pool's worker has none unless it is set."
+        DefaultNumber(1_000), "Largest number of calls in an hour. A pool's worker has none unless it is set."
     )
     max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
     max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
     max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens in a session.")
     max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 
-    # counting tokens
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(
         "auto",
         "`auto` takes tiktoken, or the estimate where tiktoken's data is missing; the extra `offline-tokens` brings "
         "it.",
+        group="Counting tokens",
     )
     allow_download: bool = _setting(False, "Let tiktoken fetch its data at first use.")
     image_tokens: Count = _setting(1_600, "Tokens of one image.")
 
-    # search and memory
-    embedding: Literal["openai"] | None = _setting(None, "Service that turns texts into vectors.")
+    embedding: Literal["openai"] | None = _setting(
+        None, "Service that turns texts into vectors.", group="Search and memory"
+    )
     embedding_model: ModelName | None = _setting(None, "Model of that service.")
     embedding_base_url: Address | None = _setting(None, "Address of that service.")
     embedding_api_key: Key | None = _setting(None, "Key of that service.", secret=True)
@@ -579,8 +579,9 @@ class Settings:
     memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
     memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")
 
-    # checkpoints
-    checkpoint_interval_messages: Positive | None = _setting(None, "Number of messages between automatic checkpoints.")
+    checkpoint_interval_messages: Positive | None = _setting(
+        None, "Number of messages between automatic checkpoints.", group="Checkpoints"
+    )
 
     @property
     def max_tokens_is_set(self) -> bool:
@@ -590,7 +591,7 @@ class Settings:
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
         """Return settings from names and values of the right types, such as a host's configuration."""
-        return cls(**accepted(cls, _mapping(mapping)))
+        return cls(**accepted(cls, flattened(mapping)))
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
@@ -624,49 +625,13 @@ class Settings:
             sources = [_file(file, json.load, table)]
         elif file is not None:
             sources = [_file(file, tomllib.load, TOML_TABLE if table is None else table)]
-        return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), _mapping(arguments)))
+        return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), flattened(arguments)))
 
 
 def without_default_cap(settings: Settings) -> Settings:
-    """Return the settings without the cap that nobody chose.
+    """Return the settings without the default cap.
 
     For replays, whose hours are seconds, and for a pool's worker.
     """
     is_default = isinstance(settings.max_calls_per_hour, DefaultNumber)
     return replace(settings, max_calls_per_hour=None) if is_default else settings
-
-
-_CAPS = (  # below this room: a summary, a merge
-    (12_000, 400, 800),
-    (24_000, 640, 1_600),
-    (48_000, 900, 3_000),
-    (None, 900, 4_000),
-)
-
-FIRST_CAP = 400  # the default of the first release
-
-HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
-
-
-class SummarySizes(NamedTuple):
-    """Sizes in tokens."""
-
-    leaf: int  # cap of one segment's summary
-    merge: int  # cap of a merge
-    target: float  # tokens of a header above which more is merged
-
-
-def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
-    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
-    while no room is known."""
-    tokens = settings.max_tokens if room is None else room
-    by_budget, merge = next(caps for below, *caps in _CAPS if below is None or tokens < below)
-    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
-
-
-def every_size(settings: Settings) -> list[SummarySizes]:
-    """Return the sizes for a view of `max_tokens`, then those for rooms of other sizes."""
-    rooms = (None, 0, *(below for below, *_ in _CAPS if below is not None))
-    sizes = [summary_sizes(settings, room) for room in rooms]
-    return list({(one.leaf, one.merge): one for one in reversed(sizes)}.values())[::-1]

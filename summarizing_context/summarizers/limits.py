@@ -128,33 +128,37 @@ class Caps:
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
         self._spent: list[Spent] = []
-        self._held_back = 0  # input tokens of the call that found no room: until one is let through, it is the next
-        self._warned: set[str] = set()
+        self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
         self.calls = 0
         self.tokens = 0
 
-    def ready_in(self, now: float, tokens: int | None = None) -> float | None:
-        """Return the seconds until a call may be sent, with so many input tokens, else with those of the call that was
-        held back; 0.0 is now, None is never again in this session."""
-        tokens = max(self._held_back if tokens is None else tokens, 1)
+    def waits(self, now: float, tokens: int | None = None) -> dict[str, float]:
+        """Return the seconds until each cap, by its setting, lets a call through with so many input tokens, else the
+        next; inf for never in this session."""
+        tokens = self._next if tokens is None else max(tokens, 1)
         hour_calls, hour_tokens, most_calls, most_tokens = self._caps.values()
-        if self.calls >= most_calls or self.tokens + tokens > most_tokens or hour_calls < 1 or tokens > hour_tokens:
-            return None
         self._spent = [spent for spent in self._spent if spent.at + 3600 > now]
-        wait, calls, used = 0.0, len(self._spent), sum(spent.tokens for spent in self._spent)
+        calls, used = len(self._spent), sum(spent.tokens for spent in self._spent)
+        for_calls, for_tokens = 0.0 if hour_calls else inf, 0.0 if tokens <= hour_tokens else inf
         for spent in self._spent:  # until enough of the oldest are more than an hour old
-            if calls < hour_calls and used + tokens <= hour_tokens:
-                break
-            wait, calls, used = spent.at + 3600 - now, calls - 1, used - spent.tokens
-        return wait
+            ends = spent.at + 3600 - now
+            for_calls = max(for_calls, ends) if calls >= hour_calls else for_calls
+            for_tokens = max(for_tokens, ends) if used + tokens > hour_tokens else for_tokens
+            calls, used = calls - 1, used - spent.tokens
+        is_over = (self.calls >= most_calls, self.tokens + tokens > most_tokens)
+        waits = (for_calls, for_tokens, *(inf if over else 0.0 for over in is_over))
+        return dict(zip(self._caps, waits, strict=True))
+
+    def ready_in(self, now: float, tokens: int | None = None) -> float:
+        return max(self.waits(now, tokens).values())
 
     def admit(self, now: float, tokens: int) -> Spent | None:
         """Count a call that is about to be sent, or None if it may not be."""
         if self.ready_in(now, tokens) != 0.0:
-            self._held_back = tokens
+            self._next = max(tokens, 1)
             return None
         self._spent.append(spent := Spent(now, tokens))
-        self._held_back = 0
+        self._next = 1
         self.calls += 1
         self.tokens += tokens
         return spent
@@ -163,12 +167,3 @@ class Caps:
         """Put what the provider reported in place of the estimate."""
         self.tokens += tokens - spent.tokens
         spent.tokens = tokens
-
-    def newly_reached(self) -> list[tuple[str, float]]:
-        """Return the caps, by setting, that calls have reached; each once."""
-        hour = sum(spent.tokens for spent in self._spent)
-        used = (len(self._spent), hour + self._held_back, self.calls, self.tokens + self._held_back)
-        caps = zip(self._caps.items(), used, strict=True)
-        new = [(name, cap) for (name, cap), have in caps if have >= cap and name not in self._warned]
-        self._warned.update(name for name, _ in new)
-        return new

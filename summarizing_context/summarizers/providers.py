@@ -38,7 +38,7 @@ def make_caller(
 
 
 def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:
-    """Return the model that the settings name; the caller closes it. One that only reads calls nobody and needs no
+    """Return the model that the settings name; the caller closes it. One that only reads makes no call and needs no
     key."""
     if settings.summarizer not in PROVIDERS:
         raise SettingsError(

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import math
+import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,7 +16,6 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
@@ -82,24 +82,17 @@ def declared(summarizer: object, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-_under_way: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
+_left_behind: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
 
 
 async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply:
     """Return or raise what `call` does; `SummarizerTimeout` after so many seconds.
 
     A call that takes too long is cancelled, and after half a second left behind. When the caller is cancelled, so is
-    the call, and the cancellation goes on. A cancellation that nobody asked of the caller (the call awaited something
-    that was cancelled elsewhere) is a failure of the call: `SummarizerError`.
+    the call, and the cancellation goes on. A call that is cancelled by anything else has failed: `SummarizerError`.
     """
-
-    def forget(ended: asyncio.Task[Any]) -> None:
-        _under_way.discard(ended)
-        _ = ended.cancelled() or ended.exception()  # looked at, or asyncio would complain that nothing did
-
     task = asyncio.create_task(call)
-    _under_way.add(task)
-    task.add_done_callback(forget)
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # looked at, or asyncio complains
     try:
         in_time, _ = await asyncio.wait({task}, timeout=max(seconds, 0.0))
     finally:
@@ -107,8 +100,10 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
             task.cancel()
             with anyio.CancelScope(shield=True):
                 await asyncio.wait({task}, timeout=0.5)
-            if not task.done():
-                logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
+        if not task.done():
+            _left_behind.add(task)
+            task.add_done_callback(_left_behind.discard)
+            logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
     if not in_time:
         raise SummarizerTimeout(f"no reply within {seconds:g} seconds")
     if task.cancelled():
@@ -129,7 +124,7 @@ _UNSUPPORTED = (
     "number, id, address and quote as it stands in the record, and leave out what does not stand there."
 )
 _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
-_KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, told apart
+_KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, by rank
 
 
 class NotAdmitted(SummarizerError):
@@ -146,6 +141,39 @@ class _Run:
     was_terse: bool = False
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
+
+    def next_job(self) -> SummaryJob:
+        """Return the job as it is asked for now: with more instructions after a refused reply."""
+        job = replace(self.job, attempt=self.calls + 1)
+        if not self.refused or job.kind == "rules":
+            return job
+        if self.unsupported:
+            named = (json.dumps(value[:80], ensure_ascii=False) for value in self.unsupported[:12])
+            line = _UNSUPPORTED.format(values=", ".join(named))
+        else:
+            line = _NO_ITEMS if job.kind == "memory" else _TERSE.format(words=max(job.max_tokens // 2, 1))
+        return replace(job, instructions=f"{job.instructions}\n\n{line}")
+
+    def checked(self, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
+        """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
+        those that the source says. Raise `SummarizerRefused` where too little is left, and keep what there is."""
+        checked = check_reply(reply, self.job)
+        output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
+        checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
+        if self.job.kind == "rules":  # each of its lines is checked by itself
+            return checked, 0
+        if self.job.kind == "memory":
+            if (items := read_items(checked.text, self.job.content)) is None:
+                raise SummarizerRefused(Refusal.NO_ITEMS)
+            return replace(checked, text=items), 0
+        verified = verify(checked.text, self.job)
+        self.unsupported = verified.unsupported
+        kept = replace(checked, text=verified.text), verified.dropped_lines
+        if not verified.unsupported or keeps_enough(checked.text, verified):
+            return kept
+        if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
+            self.salvaged = kept
+        raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
 class ResilientSummarizer:
@@ -168,7 +196,7 @@ class ResilientSummarizer:
         self._inner, self._settings, self._clock = inner, settings, clock
         self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
-        self.model = declared(inner, "model")  # whose prices count, if it tells
+        self.model = declared(inner, "model")  # whose prices count, if it has a name
         host = declared(inner, "host")
         name = self.model or self.recipe or type(inner).__name__
         self._name = f"{name} at {host}" if host else name  # in warnings
@@ -176,6 +204,7 @@ class ResilientSummarizer:
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
         self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
         self._caps = Caps(settings)
+        self._reached: set[str] = set()  # caps that were warned of
         self._figures = CallStatistics()
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
@@ -186,17 +215,16 @@ class ResilientSummarizer:
         reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
+        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
         now = self._clock.now()
-        ends_in = self._caps.ready_in(now)
         return replace(
             self._figures,
             model_calls=self._caps.calls,
             input_tokens=self._caps.tokens,
             breaker=self._breaker.state(now),
-            cap_ends_in=inf if ends_in is None else ends_in,
+            cap_ends_in=self._caps.ready_in(now),
         )
 
     async def close(self) -> None:
@@ -212,31 +240,24 @@ class ResilientSummarizer:
         for longer than the others, and is not each time the probe.
         """
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
-        backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
-
-        def wait(state: RetryCallState) -> float:
-            """A refused reply is answered at once, a failure after a while."""
-            return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
-
-        def is_over(state: RetryCallState) -> bool:
-            error, now = state.outcome and state.outcome.exception(), self._clock.now()
-            return (
-                run.calls >= self._settings.attempts
-                or run.was_terse
-                or self._breaker.tripped
-                or isinstance(error, NotAdmitted | SummarizerNotReady)
-                or self._caps.ready_in(now) != 0
-                or now + state.upcoming_sleep >= run.deadline
-            )
-
-        retry = retry_if_exception_type(Exception)
-        retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
                 raise NotAdmitted(f"calls wait for {ready:.1f} seconds, for the breaker, an hourly cap or the host")
-            return await retrying(self._attempt, run)
+            while True:
+                try:
+                    return await self._attempt(run)
+                except (NotAdmitted, SummarizerNotReady):
+                    raise
+                except Exception:  # a refused reply is answered at once, a failure after a while
+                    now = self._clock.now()
+                    backoff = 0.0 if run.refused else random.uniform(0.5, min(2.0 ** (run.calls - 1), 8.0))
+                    pause = max(backoff, self._breaker.ready_in(now))
+                    is_spent = run.calls >= self._settings.attempts or run.was_terse or now + pause >= run.deadline
+                    if is_spent or self._breaker.tripped or self._caps.ready_in(now):
+                        raise
+                await self._sleep(pause)
         except Exception as error:
             if run.salvaged is not None:
                 reply, dropped = run.salvaged
@@ -257,13 +278,7 @@ class ResilientSummarizer:
 
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
-        now, job = self._clock.now(), replace(run.job, attempt=run.calls + 1)
-        if run.refused and job.kind != "rules":  # more instructions
-            line = _NO_ITEMS if job.kind == "memory" else _TERSE.format(words=max(job.max_tokens // 2, 1))
-            if run.unsupported:
-                named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
-                line = _UNSUPPORTED.format(values=", ".join(named))
-            job = replace(job, instructions=f"{job.instructions}\n\n{line}")
+        now, job = self._clock.now(), run.next_job()
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
         no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
@@ -299,7 +314,7 @@ class ResilientSummarizer:
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
             async with self._checking:
-                check = partial(_checked, run, reply, spent.tokens)
+                check = partial(run.checked, reply, spent.tokens)
                 kept, dropped = await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
         except SummarizerNotReady as error:  # no failure, but it is not called again before it says so
             self._breaker.abandoned(ticket)
@@ -351,11 +366,13 @@ class ResilientSummarizer:
         self._refused_jobs.clear()
 
     def _warn_of_caps(self) -> None:
-        for name, cap in self._caps.newly_reached():
-            self._warn(
-                f"{name} = {cap} is reached. {self._name} is not asked until that allows more; "
-                "views show stand-ins. Raise this setting, or set it to none"
-            )
+        for name, wait in self._caps.waits(self._clock.now()).items():
+            if wait and name not in self._reached:
+                self._reached.add(name)
+                self._warn(
+                    f"{name} = {getattr(self._settings, name)} is reached. {self._name} is not asked until that allows "
+                    "more; views show stand-ins. Raise this setting, or set it to none"
+                )
 
     def _warn(self, text: str) -> None:
         logger.warning("summarizer: %s", text)
@@ -364,25 +381,3 @@ class ResilientSummarizer:
 
 async def _asked(inner: Summarizer, job: SummaryJob) -> object:
     return await inner.summarize(job)  # whatever a user's object returns or raises, in a task of its own
-
-
-def _checked(run: _Run, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
-    """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
-    those that the source says. `SummarizerRefused` where too little is left, and what can be kept is."""
-    checked = check_reply(reply, run.job)
-    output_tokens = estimate_text(checked.text) if checked.output_tokens is None else checked.output_tokens
-    checked = replace(checked, input_tokens=input_tokens, output_tokens=output_tokens)
-    if run.job.kind == "rules":  # each of its lines is checked by itself
-        return checked, 0
-    if run.job.kind == "memory":
-        if (items := read_items(checked.text, run.job.content)) is None:
-            raise SummarizerRefused(Refusal.NO_ITEMS)
-        return replace(checked, text=items), 0
-    verified = verify(checked.text, run.job)
-    run.unsupported = verified.unsupported
-    kept = replace(checked, text=verified.text), verified.dropped_lines
-    if not verified.unsupported or keeps_enough(checked.text, verified):
-        return kept
-    if verified.text and (run.salvaged is None or len(verified.text) > len(run.salvaged[0].text)):
-        run.salvaged = kept
-    raise SummarizerRefused(Refusal.UNSUPPORTED)

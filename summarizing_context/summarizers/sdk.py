@@ -1,7 +1,8 @@
-"""What the summarizers of the providers' SDKs share: requests, the way to a provider, and what a failure means.
+"""Summaries by a model behind a provider's SDK: what each protocol asks and answers, and what a failure means.
 
-No SDK is imported here. An SDK's own errors never leave this module: their words may hold the text of messages, and
-their requests hold the key. What is raised instead says what happened in constants, with the HTTP status as cause.
+An SDK is imported at the first call. Its own errors never leave this module: their words may hold the text of messages,
+and their requests hold the key. What is raised instead says what happened in constants, with the HTTP status as cause.
+Retries, limits and the check of what a summary says are `resilience`'s.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, ClassVar, TypeGuard
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -30,8 +32,10 @@ from summarizing_context.errors import (
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.verification.replies import Refusal as Refusal
-from summarizing_context.summarizers.verification.replies import readable
+from summarizing_context.summarizers.verification.replies import plain_reply, readable
 
+OFFICIAL = "https://api.openai.com/v1"
+KEY_VARIABLE = "OPENAI_API_KEY"
 MOST_BYTES = 2_000_000  # of a reply
 
 
@@ -129,6 +133,115 @@ class SdkSummarizer(ABC):
         await self.connection.close()
 
 
+class OpenAIChatSummarizer(SdkSummarizer):
+    """Summarizes by the OpenAI chat protocol: with OpenAI itself, or any compatible server."""
+
+    provider = "openai"
+    official = OFFICIAL
+    example = "gpt-5.4-mini"
+    key_variables = (KEY_VARIABLE,)
+    key_hint = "any word will do for a server of your own that asks for none"
+
+    # Servers know one of these names, some refuse the other; the one that has worked is left.
+    _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
+
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
+        return connect_openai(address, key, timeout)
+
+    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+
+        async def limited_by(name: str) -> Mapping[str, Any]:
+            fields = {"model": self.model, "messages": messages, name: limit}
+            return await self.connection.request(
+                lambda client: client.chat.completions.with_streaming_response.create(**fields)
+            )
+
+        name, *others = self._limit_names
+        try:
+            reply = await limited_by(name)
+        except SummarizerError as error:
+            if not others or getattr(error.__cause__, "status_code", None) not in (400, 422):
+                raise
+            (name,) = others
+            reply = await limited_by(name)
+        self._limit_names = (name,)
+        return reply
+
+    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
+        choices, error, usage = reply.get("choices"), reply.get("error"), reply.get("usage")
+        if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
+            code = error.get("code") if isinstance(error, Mapping) else None
+            if isinstance(code, int) and 300 <= code < 600:
+                raise status_failure(code)
+            raise SummarizerError(Fault.SERVER if error else Fault.SHAPE)
+        if not choices:
+            raise SummarizerRefused(Refusal.EMPTY)
+        message, reason = choices[0]["message"], choices[0].get("finish_reason")
+        content = message.get("content")
+        parts = content if isinstance(content, list) else [{"text": content or ""}]
+        declines = any(part.get("type") == "refusal" for part in parts)
+        if reason == "content_filter" or message.get("refusal") or declines:
+            raise SummarizerRefused(Refusal.DECLINED)
+        if message.get("tool_calls") or message.get("function_call") or not isinstance(content, str | list | None):
+            raise SummarizerRefused(Refusal.NOT_TEXT)
+        details = usage.get("prompt_tokens_details") if isinstance(usage, Mapping) else None
+        return made_reply(
+            "".join(part.get("text") or "" for part in parts),
+            token_count(usage, "prompt_tokens"),
+            token_count(usage, "completion_tokens"),
+            cached_tokens=token_count(details, "cached_tokens"),
+            reason=reason,
+            cut_reasons=("length",),
+            limit=limit,
+        )
+
+
+class AnthropicSummarizer(SdkSummarizer):
+    """Summarizes by Anthropic's messages protocol."""
+
+    provider = "anthropic"
+    official = "https://api.anthropic.com"
+    example = "claude-haiku-4-5"
+    key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    key_hint = "or ANTHROPIC_AUTH_TOKEN"
+
+    def connect(self, address: str, key: str | None, timeout: float) -> Any:
+        import anthropic
+
+        client = client_of(anthropic, anthropic.AsyncAnthropic, timeout=timeout, base_url=address, api_key=key)
+        _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
+        return client
+
+    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
+        return await self.connection.request(
+            lambda client: client.messages.with_streaming_response.create(
+                model=self.model,
+                max_tokens=limit,
+                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+                messages=[{"role": "user", "content": user}],
+            )
+        )
+
+    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
+        content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
+        if not isinstance(content, list):
+            raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
+        if reason == "refusal":
+            raise SummarizerRefused(Refusal.DECLINED)
+        if reason == "tool_use" or any(block.get("type") == "tool_use" for block in content):
+            raise SummarizerRefused(Refusal.NOT_TEXT)
+        return made_reply(
+            "".join(block["text"] for block in content if block.get("type") == "text"),
+            token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens"),
+            token_count(usage, "output_tokens"),
+            cached_tokens=token_count(usage, "cache_read_input_tokens"),
+            reason=reason,
+            cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
+            limit=limit,
+        )
+
+
 class Connection:
     """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
@@ -200,6 +313,15 @@ def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
     return kind(max_retries=0, timeout=timeout, http_client=http, **options)
 
 
+def connect_openai(address: str, key: str | None, timeout: float) -> Any:
+    """Return a client of OpenAI's SDK; without a key it reads the environment."""
+    import openai
+
+    client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)
+    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
+    return client
+
+
 def fenced(job: SummaryJob) -> str:
     """Return the job's context and content as data for the user message: what they say cannot leave the fences."""
     context = f"{fence('session_context', readable(job.context))}\n\n" if job.context else ""
@@ -230,28 +352,24 @@ def made_reply(
     reason: object,  # why it ended
     cut_reasons: tuple[str, ...],
     limit: int,  # of tokens written
-    cached_tokens: object = None,
+    cached_tokens: int | None = None,
 ) -> SummaryReply:
     """Return the reply with this text; `SummarizerRefused` for one that is empty though nothing cut it off.
 
     One that does not say why it ended was cut off, unless its usage disproves it.
     """
+    reply = plain_reply(SummaryReply(text, input_tokens, output_tokens, cached_tokens=cached_tokens))
     is_told = isinstance(reason, str) and reason
-    is_cut = reason in cut_reasons if is_told else output_tokens is None or output_tokens >= limit
+    is_cut = reason in cut_reasons if is_told else reply.output_tokens is None or reply.output_tokens >= limit
     if not text.strip() and not is_cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    cached = cached_tokens if _is_count(cached_tokens) else None
-    return SummaryReply(text, input_tokens, output_tokens, truncated=is_cut, cached_tokens=cached)
+    return replace(reply, truncated=is_cut)
 
 
 def token_count(usage: object, *names: str) -> int | None:
-    """Return the sum of the named figures of a reply's usage; None if there is none, or one cannot be true."""
+    """Return the sum of the named figures of a reply's usage; None if one of them is no count."""
     figures = [usage.get(name) or 0 for name in names] if isinstance(usage, Mapping) else []
-    return (sum(figures) or None) if all(map(_is_count, figures)) else None
-
-
-def _is_count(figure: object) -> TypeGuard[int]:
-    return isinstance(figure, int) and not isinstance(figure, bool) and figure >= 0
+    return sum(figures) if all(type(figure) is int and figure >= 0 for figure in figures) else None
 
 
 def failure_of(fault: Fault, retry_after: float | None = None) -> SummarizerError:

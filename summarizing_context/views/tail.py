@@ -22,8 +22,8 @@ from summarizing_context.messages.shapes import (
     without_metadata,
     without_thinking,
 )
-from summarizing_context.settings.values import HEADER_TARGET
 from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note, water_level
+from summarizing_context.worker.jobs import HEADER_TARGET
 
 WHOLE_GROUPS = -1  # of `Tail.since`
 

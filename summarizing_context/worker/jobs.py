@@ -6,14 +6,14 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from summarizing_context.concurrency import single_flight
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.tree import Maker
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION
-from summarizing_context.settings.values import FIRST_CAP, Settings, SummarySizes, every_size
+from summarizing_context.settings.values import SUMMARIES_PER_SEGMENT, Settings
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
@@ -22,6 +22,41 @@ RULES_TOKENS = 600  # of a reply on standing rules
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
+
+_CAPS = (  # below this room: a summary, a merge
+    (12_000, 400, 800),
+    (24_000, 640, 1_600),
+    (48_000, 900, 3_000),
+    (None, 900, 4_000),
+)
+
+FIRST_CAP = 400  # the default of the first release
+
+HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
+
+
+class SummarySizes(NamedTuple):
+    """Sizes in tokens."""
+
+    leaf: int  # cap of one segment's summary
+    merge: int  # cap of a merge
+    target: float  # tokens of a header above which more is merged
+
+
+def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
+    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
+    while no room is known."""
+    tokens = settings.max_tokens if room is None else room
+    by_budget, merge = next(caps for below, *caps in _CAPS if below is None or tokens < below)
+    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
+
+
+def every_size(settings: Settings) -> list[SummarySizes]:
+    """Return the sizes for a view of `max_tokens`, then those for rooms of other sizes."""
+    rooms = (None, 0, *(below for below, *_ in _CAPS if below is not None))
+    sizes = [summary_sizes(settings, room) for room in rooms]
+    return list({(one.leaf, one.merge): one for one in reversed(sizes)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,10 @@ from summarizing_context.log.tree import (
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_children, render_topic
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings, summary_sizes
+from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
+from summarizing_context.worker.jobs import summary_sizes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 _SKIM_TOKENS = 100

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from summarizing_context.summarizers.anthropic import AnthropicSummarizer
-from summarizing_context.summarizers.openai import OpenAIChatSummarizer
+from summarizing_context.summarizers.sdk import AnthropicSummarizer, OpenAIChatSummarizer
 
 KEY = "sk-test-0123456789"
 MODEL = "model-of-the-test"

@@ -144,7 +144,7 @@ def choose_lines(
     ranked, few = (sorted((-scores[at], -at) for at in part if scores[at] > 0) for part in (prose, lines))
     best = [-at for _, at in sorted([*ranked, *few[:others]])[:pool]]
 
-    # Take the best again and again; the words that it tells make those lines worth less that tell them too.
+    # Take the best again and again; its words make other lines that hold them worth less.
     words = {at: set(found[at].words) - vocabulary.empty for at in best}
     left = [at for at in best if words[at]]
     overlap = dict.fromkeys(left, 0)  # the largest share of a line's words in one that is chosen, in 64ths
@@ -156,14 +156,14 @@ def choose_lines(
             overlap[at] = max(overlap[at], len(words[at] & words[taken]) * 64 // len(words[at]))
         left = [at for at in left if at != taken and overlap[at] <= 56]
 
-    told: list[tuple[Candidate, Line]] = []
+    kept: list[tuple[Candidate, Line]] = []
     for at in sorted(chosen):
         text, where = counted.get(at, found[at].text), found[at].source
         if where and (numbered := re.match(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?", text)):
             text, where = text[numbered.end() :], f"{where}:{numbered[1]}"
         said = f"{where}: {shown(bare(text))}" if where else shown(bare(text))
-        told.append((found[at], Line(said, most - chosen.index(at))))
-    return told
+        kept.append((found[at], Line(said, most - chosen.index(at))))
+    return kept
 
 
 def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:

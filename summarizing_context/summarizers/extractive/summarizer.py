@@ -2,7 +2,7 @@
 
 The blocks of a segment are read in one pass, then each section takes its lines. The quick one, for hundreds of segments
 that must be shown at once, weighs no facts. Sentences are quoted verbatim; calls and their outcomes are short lines
-with exact paths, commands and files. `lines` tells what a line says and how much it is worth, `sections` selects what
+with exact paths, commands and files. `lines` judges what a line says and how much it is worth, `sections` selects what
 fits.
 """
 
@@ -18,9 +18,9 @@ from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.extraction.plans import plan_in_call
+from summarizing_context.extraction.tool_rules import COMMAND_KEYS
 from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import lines
 from summarizing_context.summarizers.extractive import sections as parts
@@ -194,9 +194,9 @@ def _errors(steps: Sequence[Step], spoken: Sequence[Candidate]) -> list[Line]:
     return list(errors.values())
 
 
-def _last_of_each(told: Sequence[Line]) -> list[Line]:
+def _last_of_each(bullets: Sequence[Line]) -> list[Line]:
     """Return lines of the same text once, where the last one stands."""
-    return list({line.text: line for line in reversed(told)}.values())[::-1]
+    return list({line.text: line for line in reversed(bullets)}.values())[::-1]
 
 
 def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Sections:
@@ -213,7 +213,7 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
             text = fit(_read_segment(text, yield_now), max(max_tokens // len(texts), 40))
         children.append(read_sections(text))
 
-    def told(section: int) -> list[Line]:
+    def merged(section: int) -> list[Line]:
         return [line for child in children for line in child[section]]
 
     def thin(bullets: Sequence[Line]) -> list[Line]:
@@ -223,20 +223,20 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
         return [line for _, line in lines.choose_lines(found, scores, vocabulary, others=120)]
 
     sections: Sections = [[] for _ in parts.NAMES]
-    asked = list(dict.fromkeys(line.text for line in told(parts.INTENT)))  # the first request, then the newest
+    asked = list(dict.fromkeys(line.text for line in merged(parts.INTENT)))  # the first request, then the newest
     sections[parts.INTENT] = [Line(asked[at], at or len(asked)) for at in lines.newest_of_each_pattern(asked)]
     sections[parts.CONSTRAINTS] = [
-        Line(line.text, parts.STRICT_RANK) for line in _last_of_each(told(parts.CONSTRAINTS))
+        Line(line.text, parts.STRICT_RANK) for line in _last_of_each(merged(parts.CONSTRAINTS))
     ]
-    errors = _last_of_each(told(parts.ERRORS))  # the newest are kept longest, and longer those without a known fix
+    errors = _last_of_each(merged(parts.ERRORS))  # the newest are kept longest, and longer those without a known fix
     sections[parts.ERRORS] = [Line(error.text, 0 if " → " in error.text else 1) for error in errors]
     stated = [child[parts.STATE] for child in children if child[parts.STATE]]
     sections[parts.STATE] = stated.pop() if stated else []
     passing = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
-    facts = [*told(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
+    facts = [*merged(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
     vocabulary = Vocabulary(find_in_lines("\n".join(asked), "user"))
-    sections[parts.DONE] = add_up(told(parts.DONE))
-    sections[parts.DECISIONS] = thin(told(parts.DECISIONS))
+    sections[parts.DONE] = add_up(merged(parts.DONE))
+    sections[parts.DECISIONS] = thin(merged(parts.DECISIONS))
     guides = _last_of_each([Line(fact.text, parts.GUIDE_RANK) for fact in facts if is_of_guide(fact.text)])
     sections[parts.FACTS] = [*guides, *thin([fact for fact in facts if not is_of_guide(fact.text)])]
     if not any(sections):
@@ -253,7 +253,7 @@ def error_line(result: str, failed: bool) -> str:
 class ExtractiveSummarizer:
     """Summarizes one job at a time in a worker thread, which it closes: a given one, or one of its own.
 
-    Nothing limits it: it is always ready, and calls nobody.
+    Nothing limits it: it is always ready, and makes no call.
     """
 
     recipe = "extractive/v10"  # another name whenever the same content would give other bytes
@@ -342,10 +342,10 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
         elif kind in ("result", "failed") and waiting.get(tool):
             index = waiting[tool].popleft()
             step, result, failed = steps[index], cleaned(body), kind == "failed"
-            told = result
+            read = result
             if not step.command and not failed:  # often prose about errors; those that failed say so at once or at last
-                told = f"{result[:300]}\n{result[300:][-600:]}"
-            error = "" if step.looks and not failed else calls.first_error_line(told, failed)
+                read = f"{result[:300]}\n{result[300:][-600:]}"
+            error = "" if step.looks and not failed else calls.first_error_line(read, failed)
             steps[index] = step._replace(answered=at, result=result, failed=failed, error=error)
     return steps
 

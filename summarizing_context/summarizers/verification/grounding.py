@@ -69,7 +69,7 @@ def keeps_enough(reply: str, verified: Verified) -> bool:
 _MARKS = str.maketrans(
     "“”„‟«»「」『』″‘’‚‛′‐‑‒–−—―∕⁄⧸", '"""""""""""\'\'\'\'\'-----  ///', "*\u00ad\u200b\u200c\u200d\u2060\ufeff"
 )
-_FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space beside digits, paths and Latin words
+_FOREIGN = r"[^\W\d_\u0000-\u03ff\u1e00-\u1fff]"  # scripts that put no space next to digits, paths and Latin words
 _EDGE_OF_SCRIPTS = re.compile(
     rf"(?<={_FOREIGN})(?=(?:[~.]*/)?[a-zA-Z0-9])|(?<=[a-zA-Z0-9])(?={_FOREIGN})"
     rf"|(?<=[a-zA-Z0-9]/)(?={_FOREIGN}++(?![._/-]+\w))"  # the folder's name has ended
@@ -191,7 +191,7 @@ class _Source:
         )
 
     def _has_amount(self, number: str, has_unit: bool) -> bool:
-        """Say whether a number stands there, or one that it rounds, or tells in a unit ten, a hundred ... times as
+        """Say whether a number stands there, or one that it rounds, or gives in a unit ten, a hundred ... times as
         large."""
         digits = re.sub(r"\D", "", number)
         if digits in self._numbers or (len(digits) < 3 and not has_unit):

@@ -27,7 +27,7 @@ class Item(NamedTuple):
     text: str  # what was said: a sentence of the record
     message: int  # of the record, from 1
     said_by: str  # the label of the block that it stands in
-    relation: str = ""  # what it tells of what it is about, where that is known
+    relation: str = ""  # what it says of its subject, where that is known
 
 
 def read_items(reply: str, record: str) -> str | None:

@@ -73,9 +73,7 @@ def plain_reply(reply: object) -> SummaryReply:
 
 def _fault(text: str, job: SummaryJob) -> Refusal | None:
     """Return what is worst of what is wrong with the words or the size of a clean reply."""
-    most = int(1.5 * job.max_tokens)  # a model cannot count; up to this its reply is taken as it is
-    is_huge = len(text) > 64 * most  # is not counted, as that would hold up the loop
-    tokens = most + 1 if is_huge else estimate_text(text)
+    most, tokens = int(1.5 * job.max_tokens), estimate_text(text)  # a model cannot count: up to `most` will do
     given = (text, job.content, job.instructions, job.prompt)
     flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
@@ -87,7 +85,7 @@ def _fault(text: str, job: SummaryJob) -> Refusal | None:
         Refusal.ECHO: flat in (content, prompt)
         or (len(content) >= 200 and content in flat)
         or (len(flat) >= 40 and flat[:200] in instructions)
-        or (job.max_tokens < tokens and not is_huge and (flat in content or copied > 0.8 * len(lines))),
+        or (job.max_tokens < tokens and (flat in content or copied > 0.8 * len(lines))),
         Refusal.OVER_CAP: tokens > most,
         # of fewer than 200 tokens a summary may be as long as its source
         Refusal.OVER_HALF: job.source_tokens > 200 and tokens > job.source_tokens / 2 and job.rank < 2,
