@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import math
-import random
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
@@ -176,6 +176,10 @@ class _Run:
         raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
+def _is_worth_another(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, NotAdmitted | SummarizerNotReady)
+
+
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
 
@@ -240,24 +244,26 @@ class ResilientSummarizer:
         for longer than the others, and is not each time the probe.
         """
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
+        backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
+
+        def wait(state: RetryCallState) -> float:
+            """A refused reply is answered at once, a failure after a while."""
+            return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
+
+        def is_over(state: RetryCallState) -> bool:
+            now = self._clock.now()
+            is_late = now + state.upcoming_sleep >= run.deadline
+            is_spent = is_late or run.was_terse or run.calls >= self._settings.attempts
+            return is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0
+
+        retry = retry_if_exception(_is_worth_another)
+        retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
                 raise NotAdmitted(f"calls wait for {ready:.1f} seconds, for the breaker, an hourly cap or the host")
-            while True:
-                try:
-                    return await self._attempt(run)
-                except (NotAdmitted, SummarizerNotReady):
-                    raise
-                except Exception:  # a refused reply is answered at once, a failure after a while
-                    now = self._clock.now()
-                    backoff = 0.0 if run.refused else random.uniform(0.5, min(2.0 ** (run.calls - 1), 8.0))
-                    pause = max(backoff, self._breaker.ready_in(now))
-                    is_spent = run.calls >= self._settings.attempts or run.was_terse or now + pause >= run.deadline
-                    if is_spent or self._breaker.tripped or self._caps.ready_in(now):
-                        raise
-                await self._sleep(pause)
+            return await retrying(self._attempt, run)
         except Exception as error:
             if run.salvaged is not None:
                 reply, dropped = run.salvaged
