@@ -30,10 +30,10 @@ from summarizing_context.evaluation.report import RIGHT, Pair, Report, Tuning
 from summarizing_context.evaluation.run import Arm, Run, right
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.models import load_models
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 from summarizing_context.summarizers.providers import make_model
 
@@ -151,7 +151,7 @@ def tune(
         gain = Report.joined([found[one.name] for one in both]).ahead(new.name, start.name)
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
     dollars: dict[str, float | None] = {}
-    price = load_prices(trial.settings.prices).price_of(trial.settings.model or "")
+    price = load_models(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
         read, written = sum(row.input_tokens for row in one.spent), sum(row.output_tokens for row in one.spent)
         history = sum(row.history_tokens for row in one.spent)

@@ -33,7 +33,7 @@ from summarizing_context import (
     HeaderNode,
     Settings,
     SummarizingContext,
-    load_prices,
+    load_models,
     message_text_parts,
     open_context,
 )
@@ -213,7 +213,7 @@ class Reader:
         """Return all sessions, the newest change first, with what their summaries cost."""
         async with opened_store(self.store, read_only=True) as store:
             found = await store.sessions()
-        price = load_prices(self._settings.prices).price_of(self._settings.model)
+        price = load_models(self._settings.prices).price_of(self._settings.model)
         sessions = []
         for info in found:
             cost = None if price is None else price.cost(info.input_tokens, info.output_tokens)
@@ -351,7 +351,7 @@ class Reader:
     def _record(self, record: ActivationRecord) -> Json:
         """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
         sent = max(0, record.tokens_after - record.prefix_kept)
-        price = load_prices(self._settings.prices).price_of(self._settings.model)
+        price = load_models(self._settings.prices).price_of(self._settings.model)
         told = {**record._asdict(), "why": record.why}
         return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
 

@@ -36,7 +36,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from summarizing_context import Settings, load_prices
+from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
@@ -309,8 +309,9 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     if proxy.shadow:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
     settings = proxy.settings
+    models = load_models(settings.prices)
     feed = Feed(
-        load_prices(settings.prices),
+        models,
         anthropic=proxy.anthropic,
         openai=proxy.openai,
         budget=proxy.budget,
@@ -318,7 +319,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         summarizer="client" if proxy.lends else settings.summarizer,
         store=str(settings.store),
     )
-    rewriter = Rewriter(settings, upstream, feed, budget=proxy.budget, lends=proxy.lends)
+    rewriter = Rewriter(settings, upstream, feed, models, budget=proxy.budget, lends=proxy.lends)
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
