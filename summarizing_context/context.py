@@ -270,7 +270,8 @@ class SummarizingContext:
         `statistics().cache` counts them.
 
         `input_tokens` are those neither read from nor written to a cache; `cache_write_long` those written for longer
-        than usual, such as an hour with Anthropic, which are no part of `cache_write`."""
+        than usual, such as an hour with Anthropic, which are no part of `cache_write`. Without any of them the request
+        counts as failed: it is left out of these figures."""
         self._session.check()
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
         for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):

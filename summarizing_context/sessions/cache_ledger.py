@@ -106,22 +106,26 @@ class CacheLedger:
             del self._last[next(iter(self._last))]
 
     def tell(self, took: Took) -> None:
-        """Note what the provider has told of the view that went out last."""
-        if self._open is not None:
-            self._waiting.append((self._open, took))
-            self._open = None
+        """Note what the provider has told of the view that went out last; where it took nothing, it had failed."""
+        if took.total:
+            self._close(took)
+        self._open = None
 
     def figures(self) -> CacheFigures:
-        """Return the figures as they stand now."""
-        self._close()
+        """Return the figures as they stand now; of a request without a reply yet, what it is taken to take."""
         for sent, told in self._waiting:
             self._figures = self._counted(sent, told)
         self._waiting.clear()
-        return self._figures
+        if self._open is None:
+            return self._figures
+        before = self._is_cached, self._is_full
+        figures = self._counted(self._open, None)
+        self._is_cached, self._is_full = before
+        return figures
 
-    def _close(self) -> None:
+    def _close(self, told: Took | None = None) -> None:
         if self._open is not None:
-            self._waiting.append((self._open, None))
+            self._waiting.append((self._open, told))
             self._open = None
 
     def _counted(self, sent: Sent, told: Took | None) -> CacheFigures:

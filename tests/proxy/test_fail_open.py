@@ -22,7 +22,6 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.contrib.proxy import rewriter, server
 from summarizing_context.contrib.proxy.dialects import Anthropic
 from summarizing_context.contrib.proxy.rewriter import Rewriter
-from summarizing_context.models import ModelTable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
@@ -37,7 +36,7 @@ SECRET = "a secret in an error"
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
     "naming the session": (rewriter, "session_of"),
-    "the window of the model": (ModelTable, "window_of"),
+    "the window of the model": (Rewriter, "_window"),
     "opening the session": (open_sessions, "start_context"),
     "following the history": (SummarizingContext, "follow"),
     "deciding about the view": (Viewer, "change"),

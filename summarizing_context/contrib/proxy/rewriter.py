@@ -59,6 +59,7 @@ class Rewritten:
     window: int  # of the model, in tokens
     record: Record
     drops_thinking: bool = False  # which a header has to allow
+    counts: bool = False  # tokens alone
 
 
 @dataclass(slots=True)
@@ -128,7 +129,9 @@ class Rewriter:
             words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
             self._feed.notice(f"model {asked.model}", words)
         record = Record(name, client, dialect.name, asked.model)
-        return await self._viewed(Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record), known)
+        return await self._viewed(
+            Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record, counts=counts), known
+        )
 
     async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int | None:
         """Return the window of a model: as it is known, else as its provider tells, which is asked once; None where
@@ -180,6 +183,7 @@ class Rewriter:
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         known.ceilings[record.model] = ceiling
+        await self.observe(record, Usage())
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
         return made if made.record.view_tokens < record.view_tokens else None
 
@@ -188,13 +192,12 @@ class Rewriter:
         if (known := self._known.get(replayed.session)) is not None:
             known.ceilings.pop(replayed.model, None)
 
-    async def observe(self, record: Record, usage: Usage) -> None:
-        """Tell the session what the provider has counted for its last view."""
-        if not usage.total_input:
-            return
+    async def observe(self, record: Record, usage: Usage | None) -> None:
+        """Tell the session what the provider has counted for its last view: nothing where it has failed, and None where
+        it did not say."""
         async with self._sessions.use(record.session) as context:
             view = context.last_view
-            if view is not None and view.tokens == record.view_tokens:
+            if usage is not None and view is not None and view.tokens == record.view_tokens:
                 await context.observe_usage(
                     usage.input,
                     cache_read=usage.cache_read,
