@@ -27,7 +27,7 @@ from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, Search
 from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
-from summarizing_context.sessions.cache_ledger import CacheLedger, Sent, Took
+from summarizing_context.sessions.cache_ledger import CacheLedger, Took
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Session, Statistics
 from summarizing_context.settings.values import Settings
@@ -124,27 +124,13 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        cache = self._models.cache_of(window.model)
-        lifetime = window.cache_lifetime or cache.seconds()
+        lifetime = window.cache_lifetime or self._models.cache_of(window.model).seconds()
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         self.last_view = view = await session.view(key, budget, memories, lifetime, begin=lead)
-        if not session.read_only and session.views.latest is not None:
-            self._cache.send(
-                Sent(
-                    session.views.latest.key,
-                    window.model,
-                    session.requested_at,
-                    view.tokens + view.fixed_tokens,
-                    session.log.history_tokens + view.fixed_tokens,
-                    cache=cache,
-                    lifetime=lifetime,
-                    window=window.window,
-                ),
-                messages=len(view.shared),
-                fixed=view.fixed_tokens,
-                stable=view.stable_prefix_messages,
-                prefix_kept=None if view.activation is None else session.views.records[-1].prefix_kept,
-            )
+        if not session.read_only and (latest := session.views.latest) is not None:
+            kept = None if view.activation is None else session.views.records[-1].prefix_kept
+            whole = session.log.history_tokens
+            self._cache.send(latest.key, view, window, session.requested_at, lifetime, whole=whole, prefix_kept=kept)
         if self._budgets.note(window, budget):
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_budget, session.id, budget), warning)

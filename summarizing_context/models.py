@@ -11,7 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from datetime import date
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -131,7 +131,7 @@ def _bare(model: str) -> str:
     return (found[1] if found else name).partition("[")[0]
 
 
-@cache
+@lru_cache(256)
 def _known(model: str) -> tuple[ModelPrice | None, int | None]:
     """Return the price and the window that `genai-prices` has for a model, as of its version."""
     from importlib.metadata import version

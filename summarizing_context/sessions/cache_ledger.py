@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from summarizing_context.models import ModelPrice, ModelTable, PromptCache
+from summarizing_context.summarizers.host import ProviderWindow
+from summarizing_context.views.builder import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +63,16 @@ class CacheFigures:
 class Sent:
     """A request as it was made, in tokens as they are counted here."""
 
-    key: str  # of the view: its provider and room
     model: str
+    window: int | None
+    messages: int
     at: float
+    lifetime: float  # seconds that the cache lives, as the request asks
     tokens: int
     whole: int  # of what a plain client would have sent
-    cache: PromptCache
-    lifetime: float  # seconds that the cache lives, as the request asks
-    window: int | None
-    kept: int = 0  # of the beginning, from the request before
-    plain_kept: int = 0
-    is_warm: bool = False  # by the clock
+    kept: int  # of the beginning, from the request before
+    plain_kept: int  # by the clock too
+    is_warm: bool  # by the clock
 
 
 class CacheLedger:
@@ -79,30 +80,40 @@ class CacheLedger:
 
     def __init__(self, models: ModelTable) -> None:
         self._models = models
-        self._last: dict[str, tuple[Sent, int, int]] = {}  # by view, with its messages and its fixed tokens
+        self._last: dict[str, Sent] = {}  # by the key of the view
         self._open: Sent | None = None  # of which nothing was told yet
         self._waiting: list[tuple[Sent, Took | None]] = []  # still to be counted
         self._figures = CacheFigures()
         self._is_cached = False  # a provider has told of its cache
         self._is_full = False  # a plain client's window
 
-    def send(self, sent: Sent, *, messages: int, fixed: int, stable: int, prefix_kept: int | None) -> None:
-        """Note a view that goes out: its messages, how many of them stayed as they were, the tokens beside them, and,
-        where it was activated, the tokens of the beginning that stayed."""
+    def send(
+        self,
+        key: str,
+        view: View,
+        window: ProviderWindow,
+        at: float,
+        lifetime: float,
+        *,
+        whole: int,
+        prefix_kept: int | None,
+    ) -> None:
+        """Note a view that goes out, of a history of `whole` tokens; `prefix_kept` are the tokens of the beginning that
+        stayed in its activation."""
         self._close()
-        if (last := self._last.get(sent.key)) is not None:
-            before, messages_before, fixed_before = last
-            if fixed != fixed_before:  # tools and system prompt stand in front
-                kept = 0
-            elif prefix_kept is not None:
-                kept = prefix_kept + fixed
-            else:
-                kept = before.tokens * min(stable, messages_before) // max(1, messages_before)
-            plain_kept = min(before.whole, sent.whole) if fixed == fixed_before else 0
-            is_warm = sent.at - before.at <= before.lifetime
-            sent = replace(sent, kept=min(kept, sent.tokens), plain_kept=plain_kept, is_warm=is_warm)
-        self._last[sent.key], self._open = (sent, messages, fixed), sent
-        if len(self._last) > 16:  # a session keeps fewer views than that
+        fixed, kept, plain_kept, is_warm = view.fixed_tokens, 0, 0, False
+        tokens, whole = view.tokens + fixed, whole + fixed
+        mine, plain = f"{key} {fixed}", f"plain {window.model} {fixed}"  # tools and system prompt stand in front
+        if (last := self._last.pop(mine, None)) is not None:
+            kept = last.tokens * min(view.stable_prefix_messages, last.messages) // max(1, last.messages)
+            kept = min(tokens, kept if prefix_kept is None else prefix_kept + fixed)
+            is_warm = at - last.at <= last.lifetime
+        if (last := self._last.pop(plain, None)) is not None and at - last.at <= last.lifetime:
+            plain_kept = min(last.whole, whole)
+        asked = window.model, window.window, len(view.shared), at, lifetime
+        sent = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
+        self._last[mine] = self._last[plain] = self._open = sent
+        while len(self._last) > 16:  # a session keeps fewer views than that
             del self._last[next(iter(self._last))]
 
     def tell(self, took: Took) -> None:
@@ -130,14 +141,14 @@ class CacheLedger:
 
     def _counted(self, sent: Sent, told: Took | None) -> CacheFigures:
         """Return the figures with one more request."""
-        price, now = self._models.price_of(sent.model), self._figures
-        took = told or _estimate(sent, price, sent.tokens, sent.kept)
+        price, cache, now = self._models.price_of(sent.model), self._models.cache_of(sent.model), self._figures
+        took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
         self._is_cached = self._is_cached or (told is not None and took.total > took.input)
 
         # a beginning that stayed, and is paid for again
-        kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= sent.cache.min_tokens else 0
+        kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
         expired = kept > 0 and took.read < kept / 2 and (told is not None or not sent.is_warm)
         cost = None if price is None else took.cost(price)
         figures = replace(
@@ -159,7 +170,7 @@ class CacheLedger:
             return figures
         plain = Took(whole)
         if self._is_cached or told is None:
-            plain = _estimate(sent, price, whole, int(sent.plain_kept * scale))
+            plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
         plain = replace(plain, output=took.output)
         return replace(
             figures,
@@ -172,15 +183,14 @@ class CacheLedger:
         )
 
 
-def _estimate(sent: Sent, price: ModelPrice | None, total: int, kept: int) -> Took:
-    """Return what a request of so many tokens takes, of whose beginning so many stayed."""
-    least = sent.cache.min_tokens
-    read = kept if sent.is_warm and kept >= least else 0
-    writes = price is not None and price.cache_write is not None and total >= least  # else it costs nothing more
+def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: int, kept: int) -> Took:
+    """Return what a request of so many tokens takes, of whose beginning so many are in the cache."""
+    read = kept if kept >= cache.min_tokens else 0
+    writes = price is not None and price.cache_write is not None and total >= cache.min_tokens  # else it is plain input
     rest = total - read
     if not writes:
         return Took(rest, read)
-    return Took(0, read, 0, rest) if sent.lifetime > sent.cache.seconds() else Took(0, read, rest)
+    return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 
 
 def _sum(one: float | None, other: float | None) -> float | None:

@@ -131,3 +131,15 @@ async def test_who_only_reads_a_session_sends_nothing(tmp_path: Any):
     async with open_context(Settings(store=store, session_id="s"), read_only=True) as context:
         await context.get_messages_for_request()
         assert context.statistics().cache == CacheFigures()
+
+
+async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
+    now = [0.0]
+    async with opened(now) as context:
+        await asked(context, chat(30), Provider(200_000), tells=False)
+        before = context.statistics().cache
+        await context.next_view(3_000, Provider(200_000))  # a small room has a view of its own
+        found = context.statistics().cache
+    assert found.requests == before.requests + 1
+    assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history
+    assert found.plain_written_tokens == before.plain_written_tokens

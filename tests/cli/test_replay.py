@@ -95,7 +95,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     done = run_python(["-c", script], cwd=cwd, env={"OPENAI_API_KEY": ""})
     assert done.returncode == 0, done.stdout
     document = json.loads(done.stdout[done.stdout.index("{") :])
-    total, price = document["total"], load_models().models[MODEL]
+    total, price = document["total"], load_models().price_of(MODEL)
     assert [Path(row["file"]).name for row in document["rows"]] == ["a.jsonl", "b.jsonl"]
     assert document["calls"] == total["model_calls"] == sum(row["model_calls"] for row in document["rows"]) > 3
     cost = price.cost(document["input_tokens"], document["output_tokens"])

@@ -137,7 +137,8 @@ class Rewriter:
         """Return the window of a model: as it is known, else as its provider tells, which is asked once; None where
         neither does."""
         if (model, client) not in self._windows:
-            known = await asyncio.to_thread(self._models.window_of, model, client)  # the first reads a large table
+            await asyncio.to_thread(self._models.price_of, model)  # the first reads a large table
+            known = self._models.window_of(model, client)
             if known is None and self._budget is None:
                 known = await told_window(self._upstream, dialect.name, model, headers)
             self._windows[model, client] = known
