@@ -415,7 +415,7 @@ def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
     cost, priced = None, ""
     if price is not None:
         cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
-        priced = f"${price.input:g} in, ${price.output:g} out for a million, {price.as_of or price.source}"
+        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
     return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
 
 

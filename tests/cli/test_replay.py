@@ -100,7 +100,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     assert document["calls"] == total["model_calls"] == sum(row["model_calls"] for row in document["rows"]) > 3
     cost = price.cost(document["input_tokens"], document["output_tokens"])
     assert document["estimated_cost"] == pytest.approx(cost, abs=1e-6)
-    assert f"as of {price.as_of}" in document["priced"]
+    assert f"as of {price.as_of or price.source}" in document["priced"]
     assert list(cwd.iterdir()) == []
 
 
