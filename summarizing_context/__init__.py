@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from summarizing_context.log.rules import StandingRule as StandingRule
     from summarizing_context.log.tree import HeaderNode as HeaderNode
     from summarizing_context.messages.reading import message_text_parts as message_text_parts
+    from summarizing_context.models import load_models as load_models
     from summarizing_context.retrieval.pages import Page as Page
     from summarizing_context.retrieval.search import Memory as Memory
     from summarizing_context.retrieval.search import MemoryEntry as MemoryEntry
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
+    from summarizing_context.sessions.cache_ledger import CacheFigures as CacheFigures
     from summarizing_context.sessions.follower import FollowReport as FollowReport
     from summarizing_context.sessions.session import BudgetReport as BudgetReport
     from summarizing_context.sessions.session import Statistics as Statistics
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from summarizing_context.stores.base import SearchHit as SearchHit
     from summarizing_context.summarizers.base import SummaryJob as SummaryJob
     from summarizing_context.summarizers.base import SummaryReply as SummaryReply
-    from summarizing_context.summarizers.prices import load_prices as load_prices
     from summarizing_context.views.builder import View as View
     from summarizing_context.views.view import ActivationRecord as ActivationRecord
     from summarizing_context.views.view import ActivationReport as ActivationReport
@@ -57,16 +58,17 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "log.rules": "StandingRule",
     "log.tree": "HeaderNode",
     "messages.reading": "message_text_parts",
+    "models": "load_models",
     "retrieval.search": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "memory_tool_schemas recall_tool_schema",
+    "sessions.cache_ledger": "CacheFigures",
     "sessions.follower": "FollowReport",
     "sessions.session": "BudgetReport Statistics",
     "settings.ledger_rules": "LedgerRule",
     "settings.values": "Settings",
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",
-    "summarizers.prices": "load_prices",
     "views.builder": "View",
     "views.view": "ActivationRecord ActivationReport",
 }

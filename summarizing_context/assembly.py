@@ -20,6 +20,7 @@ from summarizing_context.log.message_log import Foreground, MessageLog
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter, remembering
+from summarizing_context.models import FREE, load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
@@ -30,7 +31,6 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.lines import decisions
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
-from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import make_caller
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
@@ -134,8 +134,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
-        prices = load_prices(settings.prices)  # a wrong file is refused on opening, with every summarizer
-        price = FREE if isinstance(own_caller, ExtractiveSummarizer) else prices.price_of(own_caller.model)
+        models = load_models(settings.prices)  # a wrong file is refused on opening, with every summarizer
         redact = None if options.redact is None else Redaction(options.redact)
         recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
         store = options.store
@@ -248,7 +247,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     return SummarizingContext(
         session,
         calls=own_caller.statistics,
-        price=price,
+        models=models,
+        price=lambda: FREE if isinstance(own_caller, ExtractiveSummarizer) else models.price_of(own_caller.model),
         redact=recipe.redact,
         embedding_search=embedding_search,
         closing=[own_caller.close, counting.close, background.close, store.close],

@@ -15,6 +15,7 @@ from summarizing_context.messages.text import inert
 
 if TYPE_CHECKING:  # a shell that completes a command reads the table, not the engine
     from summarizing_context.context import SummarizingContext
+    from summarizing_context.sessions.cache_ledger import CacheFigures
     from summarizing_context.sessions.session import Statistics
     from summarizing_context.views.view import ActivationReport
 
@@ -71,6 +72,8 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         ("breaker", figures.breaker),
         ("store", figures.store),
     ]
+    if figures.cache.requests:
+        rows.append(("cache", cache_line(figures.cache)))
     if figures.cap_reached:
         rows.append(("cap", "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")))
     if budget.max_tokens < figures.least_useful_budget:
@@ -85,6 +88,19 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     described = [{"name": node.name, **node._asdict(), "drops": list(node.drops)} for node in nodes]
     data = {"budget": budget, "statistics": figures, "nodes": described}
     return CommandResult(_lines(rows) + shown, msgspec.to_builtins(data))
+
+
+def cache_line(cache: CacheFigures) -> str:
+    """Return what requests took from the provider's prompt cache, and their cost beside that of a plain client."""
+    total = max(1, cache.input_tokens + cache.read_tokens + cache.written_tokens)
+    said = f"{cache.read_tokens / total:.0%} of {total:,} tokens sent were read from it, {cache.expiries} expiries"
+    if cache.reported < cache.requests:
+        said += f"; {cache.requests - cache.reported} of {cache.requests} requests are estimated"
+    if cache.compared_cost is not None and cache.plain_cost is not None:
+        said += f"; ${cache.compared_cost:,.4f}, a plain client ${cache.plain_cost:,.4f}"
+        if cache.plain_requests < cache.requests:
+            said += f" in {cache.plain_requests} requests, until its window was full"
+    return said
 
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:

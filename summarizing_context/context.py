@@ -22,17 +22,18 @@ from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.shapes import Message, check_message
+from summarizing_context.models import ModelPrice, ModelTable
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, Search
 from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
+from summarizing_context.sessions.cache_ledger import CacheLedger, Took
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Session, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import read_provider
-from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.views.builder import Prompt, View
 from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
 from summarizing_context.worker.summary_cache import check_focus
@@ -49,7 +50,8 @@ class SummarizingContext:
         session: Session,
         *,
         calls: Callable[[], CallStatistics],
-        price: ModelPrice | None,
+        models: ModelTable,
+        price: Callable[[], ModelPrice | None],
         redact: Redact | None,
         embedding_search: EmbeddingSearch | None,
         closing: Sequence[Callable[[], Awaitable[None]]],
@@ -58,6 +60,8 @@ class SummarizingContext:
         self._session = session
         self._calls = calls
         self._price = price  # of the model that makes the summaries
+        self._models = models
+        self._cache = CacheLedger(models)
         self._closing = closing  # after the worker has stopped, in order
         self._is_cut_short = False  # closing, by a cancellation
         self.last_view: View | None = None
@@ -120,8 +124,13 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
+        lifetime = window.cache_lifetime or self._models.cache_of(window.model).seconds()
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
-        self.last_view = view = await session.view(key, budget, memories, begin=lead)
+        self.last_view = view = await session.view(key, budget, memories, lifetime, begin=lead)
+        if not session.read_only and (latest := session.views.latest) is not None:
+            kept = None if view.activation is None else session.views.records[-1].prefix_kept
+            whole = session.log.history_tokens
+            self._cache.send(latest.key, view, window, session.requested_at, lifetime, whole=whole, prefix_kept=kept)
         if self._budgets.note(window, budget):
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_budget, session.id, budget), warning)
@@ -234,24 +243,37 @@ class SummarizingContext:
             return is_idle and not self._session.worker.pending
         return False
 
-    async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
-        """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
+    async def observe_usage(
+        self,
+        input_tokens: int,
+        *,
+        cache_read: int = 0,
+        cache_write: int = 0,
+        cache_write_long: int = 0,
+        output_tokens: int = 0,
+    ) -> None:
+        """Tell how many tokens the provider counted for the last view; budgets from its window follow that, and
+        `statistics().cache` counts them.
 
-        `input_tokens` are those neither read from nor written to a cache."""
+        `input_tokens` are those neither read from nor written to a cache; `cache_write_long` those written for longer
+        than usual, such as an hour with Anthropic, which are no part of `cache_write`. Without any of them the request
+        counts as failed: it is left out of these figures."""
         self._session.check()
-        for count in (input_tokens, cache_read, cache_write):
+        took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
+        for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
             if type(count) is not int or count < 0:
                 raise SettingsError(
                     f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
                 )
         if (view := self.last_view) is not None:
-            self._budgets.observe(input_tokens + cache_read + cache_write, view.tokens + view.fixed_tokens)
+            self._budgets.observe(took.total, view.tokens + view.fixed_tokens)
+            self._cache.tell(took)
 
     def statistics(self) -> Statistics:
         """Return the figures of this session since it was opened."""
-        session, calls, price = self._open_session, self._calls(), self._price
+        session, calls, price = self._open_session, self._calls(), self._price()
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        return session.statistics(calls, cost, self.memory.last_error)
+        return session.statistics(calls, cost, self._cache.figures(), self.memory.last_error)
 
     def __len__(self) -> int:
         """Return the number of messages of the log."""

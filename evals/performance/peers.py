@@ -60,7 +60,7 @@ COLUMNS = (  # heading, of which figures, name
 async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by_model: bool) -> list[str]:
     """Return a view of ours for each size, as text: the largest of at most so many tokens that a budget gives."""
     model = FakeModel(0.0, write=Reader(messages), max_tokens=CHAT_SUMMARY)
-    settings = Settings(store=":memory:", max_tokens=BUDGET, start_at=0.0, idle_after=None, breaker_failures=1_000)
+    settings = Settings(store=":memory:", max_tokens=BUDGET, start_at=0.0, idle_after="never", breaker_failures=1_000)
     summarizer, found = ByFakeModel(model) if by_model else None, list[str]()
     async with open_context(settings, summarizer=summarizer, count_tokens=text_tokens) as context:
         await context.set_messages(messages)

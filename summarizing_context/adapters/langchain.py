@@ -143,9 +143,16 @@ class SummarizingMiddleware(AgentMiddleware):
         if told:
             details: Mapping[str, Any] = told.get("input_token_details") or {}
             read, written = details.get("cache_read") or 0, details.get("cache_creation") or 0
-            fresh = max(0, told["input_tokens"] - read - written)
+            short, long = (details.get(f"ephemeral_{time}_input_tokens") or 0 for time in ("5m", "1h"))
+            written = max(written, short + long)  # where both are told, their sum may not be
             async with self._sessions.use(session) as context:
-                await context.observe_usage(fresh, cache_read=read, cache_write=written)
+                await context.observe_usage(
+                    max(0, told["input_tokens"] - read - written),
+                    cache_read=read,
+                    cache_write=written - long,
+                    cache_write_long=long,
+                    output_tokens=told["output_tokens"],
+                )
 
     def statistics(self) -> dict[str, Statistics]:
         """Return the figures of each open session since it was opened, by session id."""

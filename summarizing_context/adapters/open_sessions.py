@@ -61,11 +61,24 @@ async def opened_store(place: Path | str, *, read_only: bool = False) -> AsyncIt
 
 
 class Window:
-    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it."""
+    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it; also
+    how many seconds its prompt cache lives, where a request asks for that."""
 
-    def __init__(self, name: str, model: str, context_window: int | None, max_output_tokens: int | None) -> None:
+    def __init__(
+        self,
+        name: str,
+        model: str,
+        context_window: int | None,
+        max_output_tokens: int | None,
+        cache_lifetime: float | None = None,
+    ) -> None:
         self.name = name
-        self._info = {"id": model, "context_window": context_window, "max_output_tokens": max_output_tokens}
+        self._info = {
+            "id": model,
+            "context_window": context_window,
+            "max_output_tokens": max_output_tokens,
+            "cache_lifetime": cache_lifetime,
+        }
 
     def get_model_info(self) -> dict[str, Any]:
         return self._info

@@ -94,9 +94,16 @@ class SummarizingCapability(AbstractCapability[Any]):
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
+        long = min(written, usage.cache_write_1h_tokens)
         async with self._sessions.use(ctx.conversation_id) as context:
             fresh = max(0, usage.input_tokens - read - written)
-            await context.observe_usage(fresh, cache_read=read, cache_write=written)
+            await context.observe_usage(
+                fresh,
+                cache_read=read,
+                cache_write=written - long,
+                cache_write_long=long,
+                output_tokens=usage.output_tokens,
+            )
         return response
 
 

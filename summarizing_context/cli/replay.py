@@ -26,8 +26,8 @@ from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
 from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, records, table
 from summarizing_context.errors import TranscriptError
+from summarizing_context.models import load_models
 from summarizing_context.settings.values import Settings, shown_store
-from summarizing_context.summarizers.prices import load_prices
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally
@@ -256,7 +256,7 @@ def _forecast(document: dict[str, Any], settings: Settings) -> Result:
     """Show what the summaries of a replay would take, by file and in all, and add it to the document."""
     from summarizing_context.evaluation.cassettes import Spent, price_of
 
-    price, total = load_prices(settings.prices).price_of(settings.model), document["total"]
+    price, total = load_models(settings.prices).price_of(str(settings.model)), document["total"]
     for row in (*document["rows"], *document["totals"]):
         tokens = row["model_input_tokens"], row["model_output_tokens"]
         row["estimated_cost"] = None if price is None else round(price.cost(*tokens), 6)

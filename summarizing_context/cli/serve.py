@@ -316,9 +316,12 @@ def status(listen: Address = _LISTEN, token: Token = None) -> Result:
     for each in told["sessions"]:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"
         model, cost = plain(each["model"], 24), output.dollars(each["cost"])
-        rows.append({**each, "model": model, "cached": cached, "cost": cost})
+        paid, whole = ((each.get("cache") or {}).get(name) for name in ("compared_cost", "plain_cost"))
+        less = f"{1 - paid / whole:.0%}" if paid is not None and whole else "–"
+        rows.append({**each, "model": model, "cached": cached, "cost": cost, "less": less})
     columns = {"session": "session", "model": "model", "#requests": "requests", "#history": "tokens"}
-    columns |= {"#sent": "view_tokens", "#activ.": "activations", "#cached": "cached", "#cost": "cost"}
+    columns |= {"#sent": "view_tokens", "#activ.": "activations", "#cached": "cached"}
+    columns |= {"#cost": "cost", "#saved": "less"}
     made = output.records(title, rows, columns, wide="session")
     inspector = [f"Inspector: {told['inspector']}"] if "inspector" in told else []
     return Result(told, [made, *map(plain, told.get("notices", ())), *inspector])

@@ -38,10 +38,10 @@ from summarizing_context.errors import (
 from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.models import load_models
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
@@ -413,12 +413,12 @@ def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
 
 def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
     """Return what one model was asked for, which settings name, maybe at several addresses."""
-    model, price = str(models[0].model), load_prices(models[0].prices).price_of(str(models[0].model))
+    model, price = str(models[0].model), load_models(models[0].prices).price_of(str(models[0].model))
     where = " and ".join(dict.fromkeys(make_model(one, read_only=True).address for one in models))
     cost, priced = None, ""
     if price is not None:
         cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
-        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of}"
+        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
     return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
 
 

@@ -21,8 +21,8 @@ from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import split_line
+from summarizing_context.models import load_models
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.prices import load_prices
 
 Message = dict[str, Any]
 
@@ -62,7 +62,7 @@ async def play_demo(
     for at in (*(at for at, message in enumerate(messages) if message["role"] == "assistant"), len(messages)):
         history = sum(sizes[:at])
         whole, cached, before = whole + history, cached + before, history
-    price = load_prices().price_of(PRICED_MODEL)
+    price = load_models().price_of(PRICED_MODEL)
     reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
     return (
         tally,

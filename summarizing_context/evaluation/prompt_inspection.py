@@ -92,7 +92,9 @@ async def jobs_for(
                 jobs.append(job)
             return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
 
-    quiet = replace(without_default_cap(settings), store=":memory:", session_id="render", start_at=0.0, idle_after=None)
+    quiet = replace(
+        without_default_cap(settings), store=":memory:", session_id="render", start_at=0.0, idle_after="never"
+    )
     async with open_context(quiet, summarizer=Noting()) as context:
         await context.set_messages(list(messages))
         await context.wait_idle()

@@ -133,7 +133,7 @@ class Plan:
         """The settings of each replay: every strategy at every budget."""
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
         own: Any = self.strategies or (self.settings.strategy,)
-        made = partial(replace, self.settings, idle_after=None)
+        made = partial(replace, self.settings, idle_after="never")
         return [made(strategy=strategy, max_tokens=budget) for strategy in own for budget in self.budgets]
 
 

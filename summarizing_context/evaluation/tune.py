@@ -30,10 +30,10 @@ from summarizing_context.evaluation.report import RIGHT, Pair, Report, Tuning
 from summarizing_context.evaluation.run import Arm, Run, right
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.models import load_models
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.base import Summarizer
-from summarizing_context.summarizers.prices import load_prices
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
 PURPOSE = "segment"  # of the prompts that are proposed
@@ -148,7 +148,7 @@ def tune(
 
     # What the summaries of a million tokens of history cost.
     dollars: dict[str, float | None] = {}
-    price = load_prices(trial.settings.prices).price_of(trial.settings.model)
+    price = load_models(trial.settings.prices).price_of(trial.settings.model or "")
     for name, one in found.items():
         read, written, history = (
             sum(getattr(row, field) for row in one.spent)

@@ -126,7 +126,9 @@ async def play(
 
     `between_calls` takes views also between the calls of one reply, as recorded sessions did and hosts do not."""
     made = without_default_cap(settings)
-    made = replace(made, store=":memory:", session_id="eval", idle_after=None, breaker_failures=1_000, image_tokens=0)
+    made = replace(
+        made, store=":memory:", session_id="eval", idle_after="never", breaker_failures=1_000, image_tokens=0
+    )
     if summarizer is not None:
         made = replace(made, summarizer="extractive")  # what is given stands in its place
     views: dict[int, str] = {}

@@ -35,6 +35,8 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.tokens import TokenCounter
+from summarizing_context.models import UNKNOWN_CACHE
+from summarizing_context.sessions.cache_ledger import CacheFigures
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
     CHECKPOINT_ID,
@@ -195,6 +197,7 @@ class Statistics:
     model_cached_tokens: int  # of the input, what the provider read from its prompt cache
     model_output_tokens: int
     estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
+    cache: CacheFigures  # of the requests themselves
     stand_ins: int  # in the present header
     stand_ins_total: int  # that views have shown
     refused_replies: int  # that came and could not serve; most are asked for once more
@@ -248,6 +251,7 @@ class Session:
         self.loop = running_loop()
         self.key, self.budget = "", int(self.settings.max_tokens)  # of the last request
         self.requested_at = self.clock.now()  # when the last view was asked for
+        self.cache_lifetime = UNKNOWN_CACHE.seconds()  # of that request
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
         self._replaced_by = 0  # messages of the log that was put in the place of another last
@@ -339,8 +343,8 @@ class Session:
     @property
     def _idle(self) -> Reason | None:
         """The reason `idle` where the provider's prompt cache is taken for cold."""
-        after = self.settings.idle_after
-        return "idle" if after is not None and self.clock.now() - self.requested_at > after else None
+        after = self.settings.idle_after or self.cache_lifetime
+        return "idle" if after != "never" and self.clock.now() - self.requested_at > after else None
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -577,14 +581,18 @@ class Session:
             return used > high
         return self.views.would_compact(self.key, self.budget, self._idle, memories)
 
-    async def view(self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None]) -> View:
-        """Return the next view of a provider, activated where that is due. For the arguments see `activate`."""
+    async def view(
+        self, key: str, budget: int, memories: Sequence[str], cache_lifetime: float, *, begin: Callable[[], None]
+    ) -> View:
+        """Return the next view of a provider, whose prompt cache lives for so many seconds; activated where that is
+        due. For the other arguments see `activate`."""
         report = await self.activate(key, budget, self._idle, memories, begin=begin, for_request=True)
         view, shown = self.views.view(key, budget, report), self.views.latest
         if shown is not None and shown.is_unsaved and shown.state.serial:
             shown.is_unsaved = False
             await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
+        self.cache_lifetime = cache_lifetime
         fixed = self.views.system_rows.tokens
         if self.warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self.warns_of_room = False
@@ -753,7 +761,9 @@ class Session:
         with self.foreground.frozen():
             return cast(Change | None, await self.in_thread(decide))
 
-    def statistics(self, calls: CallStatistics, cost: float | None, search_error: str | None) -> Statistics:
+    def statistics(
+        self, calls: CallStatistics, cost: float | None, cache: CacheFigures, search_error: str | None
+    ) -> Statistics:
         """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = self.summaries.without_summary()
@@ -773,6 +783,7 @@ class Session:
             model_cached_tokens=calls.cached_tokens,
             model_output_tokens=calls.output_tokens,
             estimated_cost=cost,
+            cache=cache,
             stand_ins=stand_ins(state.nodes),
             stand_ins_total=self.views.stand_ins_shown,
             refused_replies=calls.refused_replies,

@@ -201,13 +201,14 @@ def declared(cls: type) -> dict[str, Setting]:
     """Return the settings that a dataclass declares, by name."""
     hints, found = get_type_hints(cls, include_extras=True), {}
     for one in fields(cls):
-        inner, optional, meta = hints[one.name], False, Meta()
+        inner, optional, meta, also = hints[one.name], False, Meta(), ""
         while get_origin(inner) in (Annotated, Union, types.UnionType):
             if get_origin(inner) is Annotated:
                 inner, meta = inner.__origin__, inner.__metadata__[0]
-            else:  # of a value or None, or of a text or a path
-                optional = optional or type(None) in get_args(inner)
-                inner = get_args(inner)[0]
+            else:  # of a value or None, of a text or a path, or of a number or a word
+                inner, *others = get_args(inner)
+                optional = optional or type(None) in others
+                also = "".join(f", {word}" for each in others if get_origin(each) is Literal for word in get_args(each))
         words = get_args(inner) if get_origin(inner) is Literal else ()
         kind = str if words else get_origin(inner) or inner
         if words:
@@ -221,7 +222,7 @@ def declared(cls: type) -> dict[str, Setting]:
             allowed = f"a {'whole ' if kind is int else ''}number from {low} to {high}"
         else:
             allowed = str(meta.title)
-        allowed += ", or none" if optional else ""
+        allowed += also + (", or none" if optional else "")
         said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
         group = one.metadata.get("group", "")
         found[one.name] = Setting(
@@ -486,7 +487,9 @@ class Settings:
         "What else a model shall heed in each summary. It stands behind the prompts `segment`, `rollup` and `focus`.",
     )
     summarize_thinking: bool = _setting(False, "Let summaries read what the agent thought.")
-    prices: TomlFile | None = _setting(None, "TOML file with model prices. It takes precedence over the shipped table.")
+    prices: TomlFile | None = _setting(
+        None, "TOML file with prices, windows and caches of models. It takes precedence over all others."
+    )
 
     max_tokens: Positive = _setting(
         DefaultNumber(100_000),
@@ -516,8 +519,10 @@ class Settings:
         None, "Number of messages in the log at which the worker begins, also before `start_at`."
     )
     keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
-    idle_after: Duration | None = _setting(
-        300.0, "Seconds without a request after which the prompt cache counts as cold. With none, never."
+    idle_after: Duration | Literal["never"] | None = _setting(
+        None,
+        "Seconds without a request after which the prompt cache counts as cold. With none, the lifetime of this "
+        "provider's cache as the request asks for it; five minutes where that is not known.",
     )
     header_role: Literal["user", "system", "developer"] = _setting("user", "Role of the header message.")
     merge_user_rows: bool = _setting(False, "Join neighbouring user rows, for servers that need alternating roles.")

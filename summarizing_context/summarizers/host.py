@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
+from math import inf
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused
@@ -38,12 +39,14 @@ class ProviderWindow(NamedTuple):
     max_output: int | None  # tokens
     name: str = ""
     model: str = ""
+    cache_lifetime: float | None = None  # seconds, as its requests ask
 
 
 def read_provider(provider: Any) -> ProviderWindow:
     """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
 
-    Where neither tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for. A
+    Where neither tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for. The
+    model may tell the `cache_lifetime` that its requests ask for. A
     provider that misbehaves tells only its type.
     """
     if provider is None:
@@ -57,7 +60,9 @@ def read_provider(provider: Any) -> ProviderWindow:
         output = next(filter(None, map(_whole, (*told, configured))), None)
         name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
         which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
-        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which)
+        lives = field_of(model, "cache_lifetime")
+        lifetime = float(lives) if isinstance(lives, int | float) and 0 < lives < inf else None
+        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which, lifetime)
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)

@@ -32,7 +32,7 @@ async def short_answer(request: Any) -> ChatResponse:
 def config(folder: Path) -> Row:
     """The options of the context: small segments, summaries through the host's provider."""
     small = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
-    return {"storage_path": str(folder / "run.db"), "summarizer": "host", "model": "m", "idle_after": None, **small}
+    return {"storage_path": str(folder / "run.db"), "summarizer": "host", "model": "m", "idle_after": "never", **small}
 
 
 def model() -> Model:

@@ -20,7 +20,7 @@ async def filled(hook: Any, **options: Any) -> tuple[Any, Any]:
     """A manager whose next view compacts, with a hook of `context:pre_compact`."""
     coordinator = MockCoordinator()
     coordinator.hooks.register("context:pre_compact", hook, 0, "hook")
-    cleanup = await mount(coordinator, {**SMALL, "idle_after": None, **options})
+    cleanup = await mount(coordinator, {**SMALL, "idle_after": "never", **options})
     manager = coordinator.get("context")
     for number in range(80):
         await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})

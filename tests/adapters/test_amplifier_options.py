@@ -41,8 +41,17 @@ def test_no_options_mean_our_defaults() -> None:
         ({"persistence": {"enabled": True}}, {"store": str(Path("~/.amplifier/contexts.db").expanduser())}),
         ({"persistence": {"enabled": False}}, {}),
         ({"persistence": None, "preserve_system": None}, {}),
-        ({"storage_path": None, "max_tokens": None, "compact_threshold": None, "session_id": None}, {}),
-        ({"storage_path": "", "idle_after": None}, {"idle_after": None}),
+        (
+            {
+                "storage_path": None,
+                "max_tokens": None,
+                "compact_threshold": None,
+                "session_id": None,
+                "idle_after": None,
+            },
+            {},
+        ),
+        ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
         (
             {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
             {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},

@@ -18,7 +18,7 @@ SMALL = {
     "segment_max": 600,
     "summary_max_tokens": 30,
     "token_counter": "estimate",
-    "idle_after": None,
+    "idle_after": "never",
 }
 SYSTEM = {"role": "system", "content": "Be kind."}
 DEVELOPER = {"role": "developer", "content": "A context file."}

@@ -25,7 +25,7 @@ SAMPLE = Path(__file__).parents[1] / "data" / "transcripts"
 FOLDER = Path(os.environ.get("HOST_CORPUS") or SAMPLE)
 FILES = sorted(path for path in FOLDER.rglob("*") if path.name.endswith((".jsonl", ".jsonl.gz")))
 BUDGETS = [int(number) for number in os.environ.get("HOST_BUDGETS", "3000").split(",")]
-CALM = {"summarizer": "extractive", "token_counter": "estimate", "idle_after": None}
+CALM = {"summarizer": "extractive", "token_counter": "estimate", "idle_after": "never"}
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 

@@ -17,7 +17,7 @@ SMALL = Settings(
     segment_max=600,
     summary_max_tokens=30,
     token_counter="estimate",
-    idle_after=None,
+    idle_after="never",
 )
 
 

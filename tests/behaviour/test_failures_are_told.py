@@ -26,7 +26,7 @@ SMALL: dict[str, Any] = {
     "segment_target": 400,
     "segment_max": 800,
     "token_counter": "estimate",
-    "idle_after": None,
+    "idle_after": "never",
 }
 
 

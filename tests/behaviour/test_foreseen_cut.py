@@ -28,7 +28,7 @@ class Model(Counting):
 def small(**changed: Any) -> Settings:
     """Segments of 3,000 tokens, of which a view has room for less than one."""
     sizes = {"segment_min": 3_000, "segment_target": 3_500, "segment_max": 4_000, "summary_max_tokens": CAP}
-    return Settings(**{**sizes, "max_tokens": ROOM, "idle_after": None, "session_id": "s", **changed})
+    return Settings(**{**sizes, "max_tokens": ROOM, "idle_after": "never", "session_id": "s", **changed})
 
 
 def talk(messages: int) -> list[Message]:

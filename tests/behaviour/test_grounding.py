@@ -15,7 +15,7 @@ SETTINGS = Settings(
     segment_target=400,
     segment_max=800,
     token_counter="estimate",
-    idle_after=None,
+    idle_after="never",
     attempts=2,
 )
 RECORD = """Fix src/app/parser.py at line 482, never push. It took 1198 ms and 12288 bytes, 85.4 % of 1,234,567 rows.

@@ -53,7 +53,7 @@ def at_length(job: SummaryJob) -> str:
 
 async def cell(budget: int, system: float, segments: int) -> Cell:
     dice, fixed = random.Random(7), int(system * budget)
-    settings = Settings(max_tokens=budget, idle_after=None, start_at=0.0)
+    settings = Settings(max_tokens=budget, idle_after="never", start_at=0.0)
     async with open_context(
         settings, summarizer=ScriptedSummarizer(at_length), count_tokens=lambda text: len(text) // 4
     ) as context:

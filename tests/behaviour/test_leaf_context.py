@@ -5,7 +5,9 @@ from __future__ import annotations
 from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-SMALL = Settings(max_tokens=4_000, idle_after=None, start_at=0.0, segment_min=200, segment_target=400, segment_max=800)
+SMALL = Settings(
+    max_tokens=4_000, idle_after="never", start_at=0.0, segment_min=200, segment_target=400, segment_max=800
+)
 
 
 async def requests(opening: str, correction: str, **options: object) -> list[SummaryJob]:

@@ -29,7 +29,7 @@ class Held(Counting):
 @asynccontextmanager
 async def filled(messages: int, **settings: Any) -> AsyncIterator[tuple[SummarizingContext, Held]]:
     model = Held()
-    made = {"max_wait": 3_600, "token_counter": "estimate", "idle_after": None, **settings}
+    made = {"max_wait": 3_600, "token_counter": "estimate", "idle_after": "never", **settings}
     async with open_context(Settings(**made), summarizer=model) as context:
         for message in session(messages=messages):
             await context.add_message(message)

@@ -16,7 +16,7 @@ SIZES: dict[str, Any] = {"segment_min": 100, "segment_target": 200, "segment_max
 
 
 def small(**changed: Any) -> Settings:
-    return Settings(**{**SIZES, "max_tokens": BUDGET, "token_counter": "estimate", "idle_after": None, **changed})
+    return Settings(**{**SIZES, "max_tokens": BUDGET, "token_counter": "estimate", "idle_after": "never", **changed})
 
 
 async def feed(context: SummarizingContext, messages: list[dict[str, Any]]) -> list[list[Any]]:

@@ -20,7 +20,7 @@ def at_length(job: SummaryJob) -> str:
 @pytest.mark.parametrize("seed", range(9, 12))
 async def test_a_long_result_keeps_its_share_beside_a_full_header(seed: int) -> None:
     dice = random.Random(seed)
-    settings = Settings(max_tokens=8_000, idle_after=None, segment_min=200, segment_target=400, segment_max=800)
+    settings = Settings(max_tokens=8_000, idle_after="never", segment_min=200, segment_target=400, segment_max=800)
     summarizer, long, cut_short, activations = ScriptedSummarizer(at_length), 0, list[int](), 0
 
     def words(number: int) -> str:

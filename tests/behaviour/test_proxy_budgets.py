@@ -38,7 +38,7 @@ async def budget_of(agent: Any, address: str) -> int:
         ("claude-haiku-4-5-20251001", 190_000),
         ("gpt-6.1-sol", 910_000),
         ("gpt-5.4-mini", 260_000),
-        ("gpt-6.2-sol", 490_000),
+        ("gpt-6.2-sol", 910_000),
     ],
 )
 async def test_the_budget_is_the_window_of_the_model_less_its_answer(model: str, least: int):

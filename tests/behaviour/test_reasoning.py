@@ -9,7 +9,7 @@ from summarizing_context.testing import ScriptedSummarizer
 
 pytestmark = pytest.mark.anyio
 
-SETTINGS = Settings(max_tokens=6_000, token_counter="estimate", idle_after=None, attempts=1)
+SETTINGS = Settings(max_tokens=6_000, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
 CHANNEL = "<|channel|>{}<|message|>"
 FORMS = {  # of a reply: § is reasoning, ¶ the summary
@@ -86,7 +86,7 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}]},
     ]
     summarizer = ScriptedSummarizer() if by_model else None
-    settings = Settings.from_mapping({"max_tokens": 6_000, "idle_after": None, "summarize_thinking": wanted})
+    settings = Settings.from_mapping({"max_tokens": 6_000, "idle_after": "never", "summarize_thinking": wanted})
     async with open_context(settings, summarizer=summarizer) as context:
         await context.add_message({"role": "assistant", "reasoning_content": thought * 5_000, "content": "So."})
         for at in range(60):

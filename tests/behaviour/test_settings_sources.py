@@ -36,9 +36,9 @@ def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: str, said: s
 
 
 def test_the_environment_is_parsed_by_the_type_of_each_setting():
-    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "none", "MODEL": "m"}
+    texts = {"MAX_TOKENS": "16_000", "HIGH_WATER": "0.7", "MERGE_USER_ROWS": "Yes", "IDLE_AFTER": "never", "MODEL": "m"}
     environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
-    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after=None, model="m")
+    expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
     assert Settings.from_env(environ=environ) == expected
 
 

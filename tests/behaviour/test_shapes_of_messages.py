@@ -92,7 +92,7 @@ def text(words: str, times: int) -> dict[str, Any]:
 
 async def shown_after(*rows: dict[str, Any]) -> list[dict[str, Any]]:
     """The last view of a session in which these rows came early."""
-    async with open_context(Settings(max_tokens=3_000, idle_after=None), count_tokens=count) as context:
+    async with open_context(Settings(max_tokens=3_000, idle_after="never"), count_tokens=count) as context:
         await context.add_message({"role": "user", "content": [text("find the route", 4)]})
         for row in rows:
             await context.add_message(row)

@@ -22,7 +22,7 @@ SMALL = Settings(
     segment_max=600,
     summary_max_tokens=30,
     token_counter="estimate",
-    idle_after=None,
+    idle_after="never",
 )
 FORMS = {
     "openai": lambda tool: {"type": "function", "function": tool | {"parameters": {"type": "object"}}},

@@ -15,7 +15,7 @@ import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.summarizers.prices import load_prices
+from summarizing_context.models import load_models
 from tests.docs.checkout import ROOT, run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
@@ -95,12 +95,12 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     done = run_python(["-c", script], cwd=cwd, env={"OPENAI_API_KEY": ""})
     assert done.returncode == 0, done.stdout
     document = json.loads(done.stdout[done.stdout.index("{") :])
-    total, price = document["total"], load_prices().models[MODEL]
+    total, price = document["total"], load_models().price_of(MODEL)
     assert [Path(row["file"]).name for row in document["rows"]] == ["a.jsonl", "b.jsonl"]
     assert document["calls"] == total["model_calls"] == sum(row["model_calls"] for row in document["rows"]) > 3
     cost = price.cost(document["input_tokens"], document["output_tokens"])
     assert document["estimated_cost"] == pytest.approx(cost, abs=1e-6)
-    assert f"as of {price.as_of}" in document["priced"]
+    assert f"as of {price.as_of or price.source}" in document["priced"]
     assert list(cwd.iterdir()) == []
 
 

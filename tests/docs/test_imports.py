@@ -19,6 +19,7 @@ HOMES = {
     "bpe_openai": (),
     "chromadb": ("contrib/chroma.py",),
     "filelock": ("evaluation/cassettes.py", "stores/"),
+    "genai_prices": ("models.py",),
     "gepa": ("evaluation/tune.py",),
     "langchain": ("adapters/langchain.py",),
     "langchain_core": ("adapters/langchain.py",),

@@ -21,7 +21,7 @@ OPTIONS: dict[str, Any] = {
     "breaker_failures": FAILURES,
     "breaker_cooldown": COOLDOWN,
     "concurrency": CONCURRENCY,
-    "idle_after": None,
+    "idle_after": "never",
     **SMALL,
 }
 MOST_CALLS = FAILURES + CONCURRENCY + MINUTES * 60 / COOLDOWN + 1  # to open the breaker, and a probe a cooldown

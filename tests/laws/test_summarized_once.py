@@ -18,7 +18,7 @@ async def requested(log: list[Message], budget: int, **settings: object) -> tupl
     """How often each message was in a request for a segment's summary, parts of one group counted once; and how often
     views were cut."""
     model = Counting()
-    options = Settings(max_tokens=budget, idle_after=None, **settings)
+    options = Settings(max_tokens=budget, idle_after="never", **settings)
     async with open_context(options, summarizer=model, count_tokens=count) as context:
         for message in log:
             if message.get("role") == "assistant":
@@ -48,7 +48,7 @@ async def test_a_message_is_summarized_once_where_messages_are_counted() -> None
 
 async def test_a_segment_that_was_ended_ahead_of_an_activation_is_paid_once_over_processes(tmp_path: Path) -> None:
     model = Counting()
-    options = Settings(max_tokens=4_000, idle_after=None, store=tmp_path / "a.db")
+    options = Settings(max_tokens=4_000, idle_after="never", store=tmp_path / "a.db")
     log = corpus.read("long_session")
     for stop in range(20, len(log), 20):
         async with open_context(options, summarizer=model, count_tokens=count) as context:

@@ -84,7 +84,7 @@ async def play(log: Sequence[Message], budget: int, every: int, counter: Any) ->
 
     broken, refused, seal, largest = list[str](), Counter[str](), Recorded(log), 0
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter=counter, idle_after=None)
+        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter=counter, idle_after="never")
         async with open_context(settings) as context:
             judge = Judge(context, budget=budget, count=count)
             for at in range(len(log) + 1):

@@ -36,7 +36,7 @@ SECRET = "a secret in an error"
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
     "naming the session": (rewriter, "session_of"),
-    "the window of the model": (rewriter, "window_of"),
+    "the window of the model": (Rewriter, "_window"),
     "opening the session": (open_sessions, "start_context"),
     "following the history": (SummarizingContext, "follow"),
     "deciding about the view": (Viewer, "change"),

@@ -135,7 +135,7 @@ async def test_words_about_length_behind_content_are_content():
 
     fake = Fake(behave=behave)
     async with served(fake) as upstream, proxied(upstream) as address:
-        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
+        body = json.dumps({"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
         assert await streamed(f"{address}/v1/chat/completions", body, {}) == (200, words)
     assert len(fake.seen) == 1
 

@@ -16,7 +16,7 @@ SMALL = Settings(
     segment_max=600,
     summary_max_tokens=30,
     token_counter="estimate",
-    idle_after=None,
+    idle_after="never",
 )
 OWN = {"role": "system", "content": "The prompt of old."}
 FILES = {"role": "developer", "content": "A context file."}

@@ -124,9 +124,9 @@ _asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
 
 
 class UsageMeter:
-    """Tells `observe` of fresh, cached and newly cached tokens of each view that was sent."""
+    """Tells `observe` of fresh, cached and newly cached tokens of each view that was sent, and of the answer's."""
 
-    def __init__(self, observe: Callable[[int, int, int], Awaitable[None]]) -> None:
+    def __init__(self, observe: Callable[[int, int, int, int], Awaitable[None]]) -> None:
         self._observe = observe
         self._latest: _Ask | None = None
         self._ends: list[Callable[[], Any]] = []
@@ -169,4 +169,5 @@ class UsageMeter:
         if gross > 0:
             ask.is_answered = True
             written = count("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
-            await self._observe(max(0, gross - read), read, written)
+            output = count("output_tokens", "output")
+            await self._observe(max(0, gross - read), read, written, output)

@@ -334,9 +334,10 @@ class SummarizingContextManager:
         if opening.get_loop() is not asyncio.get_running_loop():
             raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
 
-    async def _observe(self, fresh: int, read: int, written: int) -> None:
+    async def _observe(self, fresh: int, read: int, written: int, output: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:
-            await (await self.opened()).observe_usage(fresh, cache_read=read, cache_write=written)
+            context = await self.opened()
+            await context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
 
     def _provider(self, name: str | None = None) -> Any:
         return choose_provider(self._providers() if self._providers is not None else None, name)

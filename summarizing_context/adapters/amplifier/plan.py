@@ -85,14 +85,12 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         problems.append(f"persistence = {rules.shown(persistence)} is refused; {allowed}")
         persistence = None
 
-    # options that are empty, as the host's documents have them, are not said; null for `idle_after` means never
+    # options that are empty, as the host's documents have them, are not said
     given: dict[str, rules.Given] = {}
-    nullable = [name for name, setting in rules.declared(Settings).items() if setting.optional]
     inside = {key: rules.Given(value, f"persistence.{key}") for key, value in (persistence or {}).items()}
     every = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
     for values, names, where in ((flat, every, ""), (inside, list(_PERSISTENCE), "persistence.")):
         for key, one in values.items():
-            is_said = one.value is not None or key in nullable
             if not isinstance(key, str):
                 problems.append(f"unknown option {where}({rules.shown(key)}): a name is a string")
             elif key not in names:
@@ -101,7 +99,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
                 is_text = isinstance(one.value, str | bytes)  # it may be a misspelt key's
                 said = "" if is_text else f" = {rules.shown(one.value)}"
                 problems.append(f"unknown option {where}{key[:100]}{said}; {hint}")
-            elif is_said and key != "persistence" and not (key == "storage_path" and one.value == ""):
+            elif one.value is not None and key != "persistence" and not (key == "storage_path" and one.value == ""):
                 given[key] = one
 
     # those of ours

@@ -33,7 +33,7 @@ from summarizing_context import (
     HeaderNode,
     Settings,
     SummarizingContext,
-    load_prices,
+    load_models,
     message_text_parts,
     open_context,
 )
@@ -81,6 +81,7 @@ def inspector_app(
     undo: Undo | None = None,
     checks_host: bool = True,
     access: Access | None = None,
+    cache: Callable[[str], Json | None] = lambda _: None,
 ) -> Starlette:
     """The inspector of a store, to be served alone or mounted in another application.
 
@@ -93,8 +94,10 @@ def inspector_app(
             this one that has its own rules for names passes False.
         access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
             and undo; an application around this one has to know who asks.
+        cache: tells what the requests of a session took from the prompt cache, as `statistics().cache` has it; of a
+            program that has sessions open itself.
     """
-    reader = Reader(store, settings or Settings())
+    reader = Reader(store, settings or Settings(), cache)
     pages = _Pages(reader, undo or reader.undo)
     routes = [
         Route("/", pages.static),
@@ -206,14 +209,14 @@ def _json(value: Json, status: int = 200) -> Response:
 
 
 class Reader:
-    def __init__(self, store: str | Path, settings: Settings) -> None:
-        self.store, self._settings = store, settings
+    def __init__(self, store: str | Path, settings: Settings, cache: Callable[[str], Json | None]) -> None:
+        self.store, self._settings, self._cache = store, settings, cache
 
     async def sessions(self) -> Json:
         """Return all sessions, the newest change first, with what their summaries cost."""
         async with opened_store(self.store, read_only=True) as store:
             found = await store.sessions()
-        price = load_prices(self._settings.prices).price_of(self._settings.model)
+        price = load_models(self._settings.prices).price_of(self._settings.model)
         sessions = []
         for info in found:
             cost = None if price is None else price.cost(info.input_tokens, info.output_tokens)
@@ -279,6 +282,7 @@ class Reader:
                 "plan": None if plan is None else asdict(plan),
                 "warning": warning,
                 "failed": figures.summaries_failed,
+                "cache": self._cache(session_id),
                 "failure": failure,
             }
 
@@ -351,7 +355,7 @@ class Reader:
     def _record(self, record: ActivationRecord) -> Json:
         """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
         sent = max(0, record.tokens_after - record.prefix_kept)
-        price = load_prices(self._settings.prices).price_of(self._settings.model)
+        price = load_models(self._settings.prices).price_of(self._settings.model)
         told = {**record._asdict(), "why": record.why}
         return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
 

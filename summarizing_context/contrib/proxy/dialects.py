@@ -54,6 +54,7 @@ class Asked:
     opening: Sequence[Row] = ()  # of the history: what stays before the model's first words
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
     bound_thinking: BoundThinking = "kept"
+    cache: str | None = None  # how long the provider is asked to keep the beginning, in its words
 
 
 _ESCAPED = re.compile(
@@ -104,6 +105,13 @@ def max_tokens(fields: Fields, *names: str) -> int | None:
     return next((value for value in values if type(value) is int and value > 0), None)
 
 
+def kept_for(fields: Fields) -> str | None:
+    """Return how long OpenAI is asked to keep the beginning of a request."""
+    told = decoded(fields, "prompt_cache_options")
+    wanted = told.get("ttl") if isinstance(told, dict) else None
+    return str(wanted or decoded(fields, "prompt_cache_retention") or "").replace("-", "_") or None
+
+
 def bare(message: Mapping[str, Any]) -> Message:
     """Return a view's message without what is never sent."""
     return {name: value for name, value in message.items() if not name.startswith("_") and name != "metadata"}
@@ -136,6 +144,7 @@ class Chat:
             max_output=max_tokens(fields, "max_completion_tokens", "max_tokens"),
             has_tools=bool(tools),
             bound_thinking=bound_thinking(model),  # of Anthropic's models behind a gateway
+            cache=kept_for(fields),
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
@@ -211,6 +220,7 @@ class Anthropic:
             has_tools=bool(tools),
             must_change=len(marks) > _MAX_MARKS or is_short != sorted(is_short),
             bound_thinking=bound_thinking(model, decoded(fields, "thinking"), may_ask=True),
+            cache=marks[-1].get("ttl") if marks else None,  # as the view's own marks
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:
@@ -341,6 +351,7 @@ class Responses:
             model=str(decoded(fields, "model") or ""),
             max_output=max_tokens(fields, "max_output_tokens"),
             has_tools=bool(tools) or "additional_tools" in kinds,
+            cache=kept_for(fields),
         )
 
     def write(self, asked: Asked, shown: Sequence[Shown], *, drops_thinking: bool = False) -> bytes:

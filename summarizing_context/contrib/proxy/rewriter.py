@@ -6,6 +6,7 @@ asks for a summary of a text means all of it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -18,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context import Settings
+from summarizing_context import CacheFigures, Settings
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.proxy.dialects import (
     KEY,
@@ -29,10 +30,10 @@ from summarizing_context.contrib.proxy.dialects import (
     bare,
     read_fields,
 )
-from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
+from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
-from summarizing_context.summarizers.prices import PriceTable
+from summarizing_context.models import ModelTable
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -58,6 +59,7 @@ class Rewritten:
     window: int  # of the model, in tokens
     record: Record
     drops_thinking: bool = False  # which a header has to allow
+    counts: bool = False  # tokens alone
 
 
 @dataclass(slots=True)
@@ -74,11 +76,20 @@ class Rewriter:
     """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
 
     def __init__(
-        self, settings: Settings, upstream: Upstream, feed: Feed, *, budget: int | None = None, lends: bool = False
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        feed: Feed,
+        models: ModelTable,
+        *,
+        budget: int | None = None,
+        lends: bool = False,
     ) -> None:
         self._settings = settings
         self._feed = feed
         self._upstream = upstream
+        self._models = models
+        self._windows: dict[tuple[str, str], int | None] = {}  # by model and client
         self._budget = budget
         self._lends = lends
         self._sessions = Sessions(settings, most=64, waits_for_disk=False, warns_of_room=False)
@@ -110,13 +121,28 @@ class Rewriter:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
-        window = window_of(asked.model, told.get("anthropic-beta", ""), client)
+        window = await self._window(dialect, asked.model, client, headers)
+        if "claude" in asked.model and "context-1m" in told.get("anthropic-beta", ""):
+            window = 1_000_000
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
             words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
             self._feed.notice(f"model {asked.model}", words)
         record = Record(name, client, dialect.name, asked.model)
-        return await self._viewed(Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record), known)
+        return await self._viewed(
+            Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record, counts=counts), known
+        )
+
+    async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int | None:
+        """Return the window of a model: as it is known, else as its provider tells, which is asked once; None where
+        neither does."""
+        if (model, client) not in self._windows:
+            await asyncio.to_thread(self._models.price_of, model)  # the first reads a large table
+            known = self._models.window_of(model, client)
+            if known is None and self._budget is None:
+                known = await told_window(self._upstream, dialect.name, model, headers)
+            self._windows[model, client] = known
+        return self._windows[model, client]
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -158,6 +184,7 @@ class Rewriter:
         if ceiling < 3_000:  # that is not too long for any model, whatever the words of an error
             return None
         known.ceilings[record.model] = ceiling
+        await self.observe(record, Usage())
         made = await self._viewed(replace(before, record=replace(record, replayed=True)), known)
         return made if made.record.view_tokens < record.view_tokens else None
 
@@ -166,13 +193,20 @@ class Rewriter:
         if (known := self._known.get(replayed.session)) is not None:
             known.ceilings.pop(replayed.model, None)
 
-    async def observe(self, record: Record, usage: Usage) -> None:
-        """Tell the session what the provider has counted for its last view."""
-        if record.changed and usage.total_input:
-            async with self._sessions.use(record.session) as context:
-                view = context.last_view
-                if view is not None and view.tokens == record.view_tokens:
-                    await context.observe_usage(usage.input, cache_read=usage.cache_read, cache_write=usage.cache_write)
+    async def observe(self, record: Record, usage: Usage | None) -> None:
+        """Tell the session what the provider has counted for its last view: nothing where it has failed, and None where
+        it did not say."""
+        async with self._sessions.use(record.session) as context:
+            view = context.last_view
+            if usage is not None and view is not None and view.tokens == record.view_tokens:
+                await context.observe_usage(
+                    usage.input,
+                    cache_read=usage.cache_read,
+                    cache_write=usage.cache_write,
+                    cache_write_long=usage.cache_write_long,
+                    output_tokens=usage.output,
+                )
+            self._feed.note_cache(record.session, context.statistics().cache)
 
     async def undo(self, name: str) -> None:
         """Take a session's last activation back. Raise as `undo_activation` does."""
@@ -188,7 +222,8 @@ class Rewriter:
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self._budget, ceiling) if limit is not None), default=None)
-        window = Window(dialect.name, asked.model, made.window, asked.max_output)
+        lifetime = self._models.cache_of(asked.model).seconds(asked.cache)
+        window = Window(dialect.name, asked.model, made.window, asked.max_output, lifetime)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
             try:
@@ -275,8 +310,9 @@ class Record:
 class Feed:
     """The records of the proxy, the newest at the end."""
 
-    def __init__(self, prices: PriceTable, **about: Any) -> None:
-        self._prices = prices
+    def __init__(self, models: ModelTable, **about: Any) -> None:
+        self._models = models
+        self._caches: dict[str, CacheFigures] = {}  # by session
         self._about = about
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
@@ -302,9 +338,10 @@ class Feed:
     def add(self, record: Record) -> None:
         self._total += 1
         record.at, record.number = time.time(), self._total
-        usage, price = record.usage or Usage(), self._prices.price_of(record.model)
+        usage, price = record.usage or Usage(), self._models.price_of(record.model)
         if record.usage is not None and price is not None:
-            record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
+            total, written = usage.total_input, {"written": usage.cache_write, "written_long": usage.cache_write_long}
+            record.cost = price.at(total).cost(total, usage.output, usage.cache_read, **written)
         self._records.append(record)
         sums = {
             "requests": 1,
@@ -326,7 +363,17 @@ class Feed:
             "last_at": record.at,
         }
         if len(self._sessions) > 500:
-            del self._sessions[next(iter(self._sessions))]
+            gone = next(iter(self._sessions))
+            del self._sessions[gone]
+            self._caches.pop(gone, None)
+
+    def note_cache(self, session: str, figures: CacheFigures) -> None:
+        """Keep what the requests of a session took, since the proxy has opened it."""
+        self._caches[session] = figures
+
+    def cache_of(self, session: str) -> dict[str, Any] | None:
+        """Return what the requests of a session took; None where nothing is known of it."""
+        return asdict(self._caches[session]) if session in self._caches else None
 
     def status(self) -> dict[str, Any]:
         return {
@@ -337,12 +384,12 @@ class Feed:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": list(reversed(self._sessions.values())),
+            "sessions": [{**each, "cache": self.cache_of(name)} for name, each in reversed(self._sessions.items())],
             "records": list(map(asdict, self._records)),
         }
 
 
-# Who asks, which session it belongs to, and how large its model's window is. A client's own id holds several histories:
+# Who asks, and which session it belongs to. A client's own id holds several histories:
 # the main one, those of its agents, and small requests for a title. They are told apart by the agent, by whether tools
 # are sent, and by what a person typed first.
 
@@ -373,37 +420,3 @@ def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Ask
     beginning = f"{kind}-{digest_of(''.join(typed).encode('utf-8', 'surrogatepass'))[:10]}"
     agent = headers.get("x-claude-code-agent-id")
     return client, session_id_from(":".join(filter(None, (client, id, agent, beginning))))
-
-
-# Windows are those of 2026-11-26, by the pages of platform.claude.com and developers.openai.com on their models, the
-# table of `genai-prices` 0.2.3, and the models that Codex 0.169 and 0.171 bring along, in which they get less of them.
-
-_WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds
-    (r"claude-[a-z]+-(?:4[.-][6-9]|[5-9]|[1-9]\d)(?!\d)", 1_000_000),
-    (r"claude", 200_000),
-    (r"gpt-4\.1", 1_000_000),
-    (r"gpt-4|gpt-oss|chatgpt", 128_000),
-    (r"gpt-3", 16_000),
-    (r"gpt-6\.2-sol", 500_000),
-    (r"gpt-5\.[4-9](?!\d|.*mini|.*nano)|gpt-[6-9]", 922_000),  # of 1,050,000, less the answer
-    (r"gpt-5|codex", 272_000),  # of 400,000, less the answer
-    (r"o[134]\b", 200_000),
-    (r"gemini|deepseek-(?:v[4-9]|flash|pro)|kimi-k[3-9]|glm-5[.p][2-9]", 1_000_000),
-    (r"grok-(?:4\.[2-9]|[5-9])", 500_000),
-    (r"kimi|grok-[4c]", 256_000),
-    (r"deepseek|qwen|glm|mistral|devstral|llama|grok", 128_000),
-)
-
-
-def window_of(model: str, betas: str = "", client: str = "") -> int | None:
-    """Return the tokens of a model's window, None where it is not known; `betas` is the header `anthropic-beta`,
-    `client` the program that asks."""
-    # without a provider's or a region's name in front, as in `us.anthropic.claude-opus-4-6-v1:0`
-    name = model.lower().rpartition("/")[2]
-    found = re.search(r"(?:^|[.~])((?:claude|gpt-|o[134]\b|gemini|deepseek|qwen|kimi|glm|mistral|llama|grok).*)", name)
-    name = found[1] if found else name
-    if name.startswith("claude") and ("context-1m" in betas or "[1m]" in name):
-        return 1_000_000
-    of_codex = (r"gpt-6\.(?:1-terra|2-sol)", 500_000), (r"gpt-[5-9]", 272_000)
-    rows = (*of_codex, *_WINDOWS) if client == "codex" else _WINDOWS
-    return next((tokens for beginning, tokens in rows if re.match(beginning, name)), None)

@@ -36,7 +36,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from summarizing_context import Settings, load_prices
+from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
@@ -54,7 +54,15 @@ except ImportError as error:
 from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
-from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, UsageReader, passed_on
+from summarizing_context.contrib.proxy.upstream import (
+    TOKEN_HEADER,
+    Headers,
+    Reply,
+    Upstream,
+    Usage,
+    UsageReader,
+    passed_on,
+)
 from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -236,6 +244,7 @@ class Passage:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
                 self._feed.add(made.record)
+                await self._guarded(self._rewriter.observe(made.record, Usage()))
             words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
                 await _reply_error(send, 502, f"the provider {words} ({type(error).__name__})")
@@ -286,8 +295,9 @@ class Passage:
         finally:
             record.usage = reader.usage()
             self._feed.add(record)
-        if record.usage is not None and not self._shadow:
-            await self._guarded(self._rewriter.observe(record, record.usage))
+        has_failed = made.counts or not 200 <= reply.status < 300
+        usage = None if self._shadow else Usage() if has_failed else record.usage
+        await self._guarded(self._rewriter.observe(record, usage))
 
 
 def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
@@ -309,8 +319,9 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     if proxy.shadow:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
     settings = proxy.settings
+    models = load_models(settings.prices)
     feed = Feed(
-        load_prices(settings.prices),
+        models,
         anthropic=proxy.anthropic,
         openai=proxy.openai,
         budget=proxy.budget,
@@ -318,7 +329,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         summarizer="client" if proxy.lends else settings.summarizer,
         store=str(settings.store),
     )
-    rewriter = Rewriter(settings, upstream, feed, budget=proxy.budget, lends=proxy.lends)
+    rewriter = Rewriter(settings, upstream, feed, models, budget=proxy.budget, lends=proxy.lends)
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
@@ -337,7 +348,12 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     routes: list[BaseRoute] = [Route("/_status", status)]
     if has_pages:
         inspector = inspector_app(
-            settings.store, settings=settings, undo=rewriter.undo, checks_host=is_loopback, access=proxy.access
+            settings.store,
+            settings=settings,
+            undo=rewriter.undo,
+            checks_host=is_loopback,
+            access=proxy.access,
+            cache=feed.cache_of,
         )
         routes.append(Mount(pages, inspector))
     own = Starlette(routes=routes, lifespan=lifespan)

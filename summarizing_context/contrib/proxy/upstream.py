@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import msgspec
@@ -90,6 +91,32 @@ def _base(text: str, option: str) -> httpx2.URL:
         if url.scheme in ("http", "https") and url.host and not (url.userinfo or url.query or url.fragment):
             return url
     raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host, without a password")
+
+
+_WINDOW_FIELDS = ("max_input_tokens", "max_model_len", "context_length", "context_window", "max_context_length")
+
+
+async def told_window(upstream: Upstream, dialect: str, model: str, headers: Headers) -> int | None:
+    """Return the window that a provider's endpoint of models tells for a model within two seconds; else None.
+
+    Anthropic has `max_input_tokens`; vLLM, OpenRouter, Groq and Mistral have the others."""
+    path = f"/v1/models/{quote(model, safe='')}" if dialect == "anthropic" else "/v1/models"
+    given = [(name, value) for name, value in headers if name in _LENT]
+    with contextlib.suppress(httpx2.HTTPError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError):
+        async with asyncio.timeout(2.0):
+            reply, data = await upstream.send("GET", path.encode(), given, b""), bytearray()
+            try:
+                async for piece in reply.pieces():
+                    data += piece
+                    if len(data) > 4_000_000:
+                        return None
+            finally:
+                await reply.aclose()
+            told = msgspec.json.decode(data, type=dict[str, Any])
+            rows = told.get("data") if isinstance(told.get("data"), list) else [told]
+            row = next((row for row in rows or () if isinstance(row, dict) and row.get("id") == model), {})
+            return next((count for name in _WINDOW_FIELDS if (count := _count(row, name)) >= 1_000), None)
+    return None
 
 
 _MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
@@ -179,10 +206,11 @@ class Usage:
     cache_read: int = 0
     cache_write: int = 0
     output: int = 0
+    cache_write_long: int = 0  # for longer than usual
 
     @property
     def total_input(self) -> int:
-        return self.input + self.cache_read + self.cache_write
+        return self.input + self.cache_read + self.cache_write + self.cache_write_long
 
 
 class UsageReader:
@@ -229,17 +257,31 @@ class UsageReader:
             output = counts.get("output_tokens") or counts.get("completion_tokens") or before.output
             details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
             if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
-                read = details.get("cached_tokens") if isinstance(details, dict) else 0
-                read = read if isinstance(read, int) else 0
+                read, written = (_count(details, name) for name in ("cached_tokens", "cache_write_tokens"))
+                long = min(written, _count(_part(details, "cache_write_tokens_details"), "ttl_12h_tokens"))
                 total = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
-                self._usage = Usage(max(0, total - read), read, 0, output)
+                self._usage = Usage(max(0, total - read - written), read, written - long, output, long)
             else:
+                written = counts.get("cache_creation_input_tokens") or before.cache_write + before.cache_write_long
+                long = _count(_part(told, "cache_creation"), "ephemeral_1h_input_tokens") or before.cache_write_long
+                long = min(written, long)
                 self._usage = Usage(
                     counts.get("input_tokens") or before.input,
                     counts.get("cache_read_input_tokens") or before.cache_read,
-                    counts.get("cache_creation_input_tokens") or before.cache_write,
+                    written - long,
                     output,
+                    long,
                 )
+
+
+def _part(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, dict) else None
+
+
+def _count(holder: Any, name: str) -> int:
+    """Return a count that an object tells; 0 where it tells none."""
+    told = _part(holder, name)
+    return told if type(told) is int and told > 0 else 0
 
 
 # Summaries by the client's own model: the same provider, the same credentials, lent for as long as they are fresh.

@@ -12,7 +12,15 @@ export function drawFigures(state, info) {
     figure("covered", number(state.covered), state.covered ? `messages by ${number(state.blocks.length)} summaries` : "all is in the view as it is"),
     figure("summaries", `${number(state.summaries_ready)}/${number(state.segments.length)}`, `segments ready${state.failed ? `, ${number(state.failed)} failed` : ""}`),
     figure("summary cost", cost, info?.input_tokens ? `${number(info.input_tokens)} tokens in, ${number(info.output_tokens)} out` : "no model was asked"),
+    ...(state.cache ? [figure("requests", state.cache.cost === null ? "–" : dollars(state.cache.cost), spentBeside(state.cache))] : []),
   );
+}
+
+function spentBeside(cache) {
+  const total = Math.max(1, cache.input_tokens + cache.read_tokens + cache.written_tokens);
+  const estimated = cache.requests - cache.reported;
+  const plain = cache.plain_cost === null ? "" : `; the first ${number(cache.plain_requests)} cost ${dollars(cache.compared_cost)}, with the whole history ${dollars(cache.plain_cost)}`;
+  return `${number(cache.requests)} requests, ${Math.round((cache.read_tokens / total) * 100)} % read from the cache, ${number(cache.expiries)} expiries${plain}${estimated ? `; ${number(estimated)} estimated` : ""}`;
 }
 
 function figure(name, value, about, extra) {

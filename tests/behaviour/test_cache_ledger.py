@@ -1,0 +1,145 @@
+"""`statistics().cache`: what requests took from the provider's prompt cache, and what a plain client's would have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from summarizing_context import CacheFigures, Settings, SummarizingContext, open_context
+
+pytestmark = pytest.mark.anyio
+
+READ, WRITE, INPUT, OUTPUT = 0.2, 5.0, 4.0, 20.0  # dollars for a million tokens of claude-opus-5-5
+
+
+class Provider:
+    def __init__(self, window: int, cache_lifetime: float | None = None, model: str = "claude-opus-5-5") -> None:
+        self.name, self._info = "p", {"id": model, "context_window": window, "cache_lifetime": cache_lifetime}
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self._info
+
+
+def opened(now: list[float], **settings: Any) -> Any:
+    sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
+    made = Settings(token_counter="estimate", reserved_output=0, **{**sizes, **settings})
+    return open_context(made, clock=lambda: now[0])
+
+
+def chat(count: int) -> list[dict[str, Any]]:
+    """Messages of about 150 tokens; the first is long enough for any cache."""
+    said = [f"Message {at}: " + " ".join(f"part {at}.{part} of it" for part in range(20)) for at in range(count)]
+    said[0] += " The task is long." * 400
+    return [{"role": "assistant" if at % 2 else "user", "content": text} for at, text in enumerate(said)]
+
+
+async def asked(context: SummarizingContext, messages: Any, provider: Any, *, tells: bool = True) -> None:
+    """Make one request for each message, of a provider that keeps what it has seen, and never forgets it."""
+    for message in messages:
+        last = context.last_view
+        await context.add_message(message)
+        view = await context.next_view(provider=provider)
+        kept = 0 if last is None or view.activation is not None else last.tokens
+        if tells:
+            await context.observe_usage(0, cache_read=kept, cache_write=view.tokens - kept, output_tokens=10)
+
+
+async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_client():
+    now = [0.0]
+    async with opened(now) as context:
+        await asked(context, chat(40), Provider(200_000))
+        found, whole = context.statistics().cache, context.statistics().history_tokens
+        assert found.requests == found.reported == found.plain_requests == 40
+        assert (found.input_tokens, found.expiries, found.output_tokens) == (0, 0, 10 * found.requests)
+        assert found.written_tokens == whole  # each message once
+        assert found.cost == pytest.approx(
+            (found.read_tokens * READ + whole * WRITE + found.output_tokens * OUTPUT) / 1e6
+        )
+        # as long as all of it fits, a view is what a plain client sends
+        assert (found.plain_input_tokens, found.plain_read_tokens) == (0, found.read_tokens)
+        assert found.plain_cost == pytest.approx(found.cost)
+        assert found.compared_cost == found.cost
+
+
+async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
+    now = [0.0]
+    async with opened(now, max_tokens=8_000) as context:
+        await asked(context, chat(300), Provider(30_000))
+        figures = context.statistics()
+    found = figures.cache
+    assert figures.activations > 2
+    assert figures.history_tokens > 30_000
+    assert 50 < found.plain_requests < found.requests
+    assert found.plain_input_tokens + found.plain_read_tokens + found.plain_written_tokens <= 30_000 * found.requests
+    assert 0 < found.compared_cost < found.plain_cost
+    assert found.compared_cost < found.cost
+
+
+async def test_without_a_word_of_the_provider_it_is_estimated_by_beginning_and_clock():
+    told, silent = list[float]([0.0]), list[float]([0.0])
+    async with opened(told, max_tokens=8_000) as one, opened(silent, max_tokens=8_000) as other:
+        await asked(one, chat(200), Provider(30_000))
+        await asked(other, chat(200), Provider(30_000), tells=False)
+        real, estimate = one.statistics().cache, other.statistics().cache
+    assert (real.reported, estimate.reported) == (real.requests, 0)
+    assert estimate.requests == real.requests
+    assert estimate.read_tokens == pytest.approx(real.read_tokens, rel=0.05)
+    assert estimate.cost == pytest.approx(real.cost - real.output_tokens * OUTPUT / 1e6, rel=0.1)
+
+
+@pytest.mark.parametrize(("lifetime", "expiries"), [(None, 1), (3_600, 0)])
+async def test_a_beginning_that_the_cache_gave_up_is_paid_again_and_counted(lifetime: float | None, expiries: int):
+    now = [0.0]
+    async with opened(now, idle_after="never") as context:
+        *first, last = chat(20)
+        provider = Provider(200_000, lifetime)
+        await asked(context, first, provider, tells=False)
+        before = context.statistics().cache
+        now[0] += 301
+        await asked(context, [last], provider, tells=False)
+        found = context.statistics().cache
+    assert (before.expiries, found.expiries) == (0, expiries)
+    again = found.written_tokens - before.written_tokens
+    assert (again > 2_000) == bool(expiries)
+    assert (found.expired_tokens > 2_000) == bool(expiries)
+
+
+async def test_writes_for_an_hour_and_steps_have_their_own_price():
+    async with opened([0.0]) as context:
+        await context.add_message({"role": "user", "content": "hello"})
+        await context.next_view(provider=Provider(1_000_000, 3_600, "claude-haiku-5-5"))
+        await context.observe_usage(0, cache_read=50_000, cache_write_long=60_000, output_tokens=100)
+        found = context.statistics().cache
+    assert (found.written_tokens, found.read_tokens) == (60_000, 50_000)
+    assert found.cost == pytest.approx((60_000 * 1.0 + 50_000 * 0.05 + 100 * 2.5) / 1e6)  # beyond 100,000 tokens
+
+
+async def test_a_model_without_a_price_has_tokens_and_no_dollars():
+    async with opened([0.0]) as context:
+        await asked(context, chat(10), Provider(100_000, model="model-of-mine"), tells=False)
+        found = context.statistics().cache
+    assert found.requests == 10
+    assert (found.cost, found.plain_cost, found.compared_cost) == (None, None, None)
+    assert found.read_tokens + found.input_tokens > 0
+
+
+async def test_who_only_reads_a_session_sends_nothing(tmp_path: Any):
+    store = tmp_path / "a.db"
+    async with open_context(Settings(store=store, session_id="s")) as context:
+        await context.add_message({"role": "user", "content": "hello"})
+    async with open_context(Settings(store=store, session_id="s"), read_only=True) as context:
+        await context.get_messages_for_request()
+        assert context.statistics().cache == CacheFigures()
+
+
+async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
+    now = [0.0]
+    async with opened(now) as context:
+        await asked(context, chat(30), Provider(200_000), tells=False)
+        before = context.statistics().cache
+        await context.next_view(3_000, Provider(200_000))  # a small room has a view of its own
+        found = context.statistics().cache
+    assert found.requests == before.requests + 1
+    assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history
+    assert found.plain_written_tokens == before.plain_written_tokens

@@ -1,0 +1,200 @@
+"""Prices, windows and prompt caches of models: what the package knows, the user's own tables, what calls cost."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, SettingsError, SummaryReply, load_models, open_context
+from summarizing_context.testing import range_name
+from tests.laws.builders import session
+
+OURS = load_models()
+TABLE = 'as_of = 2026-05-06\n[models."m-1"]\ninput = 2\noutput = 8.0\n'
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def problems(tmp_path: Path, text: str) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        load_models(written(tmp_path, text))
+    assert all(str(tmp_path / "prices.toml") in problem for problem in caught.value.problems)
+    return caught.value.problems
+
+
+@pytest.mark.parametrize("name", ["claude-haiku-4-5-20251001", "gpt-5.4-mini-2026-03-17", "gpt-6.2-sol-2026-11-12"])
+def test_a_dated_version_has_the_price_of_its_model(name: str):
+    plain = name.rsplit("-", 3 if "-2026-" in name else 1)[0]
+    price = OURS.price_of(name)
+    assert price is not None
+    assert price == OURS.price_of(plain)
+    assert price.source
+    assert 0 < price.cached_input < price.input < price.output
+
+
+@pytest.mark.parametrize("name", [None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"])
+def test_a_model_that_is_not_listed_has_no_price(name: str | None):
+    assert OURS.price_of(name) is None
+
+
+def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
+    price = OURS.price_of("claude-haiku-4-5")
+    assert price is not None
+    assert price.cost(1_000_000, 100_000) == pytest.approx(1.5)
+    assert price.cost(1_000_000, 0, 600_000) == pytest.approx(0.4 + 0.06)
+    assert price.cost(100, 0, 10_000) == pytest.approx(0.00001)
+    assert price.cost(1_000_000, 0, written=500_000, written_long=500_000) == pytest.approx(0.625 + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("model", "above", "short", "long"),
+    [
+        ("claude-haiku-5-5", 100_000, (0.1, 0.01, 0.5), (0.5, 0.05, 2.5)),
+        ("gpt-6.2-sol", 272_000, (2, 0.1, 10), (4, 0.2, 15)),
+    ],
+)
+def test_a_request_beyond_a_step_has_other_rates_in_all(
+    model: str, above: int, short: tuple[float, ...], long: tuple[float, ...]
+):
+    price = OURS.price_of(model)
+    assert price is not None
+    for tokens, rates in ((above, short), (above + 1, long)):
+        found = price.at(tokens)
+        assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
+
+
+def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
+    own = '[models."gpt-5.4-mini"]\ninput = 1\noutput = 2\ncached_input = 0\n'
+    own += (
+        "[[windows]]\nmodels = 'm-|gpt-5\\.4'\ntokens = 64_000\n[[caches]]\nmodels = 'm-'\nlifetimes = { usual = 60 }\n"
+    )
+    table = load_models(written(tmp_path, TABLE + own))
+    mine = table.price_of("m-1-2026-01-01")
+    assert mine is not None
+    assert (mine.input, mine.output, mine.as_of) == (2, 8, date(2026, 5, 6))
+    assert mine.cost(1_000_000, 0, 1_000_000) == 2  # no discount is known
+    changed = table.price_of("gpt-5.4-mini")
+    assert changed is not None
+    assert changed.cost(1_000_000, 1_000_000, 500_000) == pytest.approx(2.5)
+    assert table.price_of("gpt-4.1") == OURS.price_of("gpt-4.1")
+    assert [table.window_of(name) for name in ("m-1", "gpt-5.4-mini", "gpt-4.1")] == [64_000, 64_000, 1_000_000]
+    assert (table.cache_of("m-1").seconds(), table.cache_of("claude-opus-5-5").seconds("1h")) == (60, 3_600)
+    alone = load_models(written(tmp_path, f"replace = true\n{TABLE}"))
+    assert (alone.price_of("gpt-4.1"), alone.price_of("m-1") is not None) == (None, True)
+
+
+def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
+    rows = {
+        "a": ("input = -1\noutput = 2", "`float` >= 0.0 - at `$.input`"),
+        "b": ("input = 1\noutput = 2\ninptu = 3", "unknown field `inptu`"),
+        "c": ("input = 1", "missing required field `output`"),
+        "d": ("input = inf\noutput = 1", "`float` <= 1000000.0 - at `$.input`"),
+        "e": ("input = 1\noutput = true", "got `bool` - at `$.output`"),
+        "f": ("input = 1\noutput = 2\nsteps = [{ above = 9, input = 2 }]", "`output` - at `$.steps[0]`"),
+    }
+    text = "as_of = 2026-05-06\n" + "\n".join(f"[models.{name}]\n{row}" for name, (row, _) in rows.items())
+    told = problems(tmp_path, text)
+    assert len(told) == len(rows)
+    for problem, (name, (_, said)) in zip(told, rows.items(), strict=True):
+        assert f'[models."{name}"]' in problem
+        assert said in problem
+    assert "`$.as_of`" in problems(tmp_path, 'as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n')[0]
+    assert "no models" in problems(tmp_path, "as_of = 2026-05-06\n")[0]
+    assert "lifetimes" in problems(tmp_path, "as_of = 2026-05-06\ncaches = [{ models = 'm', lifetimes = {} }]\n")[0]
+    assert "cannot be read" in problems(tmp_path, "as_of = 2026-05-06\nwindows = [{ models = '(', tokens = 9 }]\n")[0]
+
+
+class Model:
+    """Summarizes, and tells what the provider counted."""
+
+    recipe = "test/priced"
+
+    def __init__(self, model: str | None, **usage: Any) -> None:
+        self.model, self.usage = model, {"input_tokens": 1_000, "output_tokens": 100, **usage}
+
+    async def summarize(self, job: Any) -> SummaryReply:
+        return SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **self.usage)
+
+
+async def statistics_of(summarizer: Any, **settings: Any) -> Any:
+    """The figures after a short session."""
+    with anyio.fail_after(120):
+        async with open_context(Settings(max_tokens=4_000, **settings), summarizer=summarizer) as context:
+            for message in session(7, 120):
+                await context.add_message(message)
+            await context.wait_idle()
+            return context.statistics()
+
+
+async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(tmp_path: Path):
+    found = await statistics_of(Model("m-1-2026-01-01", cached_tokens=250), prices=written(tmp_path, TABLE))
+    calls = found.model_calls
+    assert calls > 1
+    assert (found.model_input_tokens, found.model_cached_tokens) == (1_000 * calls, 250 * calls)
+    assert found.estimated_cost == pytest.approx(calls * (1_000 * 2 + 100 * 8) / 1e6)
+
+
+@pytest.mark.parametrize("cached", [-5, 1_001, True, "9", 2.5])
+async def test_cached_tokens_that_cannot_be_true_are_not_counted(cached: Any):
+    found = await statistics_of(Model("claude-haiku-4-5", cached_tokens=cached))
+    assert found.model_cached_tokens == 0
+    assert found.estimated_cost == pytest.approx(found.model_calls * (1_000 * 1 + 100 * 5) / 1e6)
+
+
+async def test_without_a_known_price_there_is_no_estimate():
+    for model in ("model-of-mine", None):
+        found = await statistics_of(Model(model))
+        assert found.model_calls > 0
+        assert found.estimated_cost is None
+
+
+class Provider:
+    """A model as hosts give them: with its name and, where its requests ask for that, the life of its cache."""
+
+    def __init__(self, model: str, cache_lifetime: float | None = None) -> None:
+        self.name, self._info = "p", {"id": model, "context_window": 6_000, "cache_lifetime": cache_lifetime}
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self._info
+
+
+@pytest.mark.parametrize(
+    ("provider", "idle_after", "lives"),
+    [
+        (None, None, 300),
+        (Provider("model-of-mine"), None, 300),
+        (Provider("anthropic/claude-opus-5-5"), None, 300),
+        (Provider("claude-opus-5-5", 3_600), None, 3_600),
+        (Provider("gpt-6.1-sol"), None, 1_800),
+        (Provider("gpt-5.4"), None, 86_400),
+        (Provider("gemini-3.6-flash"), None, 300),
+        (Provider("gpt-5.4"), 60.0, 60),
+        (Provider("claude-opus-5-5"), "never", None),
+    ],
+)
+async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(
+    provider: Any, idle_after: Any, lives: int | None
+):
+    now = [0.0]
+    sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
+    settings = Settings(max_tokens=4_000, token_counter="estimate", idle_after=idle_after, **sizes)
+    async with open_context(settings, clock=lambda: now[0]) as context:
+        for message in session(7, 400):
+            await context.add_message(message)
+            view = await context.next_view(provider=provider)
+            if view.tokens > 3_000 and view.activation is None:
+                break
+        now[0] += lives or 1_000_000
+        assert not await context.should_compact()
+        assert (await context.next_view(provider=provider)).activation is None
+        now[0] += 1_000_000 if lives is None else lives + 1
+        view = await context.next_view(provider=provider)
+        assert (view.activation is not None and view.activation.reason == "idle") == (lives is not None)
