@@ -123,7 +123,7 @@ bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langc
 peers: $(READY) ## ten other frameworks through the same session; with BEAM=<folder>, what their views still hold
 	$(BIN)/python -m evals.performance.peers $(if $(BEAM),--beam "$(BEAM)",--parts "counts,times")
 
-house: $(READY) ## lines of each room beside its budget
+house: $(READY) ## lines of each room beside its budget, and how far a call travels
 	$(BIN)/python -m evals.house
 
 clean: ## remove what was made here, the environment too

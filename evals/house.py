@@ -1,18 +1,24 @@
-"""Report the size of the package beside its budget: `python -m evals.house`.
+"""Report the size of the package beside its budget, and how far a call travels through it.
 
-The budgets are those of the design (lines of Python a room, give or take a fifth). A test file uses public names alone
-if it imports nothing of the package but the names of `summarizing_context`, its errors, its test fakes, and the modules
-that the documents name.
+    python -m evals.house
+
+The budgets are those of the design (lines of Python a room, give or take a fifth). Numeric constants are names of
+modules and classes that hold a number; regular expressions are calls of `re.compile`; caches are decorators and
+classes of `functools` that remember. A test file uses public names alone if it imports nothing of the package but
+the names of `summarizing_context`, its errors, its test fakes, and the modules that the documents name.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections import Counter
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
+from evals.performance.travel import measure
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
@@ -35,6 +41,7 @@ PUBLIC = (  # modules that the documents name
     "summarizing_context.testing",
     "summarizing_context.transcripts",
 )
+CACHES = {"lru_cache", "cache", "cached_property"}
 
 
 def lines(path: Path) -> int:
@@ -56,6 +63,36 @@ def rooms() -> dict[str, int]:
         room = next((BECOMES[name] for name in names if name in BECOMES), inner.parts[0])
         found[room if room in BUDGETS else "others"] += lines(path)
     return dict(found)
+
+
+def costs() -> dict[str, int]:
+    """Count what a maintainer must carry beside lines: constants, expressions, tuples with names, caches."""
+    found = Counter(modules=0, numeric_constants=0, regular_expressions=0, named_tuples=0, caches=0)
+    for path in files(PACKAGE):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found["modules"] += 1
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
+                found["regular_expressions"] += 1
+            elif isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "NamedTuple" for base in node.bases):
+                found["named_tuples"] += 1
+            elif isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node).rpartition(".")[2] in CACHES:
+                found["caches"] += 1
+            if isinstance(node, ast.Module | ast.ClassDef):
+                found["numeric_constants"] += sum(map(_is_numeric_constant, node.body))
+    return dict(found)
+
+
+def _is_numeric_constant(node: ast.stmt) -> bool:
+    """Return whether a statement gives a number to a name in capitals."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+    if not isinstance(target, ast.Name) or not target.id.isupper():
+        return False
+    numbers = [part for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+    simple = isinstance(node.value, ast.Constant | ast.BinOp | ast.UnaryOp)
+    return simple and bool(numbers) and all(isinstance(part.value, int | float) for part in numbers)
 
 
 def uses_public_names_alone(source: str) -> bool:
@@ -97,8 +134,10 @@ def main() -> None:
     for name, budget in TOTALS.items():
         shown.add_row(name, f"{totals[name]:,}", f"{budget:,}", f"{totals[name] / budget - 1:+.0%}")
     console.print(shown)
-    tested = tests()
+    counted, tested = costs(), tests()
+    console.print(", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in counted.items()))
     console.print(f"{tested['public'] / tested['lines']:.0%} of the lines of tests use public names alone")
+    console.print(asyncio.run(measure(300, 16_000)))
 
 
 if __name__ == "__main__":
