@@ -92,7 +92,7 @@ async def measure(turns: int, budget: int) -> Table:
     """Return a table of the three ways, in a session of so many turns: medians, and the largest behind."""
     trips: dict[str, list[Trip]] = {name: [] for name in WAYS}
     added = 0
-    settings = Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
+    settings = Settings(max_tokens=budget, token_counter="estimate", idle_after="never")
     async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
         for message in steps(turns):
             is_warm = context.statistics().activations >= WARM
