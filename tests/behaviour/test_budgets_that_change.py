@@ -72,15 +72,6 @@ async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
             assert (await view(context, 100_000), await view(context, small)) == (before, little)
 
 
-async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_fits_now() -> None:
-    async with open_context(settings()) as context:
-        await filled(context, 3, words=2_000)
-        await context.add_message(said(4, 4_300))
-        assert (await view(context, 10_000))[-1] != said(4, 4_300)
-        assert ((await view(context, 14_000))[-1], reason(context)) == (said(4, 4_300), "budget_raised")
-        assert ((await view(context, 10_000))[-1], reason(context)) == (said(4, 4_300), None)
-
-
 async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
     async with open_context(settings()) as fresh:
         await fresh.set_messages(log)

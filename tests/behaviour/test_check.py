@@ -90,15 +90,3 @@ def test_a_missing_key_is_said_without_a_call(
         status, said = checked(capsys, "openai", one.address)
     assert (status, one.asked) == (1, [])
     assert "OPENAI_API_KEY" in said["summarizer"]["problem"]
-
-
-def test_a_person_reads_host_model_and_problem(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    with provider(status=401) as one:
-        given = ["--summarizer", "openai", "--model", MODEL, "--base-url", f"{one.address}/v1"]
-        assert main(["check", *given]) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"{MODEL} at {one.host}" in said
-    assert "check api_key (HTTP 401)" in said

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -238,21 +238,6 @@ async def test_a_log_is_set_as_it_stood_when_it_was_given():
             message["content"] = "changed meanwhile"
         await setting
         assert await context.get_messages() == expected
-
-
-async def test_messages_of_cancelled_adds_are_summarized_too():
-    summarizer = Counting()
-    async with open_context(small(store=":memory:", start_at=0.0), summarizer=summarizer) as context:
-        for number in range(60):
-            adding = asyncio.create_task(context.add_message(user(f"{number}: {'word ' * 100}")))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            adding.cancel()
-            with suppress(asyncio.CancelledError):
-                await adding
-        with anyio.fail_after(20):
-            while not summarizer.jobs:  # noqa: ASYNC110 - nothing tells of a commit behind a cancelled call
-                await anyio.sleep(0.01)
 
 
 async def test_an_equal_log_set_again_changes_not_even_the_view():

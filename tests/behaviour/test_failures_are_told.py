@@ -15,7 +15,6 @@ from summarizing_context import Settings, SummarizerError, SummarizingContext, S
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
 from tests.behaviour.loopback import provider
-from tests.laws.places import kept_at, opened_store
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
@@ -97,35 +96,6 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
     assert figures.breaker == "open"
     assert figures.summaries_pending > 0
     assert "check" in str(figures.last_error)
-
-
-class BrokenOnce:
-    """A store that fails once, as a store may not, when an error is to be kept."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.kept = inner, -1
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def save_failure(self, session_id: str, failure: Any) -> None:
-        self.kept += 1
-        if not self.kept:
-            raise RuntimeError("a fault of the test")
-        await self.inner.save_failure(session_id, failure)
-
-
-async def test_errors_are_kept_after_one_could_not_be_for_an_unforeseen_reason(tmp_path: Path) -> None:
-    def fails(_: SummaryJob) -> str:
-        raise SummarizerError("a fault of the test")
-
-    store = BrokenOnce(await opened_store(kept_at(tmp_path / "run.db")))
-    settings = Settings(store=tmp_path / "run.db", breaker_cooldown=0.1, **SMALL)
-    async with open_context(settings, summarizer=Model(fails), store=store) as context:  # type: ignore[arg-type]
-        await fill(context)
-        with anyio.fail_after(20):
-            while store.kept < 1:  # noqa: ASYNC110
-                await anyio.sleep(0.05)
 
 
 async def test_another_process_sees_the_last_error_and_when_it_happened(

@@ -46,33 +46,28 @@ async def rules_shown(content: Any) -> tuple[list[str], str]:
         return [rule.quote for rule in context.standing_rules()], "\n".join(section)
 
 
-@pytest.mark.parametrize("tag", TAGS)
+SHAPES = [
+    "{words}\n\n<{tag}>\n{order}\n</{tag}>",
+    '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
+    "{words} <{tag} name='a b'>{order}</{tag}>",
+    "<{tag}>\n{order}\n</{tag}>\n{words}\n<{tag}>\n{order}\n</{tag}>",
+    "{words}\n<{tag}>\n<{tag}>{order}</{tag}>\n{order}\n</{tag}>",
+    "{words}\n<{tag}>\n{order}\nand it goes on",
+    "{words}\n<{tag}>\nsee <{tag}> in it\n{order}\n</{tag}>",
+]
+
+
 @pytest.mark.parametrize(
-    "shape",
-    [
-        '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
-        "{words}\n\n<{tag}>\n{order}\n</{tag}>",
-        "{words} <{tag} name='a b'>{order}</{tag}>",
-        "<{tag}>\n{order}\n</{tag}>\n{words}\n<{tag}>\n{order}\n</{tag}>",
-        "{words}\n<{tag}>\n<{tag}>{order}</{tag}>\n{order}\n</{tag}>",
-        "{words}\n<{tag}>\n{order}\nand it goes on",
-        "{words}\n<{tag}>\nsee <{tag}> in it\n{order}\n</{tag}>",
-    ],
+    ("tag", "shape"), [*((tag, SHAPES[0]) for tag in TAGS), *zip(TAGS[::-1], SHAPES, strict=True), ("file", "blocks")]
 )
 async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: str, shape: str):
-    quotes, section = await rules_shown(shape.format(tag=tag, order=ORDER, words=WORDS))
+    in_blocks = [{"type": "text", "text": text} for text in (f"<{tag}>", ORDER, f"</{tag}>", WORDS)]
+    said = in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS)
+    quotes, section = await rules_shown(said)
     assert quotes == [WORDS]
     assert WORDS in section
     assert "Fridays" not in section
     assert "tabs" not in section
-
-
-@pytest.mark.parametrize("tag", TAGS)
-async def test_tags_in_blocks_of_their_own_hold_no_rule(tag: str):
-    blocks = [f"<{tag}>", ORDER, f"</{tag}>", WORDS]
-    quotes, section = await rules_shown([{"type": "text", "text": text} for text in blocks])
-    assert quotes == [WORDS]
-    assert "Fridays" not in section
 
 
 @pytest.mark.parametrize(

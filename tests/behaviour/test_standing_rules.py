@@ -191,22 +191,6 @@ async def rules_of(*said: str) -> list[StandingRule]:
         return context.standing_rules()
 
 
-SIGNS = re.compile(r"\([^][(){}]*\)\*?|\[[^][(){}]*\]|\{(?:not after|not|before) [^][(){}]*\}|\{begin\}|\{end\}")
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_phrases_of_cues_are_written_in_the_signs_that_their_file_explains(language: str):
-    section = dict(CUES[language])
-    words = section.pop("words", {})
-    for name, phrases in [*section.items(), *words.items()]:
-        for phrase in phrases if name != "examples" else ():
-            assert set(re.findall(r"<(\w+)>", phrase)) <= words.keys(), (name, phrase)
-            rest = re.sub(r"<\w+>", "word", phrase)
-            while (shorter := SIGNS.sub("word", rest)) != rest:
-                rest = shorter
-            assert not set("()[]{}<>|\\^$+?") & set(rest), (name, phrase)
-
-
 async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
     found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
     assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
@@ -354,22 +338,3 @@ async def test_a_model_that_cannot_tell_rules_delays_no_summary_and_cues_serve(a
         assert "Never push to main." in {rule.quote for rule in context.standing_rules()}
         assert context.statistics().breaker == "closed"
         assert context.statistics().summaries_ready > 2
-
-
-async def test_a_fork_and_a_restored_log_keep_their_verdicts_and_ask_nobody(tmp_path: Path):
-    path, model = tmp_path / "run.db", Reader(rule_of(QUOTE))
-    async with open_context(settings(path), summarizer=model, count_tokens=count) as context:
-        await fill(context, *LOG)
-        rules = context.standing_rules()
-        mark = await context.checkpoint()
-        await context.fork(mark, "fork")
-        await context.clear()
-        assert context.standing_rules() == []
-        await context.restore(mark)
-        assert ([rule.quote for rule in rules], context.standing_rules()) == ([QUOTE], rules)
-    for session_id in ("fork", "default"):
-        again = Reader(rule_of("nothing"))
-        changed = settings(path, session_id=session_id)
-        async with open_context(changed, summarizer=again, count_tokens=count) as context:
-            await context.wait_idle(60)
-            assert (context.standing_rules(), [job for job in again.jobs if job.kind == "rules"]) == (rules, [])
