@@ -40,12 +40,6 @@ async def test_a_message_is_summarized_once_wherever_views_are_cut(name: str, bu
     assert [at for at, often in times.items() if often > 1] == []
 
 
-async def test_a_message_is_summarized_once_where_messages_are_counted() -> None:
-    times, cuts = await requested(corpus.read("long_session"), 100_000, max_messages=20)
-    assert cuts > 2
-    assert [at for at, often in times.items() if often > 1] == []
-
-
 async def test_a_segment_that_was_ended_ahead_of_an_activation_is_paid_once_over_processes(tmp_path: Path) -> None:
     model = Counting()
     options = Settings(max_tokens=4_000, idle_after=None, store=tmp_path / "a.db")
