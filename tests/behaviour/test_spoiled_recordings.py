@@ -83,21 +83,6 @@ def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(
     assert open_to_others(tmp_path / "eval-ask") == []
 
 
-def test_a_declined_summary_is_asked_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):
-    def declining(request: Request) -> Answer:
-        if kind_of(request.body) == "summary":
-            return Answer(body=json.dumps(completion("", refusal="no")).encode())
-        return answering(request)
-
-    with serving_apart(declining) as server:
-        assert ask(server) == 2
-    told = capsys.readouterr().err
-    assert f"{WRITER} at {server.root}/v1 gave no" in told
-    assert "asks again" in told
-    with serving_apart(answering) as server:
-        assert ask(server) == 0
-
-
 def damaged(path: Path) -> list[bytes]:
     """What a process that was killed while it wrote the file could have left."""
     whole = path.read_bytes()
