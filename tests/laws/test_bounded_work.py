@@ -48,7 +48,7 @@ async def steps_of(log: list[Message]) -> int:
         return steps.taken
 
 
-FEWEST = {"text blocks": 200, "rows of results": 200, "calls in flight": 300, "mixed": 100}
+FEWEST = {"text blocks": 100, "rows of results": 80, "calls in flight": 100, "mixed": 50}
 
 
 @pytest.mark.parametrize("shape", FEWEST)

@@ -76,9 +76,17 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert tune(*where, *tried) == 2  # the price comes first, and nobody accepts it
         assert server.requests == []
         assert "requests (" in capsys.readouterr().err
+        assert tune("--dry-run", *where, *tried, "--json", "-") == 0
+        planned = json.loads(capsys.readouterr().out)
+        assert tune("--dry-run", *where, "--propose", 3, "--json", "-") == 0
+        proposed = json.loads(capsys.readouterr().out)
+        assert proposed["calls"] < planned["calls"]
+        assert proposed["proposals"] == 3
+        assert server.requests == []
+        assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
         assert tune("--yes", *where, *tried, "--out", "one", "--write", "new", "--json", "one.json") == 0
-        asked = len(server.requests)
-        assert asked > 8
+        assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
+        assert "segment" in planned["by_kind"]
     run = json.loads((checkout / "one.json").read_text("utf8"))
     tuning = run["tuning"]
     assert tuning["winner"] == "segment/v7"
@@ -101,28 +109,11 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
 
 
-def test_a_dry_run_tells_what_a_recording_then_takes(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    tried = ("--prompt", "mine", "--out", "one")
-    with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune("--dry-run", *where, *tried, "--json", "-") == 0
-        told = json.loads(capsys.readouterr().out)
-        assert tune("--dry-run", *where, "--propose", 3, "--json", "-") == 0
-        proposed = json.loads(capsys.readouterr().out)
-        assert server.requests == []
-        assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
-        assert tune("--yes", *where, *tried) == 0
-        assert told["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
-    assert "segment" in told["by_kind"]
-    assert proposed["calls"] < told["calls"]
-    assert proposed["proposals"] == 3
-
-
 def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ):
+    for path in sorted((checkout / "logs").iterdir())[2:]:
+        path.unlink()
     own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
@@ -150,7 +141,6 @@ def test_the_model_writes_a_better_prompt_from_hindsight(
     asked = ("--propose", 3, "--optimizer", optimizer)
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune("--yes", *where, *asked, "--max-calls", 220) in (0, 4)  # what stopped goes on
         assert tune("--yes", *where, *asked, "--out", "one", "--write", "new") == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told
