@@ -15,8 +15,6 @@ from tests.adapters.doors import VALIDATE, FolderSource
 from tests.adapters.host import session_of
 from tests.docs.checkout import PACKAGE, ROOT, run_python
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))  # the host's loader puts the folder there

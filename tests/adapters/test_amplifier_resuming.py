@@ -17,8 +17,6 @@ from tests.adapters.host import Row, session_of, unstamped
 from tests.adapters.killed_host import HOOK, SYSTEM, config, model, saved_by_host
 from tests.adapters.validity import refusals
 
-pytestmark = pytest.mark.anyio
-
 ROOT = Path(__file__).parents[2]
 CALLS = [{"id": "c1", "tool": "read", "arguments": {}}, {"id": "c2", "tool": "read", "arguments": {}}]
 RESULTS: list[Row] = [

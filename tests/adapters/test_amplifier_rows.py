@@ -16,7 +16,6 @@ from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row
 from tests.adapters.validity import refusals
 
-pytestmark = pytest.mark.anyio
 ASK: Row = {"role": "user", "content": "Go."}
 IMAGE: Row = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}}
 THOUGHT: Row = {"type": "thinking", "thinking": "hm"}

@@ -12,7 +12,6 @@ from amplifier_core import ContextLengthError, HookResult
 from summarizing_context import BudgetError
 from tests.adapters.host import ACT, Loop, Model, session_of, until
 
-pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from summarizing_context import Settings, open_context
 from tests.laws.builders import Message, count, user
-
-pytestmark = pytest.mark.anyio
 
 
 def reminder(number: int) -> Message:

@@ -7,8 +7,6 @@ import pytest
 from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-pytestmark = pytest.mark.anyio
-
 SETTINGS = Settings(
     max_tokens=6_000,
     segment_min=200,

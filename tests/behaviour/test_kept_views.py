@@ -9,8 +9,6 @@ import pytest
 from summarizing_context import Settings, open_context
 from tests.laws.builders import assistant, system, user
 
-pytestmark = pytest.mark.anyio
-
 SIZES = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
 
 

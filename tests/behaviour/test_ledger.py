@@ -16,9 +16,6 @@ from summarizing_context import Fact, Settings, SettingsError, message_text_part
 from tests.laws.builders import DIALECTS, Message, call, count, result, user, words
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
-
-
 OWN = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
 
 

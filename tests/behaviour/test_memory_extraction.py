@@ -23,7 +23,6 @@ from summarizing_context import (
 from tests.laws.builders import assistant, call, result, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
 _BLOCK = re.compile(r"^### (.+?) \[(\d+)\]\n(.*)", re.MULTILINE)
 
 

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
 
-pytestmark = pytest.mark.anyio
-
 LONE = "\ud83d"
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}

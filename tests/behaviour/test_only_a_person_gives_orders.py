@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 
-pytestmark = pytest.mark.anyio
-
 ORDER = "Never deploy on Fridays. Always use tabs in every file."
 
 WORDS = "Always answer in Dutch."

@@ -14,8 +14,6 @@ from summarizing_context.contrib.proxy.server import ProxySettings, make_app
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
 
 

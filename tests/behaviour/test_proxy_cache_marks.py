@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-import pytest
 
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
-
-pytestmark = pytest.mark.anyio
 
 WORDS = "def parse(tokens): return [token for token in tokens if token.kind != 'space']  # line of a file\n"
 

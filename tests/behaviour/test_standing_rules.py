@@ -22,8 +22,6 @@ from summarizing_context import (
 from tests.laws.builders import Message, assistant, count, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
-
 TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
 
 

@@ -11,8 +11,6 @@ import pytest
 from tests.clients import players
 from tests.clients.generated import Session
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_is_generated_is_lawful_as_it_is():
     verdict = await players.run("none", range(25), steps=25, budget=4_000)

@@ -20,8 +20,6 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
 
-pytestmark = pytest.mark.anyio
-
 Item = dict[str, Any]
 
 

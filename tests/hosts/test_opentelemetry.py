@@ -19,8 +19,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
 from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "zanzibar"
 
 

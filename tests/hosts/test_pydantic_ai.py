@@ -34,8 +34,6 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 Reply = Callable[[int], ModelResponse]
 
 

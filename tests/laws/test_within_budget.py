@@ -14,8 +14,6 @@ from .checkers import view_tokens
 from .judge import replay, watched
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("budget", [700, 1_500, 4_000, 16_000])
 async def test_views_stay_inside_the_budget_and_use_it(budget: int) -> None:

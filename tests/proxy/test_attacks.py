@@ -17,8 +17,6 @@ from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_wire import TOKEN
 
-pytestmark = pytest.mark.anyio
-
 OWN = b"127.0.0.1"
 
 HELLO = b'{"model":"m","max_tokens":9,"tools":[],"messages":[{"role":"user","content":"hi"}]}'

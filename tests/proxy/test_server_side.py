@@ -13,8 +13,6 @@ from tests.proxy.clients import TOOL, AnthropicAgent, proxied, status
 from tests.proxy.fake import SEAL, Fake, served
 from tests.proxy.test_wire import post
 
-pytestmark = pytest.mark.anyio
-
 
 async def answer_all(request: Request, raw: bytes) -> Response:
     return JSONResponse({})

@@ -11,8 +11,6 @@ import pytest
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 BUDGET = 8_000
 
 AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
