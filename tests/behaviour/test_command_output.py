@@ -52,8 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_no_encoding_of_the_output_fails_a_command(encoding: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_encoding_of_the_output_fails_a_command(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    encoding = "ascii"  # has least of all
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     asked = json.dumps([list(command) for command in COMMANDS])

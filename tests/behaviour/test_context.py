@@ -296,15 +296,15 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
 
 
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
-    log, path = session(messages=300), tmp_path / "run.db"
+    log = session(messages=180)
     larger = {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):
         path = tmp_path / f"{len(one)}.db"
         async with opened(small(store=path, **one)) as context:
-            await fill(context, log[:200])
+            await fill(context, log[:120])
             await context.get_messages_for_request()
         async with opened(small(store=path, **two)) as again:
-            for message in log[200:]:
+            for message in log[120:]:
                 await again.add_message(message)
                 assert cost(await again.get_messages_for_request()) <= BUDGET
             ranges = list(dict.fromkeys((node.start, node.stop) for node in again.explain()))  # parts of a group once
