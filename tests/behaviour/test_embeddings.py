@@ -41,19 +41,6 @@ def numpy() -> Any:
     return pytest.importorskip("numpy")
 
 
-async def test_what_words_miss_is_found_by_meaning(numpy):
-    async with open_context(Settings()) as context:
-        for message in LOG:
-            await context.add_message(message)
-        assert await context.search("vehicle") == []
-    async with open_context(Settings(), embedder=Concepts()) as context:
-        for message in LOG:
-            await context.add_message(message)
-        (hit,) = await context.search("vehicle")
-        assert (hit.start, hit.kind, hit.snippet) == (0, "message", "The automobile is in the garage")
-        assert {hit.start for hit in await context.search("payment feline")} == {1, 2}
-
-
 async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
     async with open_context(Settings(), embedder=Concepts()) as context:
         for text in ("the bill", "a quick payment", "the bill for a quick cat"):

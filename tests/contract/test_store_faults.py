@@ -163,9 +163,6 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
     assert called == [0, 2, 3]
 
 
-# Reading only, and not writable
-
-
 # Privacy of files
 
 
