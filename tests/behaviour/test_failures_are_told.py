@@ -14,7 +14,8 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
-from tests.behaviour.loopback import provider
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
@@ -74,8 +75,8 @@ def invented(job: SummaryJob) -> str:
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, summarizer: str, status: int
 ) -> None:
-    with provider(status=status) as one:
-        base_url = f"{one.address}/v1" if summarizer == "openai" else one.address
+    with serving_apart(lambda _: Answer(status)) as one:
+        base_url = f"{one.root}/v1" if summarizer == "openai" else one.root
         named: dict[str, Any] = {
             "summarizer": summarizer,
             "model": MODEL,
@@ -87,9 +88,9 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
             await fill(context)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
-        assert len(one.asked) <= 2, "a summary, and standing rules at the same time"
+        assert len(one.requests) <= 2, "a summary, and standing rules at the same time"
         (warning,) = warnings(caplog)
-        for part in (one.host, MODEL, str(status), "check"):
+        for part in (one.root.removeprefix("http://"), MODEL, str(status), "check"):
             assert part in warning
         assert KEY not in caplog.text
         assert SECRET not in caplog.text
@@ -103,11 +104,11 @@ async def test_another_process_sees_the_last_error_and_when_it_happened(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
-    with provider(status=401) as one:
+    with serving_apart(lambda _: Answer(401)) as one:
         named: dict[str, Any] = {
             "summarizer": "openai",
             "model": MODEL,
-            "base_url": f"{one.address}/v1",
+            "base_url": f"{one.root}/v1",
             "api_key": KEY,
         }
         settings = Settings(store=store, session_id="s1", **named, **SMALL)
