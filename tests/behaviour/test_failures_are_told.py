@@ -14,6 +14,7 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
+from summarizing_context.testing import ScriptedSummarizer
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer
 
@@ -46,19 +47,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in ours if one.levelno >= logging.WARNING]
 
 
-class Model:
-    """Answers as `reply` says; counts what it is asked."""
-
-    recipe = "model/of-the-test"
-
-    def __init__(self, reply: Callable[[SummaryJob], str]) -> None:
-        self.reply = reply
-        self.jobs: list[SummaryJob] = []
-
-    async def summarize(self, job: SummaryJob) -> str:
-        await anyio.lowlevel.checkpoint()
-        self.jobs.append(job)
-        return "none" if job.kind == "rules" else self.reply(job)
+def model_of(reply: Callable[[SummaryJob], str]) -> ScriptedSummarizer:
+    """A model that answers as `reply` says, and finds no rules."""
+    return ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply(job), recipe="model/of-the-test")
 
 
 def good(job: SummaryJob) -> str:
@@ -153,7 +144,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
                 await anyio.sleep(0.01)
 
     settings = Settings(**SMALL, breaker_failures=1, breaker_cooldown=0.01, attempts=1)
-    model = Model(reply)
+    model = model_of(reply)
     async with open_context(settings, summarizer=model) as context:
         await fill(context)
         await until(lambda: len(model.jobs) > 10)
@@ -169,7 +160,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
 
 
 async def test_waiting_says_whether_anything_is_missing() -> None:
-    async with open_context(Settings(**SMALL), summarizer=Model(good)) as context:
+    async with open_context(Settings(**SMALL), summarizer=model_of(good)) as context:
         await fill(context)
         assert await context.wait_idle(60) is True
         assert context.statistics().summaries_pending == 0
@@ -177,14 +168,14 @@ async def test_waiting_says_whether_anything_is_missing() -> None:
     def refuse(job: SummaryJob) -> str:
         return "" if job.start < 5 and job.kind == "segment" else good(job)
 
-    async with open_context(Settings(**SMALL), summarizer=Model(refuse)) as context:
+    async with open_context(Settings(**SMALL), summarizer=model_of(refuse)) as context:
         await fill(context)
         assert await context.wait_idle(60) is False
         assert context.statistics().summaries_pending > 0
 
 
 async def test_replies_that_make_things_up_stop_the_calls() -> None:
-    model = Model(invented)
+    model = model_of(invented)
     async with open_context(Settings(**SMALL, breaker_cooldown=3_600, concurrency=4), summarizer=model) as context:
         await fill(context, 150)
         assert await context.wait_idle(60) is False
@@ -196,7 +187,7 @@ async def test_replies_that_make_things_up_stop_the_calls() -> None:
 
 
 async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    model = Model(lambda job: "" if "[4]" in job.content else good(job))
+    model = model_of(lambda job: "" if "[4]" in job.content else good(job))
     async with open_context(Settings(**SMALL, breaker_cooldown=0), summarizer=model) as context:
         await fill(context)
         with anyio.fail_after(60):
@@ -218,7 +209,7 @@ async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_
 async def test_a_reached_cap_is_warned_of_once_and_views_go_on(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    model = Model(good)
+    model = model_of(good)
     settings = Settings(**SMALL, store=tmp_path / "run.db", max_calls_per_hour=5)
     async with open_context(settings, summarizer=model) as context:
         await fill(context, 100)

@@ -23,6 +23,7 @@ import summarizing_context
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.extraction.rules import cue_rules, rule_strength
+from summarizing_context.testing import ScriptedSummarizer
 
 RUNS = (
     " ", "\n", " \t\n", "\\", '"', "'", "`", "[", "{", "(", '"""', "<", "</", "<a>", "7", "1,", "deadbeef01", "a",
@@ -188,21 +189,11 @@ def test_looking_for_rules_takes_time_in_proportion_to_a_long_run():
     assert max(seconds(find, sentence, 2) for sentence in sentences) < 0.2
 
 
-class Model:
-    recipe = "model/1"
-
-    def __init__(self, reply: str) -> None:
-        self.reply = reply
-
-    async def summarize(self, job: Any) -> str:
-        return self.reply
-
-
 async def session(text: str, *, by_model: bool) -> None:
     """All that is done with a text: it is said, called with, answered, summarized, searched, and is what a model
     replies."""
     settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=0.0, attempts=1)
-    summarizer = Model(text + "\n- x") if by_model else None
+    summarizer = ScriptedSummarizer(lambda _: text + "\n- x", recipe="model/1") if by_model else None
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": text}}
     async with open_context(
         settings, summarizer=summarizer, redact=lambda said: said.replace("hunter2", "*")

@@ -32,6 +32,7 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
+from summarizing_context.testing import ScriptedSummarizer
 from tests.proxy.fake import Fake, served
 
 Reply = Callable[[int], ModelResponse]
@@ -115,14 +116,6 @@ async def test_each_conversation_has_a_context_of_its_own() -> None:
         assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
 
 
-class Stuck:
-    """A summarizer that never answers."""
-
-    async def summarize(self, job: Any) -> str:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
 async def tell(run: Scripted, number: int) -> None:
     texts = [f"run{number} says {text}. " + "word " * 20 for text in range(100)]
     history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)]) for text in texts]
@@ -133,8 +126,8 @@ async def tell(run: Scripted, number: int) -> None:
 async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history(is_given: bool) -> None:
     settings = small(max_wait=0.05)
     async with (
-        open_context(settings, summarizer=Stuck()) as context,
-        SummarizingCapability(settings, summarizer=Stuck()) as own,
+        open_context(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as context,
+        SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as own,
     ):
         capability = SummarizingCapability(context) if is_given else own
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
@@ -146,7 +139,9 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
 
 
 async def test_a_conversation_is_never_closed_within_a_request() -> None:
-    async with SummarizingCapability(small(max_wait=0.05), summarizer=Stuck()) as capability:
+    async with SummarizingCapability(
+        small(max_wait=0.05), summarizer=ScriptedSummarizer(delay=float("inf"))
+    ) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
         async with anyio.create_task_group() as group:
             for number in range(3):
