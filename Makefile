@@ -17,7 +17,7 @@ BEAM ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test net test-hosts test-hosts-oldest oldest package coverage lint lint-hosts format docs laws corpus host-corpus weather evals bench peers house clean
+.PHONY: help demo test net test-hosts test-hosts-oldest oldest package coverage lint lint-hosts format docs laws corpus evals bench peers house clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -105,14 +105,6 @@ laws: $(READY) ## the laws against a million random operations a strategy, and a
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
 	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
-
-host-corpus: $(READY) ## transcripts through the Amplifier adapter, both providers' rules (CORPUS=<folder>)
-	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make host-corpus CORPUS=<folder>"; exit 2; }
-	HOST_CORPUS="$(abspath $(CORPUS))" HOST_BUDGETS=$(BUDGETS) $(BIN)/python -m pytest -n 2 -q tests/adapters/test_amplifier_transcripts.py
-
-weather: $(READY) ## replay a folder through both SDKs, the provider on the loopback in bad weather (CORPUS=<folder>)
-	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }
-	$(BIN)/python -m tests.providers.serve --replay "$(CORPUS)" --budget $(BUDGETS)
 
 evals: $(READY) ## how good views are, from recorded answers about real sessions; pages in eval-report/
 	$(BIN)/summarizing-context eval run real --out eval-report/real

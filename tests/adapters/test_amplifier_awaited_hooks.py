@@ -12,7 +12,6 @@ from amplifier_core.testing import MockCoordinator
 from summarizing_context import mount
 from summarizing_context.adapters.amplifier import events as amplifier_events
 
-pytestmark = pytest.mark.anyio
 SMALL = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 20}
 
 

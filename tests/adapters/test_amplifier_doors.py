@@ -11,11 +11,9 @@ import yaml
 from amplifier_core.validation import ContextValidator
 
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.doors import VALIDATE, FolderSource
+from tests.adapters.doors import FolderSource
 from tests.adapters.host import session_of
-from tests.docs.checkout import PACKAGE, ROOT, run_python
-
-pytestmark = pytest.mark.anyio
+from tests.docs.checkout import PACKAGE, ROOT
 
 
 async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,11 +32,6 @@ async def test_the_hosts_validator_passes(name: str) -> None:
     assert result.passed, [check.message for check in result.errors]
     assert len(result.checks) == 9
     assert all(check.passed for check in result.checks)
-
-
-def test_the_hosts_command_validates_the_checkouts_package_folder(tmp_path: Path) -> None:
-    done = run_python(["-c", VALIDATE, str(PACKAGE)], cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("language", ["json", "yaml"])

@@ -27,8 +27,6 @@ from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import Model, session_of
 
-pytestmark = pytest.mark.anyio
-
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
 

@@ -16,7 +16,6 @@ from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.stores.sqlite.file import APPLICATION_ID
 from tests.adapters.host import unstamped, until
 
-pytestmark = pytest.mark.anyio
 ROWS = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
 MORE = {"role": "user", "content": "Go on."}
 

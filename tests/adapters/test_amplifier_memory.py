@@ -15,7 +15,6 @@ from amplifier_core.testing import MockCoordinator
 from summarizing_context import mount
 from tests.adapters.host import Model, session_of
 
-pytestmark = pytest.mark.anyio
 SAID = {
     "The server address is stage.example.org:8443.": "server address",
     "CI runs on Buildkite, in the pipeline shop-main.": "CI",

@@ -16,7 +16,6 @@ import summarizing_context
 from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
 from tests.adapters.host import unstamped
 
-pytestmark = pytest.mark.anyio
 HELLO = {"role": "user", "content": "Hello"}
 
 

@@ -16,8 +16,6 @@ from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier.events import ANNOUNCED
 from tests.adapters.host import Model, session_of, unstamped
 
-pytestmark = pytest.mark.anyio
-
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 HELLO = {"role": "user", "content": "Hello"}
 

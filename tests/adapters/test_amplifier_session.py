@@ -3,55 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from amplifier_core import ContextLengthError
+from amplifier_core import ContextLengthError, HookResult
 
 from summarizing_context import BudgetError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Model, session_of
+from tests.adapters.host import ACT, Loop, Model, session_of, until
 
-pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 
-async def test_a_turn_with_tools_runs_and_the_history_is_whole() -> None:
-    model = Model(window=100_000)
-    async with session_of({}, model=model) as session:
-        context = session.coordinator.get("context")
-        assert isinstance(context, SummarizingContextManager)
-        assert context.is_ready, "on_session_ready has run"
-        answer = await session.execute("Read the two files.")
-        history = await context.get_messages()
-        assert answer == "Answer 3."
-        assert [row["role"] for row in history] == [
-            "user",
-            "assistant",
-            "tool",
-            "tool",
-            "assistant",
-            "tool",
-            "assistant",
-        ]
-        assert history[1]["tool_calls"][0] == {"id": "call_1", "tool": "read", "arguments": {"path": "src/file_1.py"}}
-        assert "line 19 of src/file_3.py" in history[5]["content"]
-        assert await context.get_messages_for_request() == history
+async def inject(event: str, data: dict[str, Any]) -> HookResult:
+    said = '<system-reminder source="hook">Mind the style.</system-reminder>'
+    return HookResult(action="inject_context", context_injection=said, context_injection_role="user")
 
 
-async def test_every_request_of_a_long_session_is_valid_and_inside_the_window() -> None:
-    model = Model(window=6_000)
-    async with session_of(SMALL, model=model) as session:
+async def hang(request: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(("summarizer", "summarize"), [("extractive", None), ("host", hang)])
+async def test_every_request_of_a_long_session_is_valid_and_inside_the_window(summarizer: str, summarize: Any) -> None:
+    """Hooks inject rows behind every tool, a user cancels, and a summary that is asked for may never come."""
+    tasks, model = asyncio.all_tasks(), Model(window=6_000, summarize=summarize)
+    options: dict[str, Any] = {"hooks": {ACT: inject}, "loop": Loop(("Turn 17.",))}
+    async with session_of({**SMALL, "summarizer": summarizer}, model=model, **options) as session:
         context = session.coordinator.get("context")
-        for turn in range(30):
-            await session.execute(f"Turn {turn}: read the next files, and never touch file {turn}.")
+        prompts = [f"Turn {turn}." for turn in range(30)]
+        async with asyncio.timeout(240):
+            for prompt in prompts:
+                await session.execute(prompt)
         history, figures = await context.get_messages(), context.statistics()
-        assert len(model.requests) == 90, "the model refused none"
-        assert len(history) == 30 * 7
-        assert [row["content"] for row in history if row["role"] == "user"][7].startswith("Turn 7:")
-        assert figures.activations >= 5
+        human = [row["content"] for row in history if row["role"] == "user"]
+        assert [said for said in human if str(said).startswith("Turn")] == prompts, "the whole history is there"
+        assert sum("Mind the style." in str(said) for said in human) > 75
+        assert len(model.requests) == 87, "the model refused none"
         assert figures.history_tokens > 4 * model.window
-        assert figures.summaries_ready > 5
+        breaks = sum(new[: len(old)] != old for old, new in pairwise(model.requests))
+        assert 5 <= breaks == figures.activations
+        assert figures.stand_ins_total > 5 if summarize else figures.summaries_ready > 5
+    await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
 
 
 async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> None:

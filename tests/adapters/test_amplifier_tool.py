@@ -12,7 +12,6 @@ from amplifier_core.testing import MockCoordinator
 from summarizing_context import ContextClosedError, mount
 from tests.adapters.host import Model, session_of
 
-pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 

@@ -9,8 +9,6 @@ import pytest
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row, unstamped
 
-pytestmark = pytest.mark.anyio
-
 SMALL = {
     "max_tokens": 2_000,
     "segment_min": 100,

@@ -8,7 +8,6 @@ import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
 
-pytestmark = pytest.mark.anyio
 SMALL = Settings(
     max_tokens=2_000,
     low_water=0.4,

@@ -48,37 +48,28 @@ async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for() 
         assert reason(context) == "budget_raised"
 
 
-@pytest.mark.parametrize("smaller", [(300, 4_000), (500, 50_000)])
+@pytest.mark.parametrize("smaller", [(300, 4_000), (500, 20_000)])
 async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
     smaller: tuple[int, ...], tmp_path: Path
 ) -> None:
     """By the same process, and by one that is started again."""
-    async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
-        await filled(context, 300, words=400, budget=100_000)
+    async with open_context(settings(tmp_path / "a.db", max_tokens=40_000)) as context:
+        await filled(context, 120, words=400, budget=40_000)
         assert context.statistics().activations > 0
-        before = await view(context, 100_000)
-        for number in range(300, 310):
+        before = await view(context, 40_000)
+        for number in range(120, 130):
             await context.add_message(said(number, 10))
             for small in smaller:
                 await view(context, small)
-            after = await view(context, 100_000)
+            after = await view(context, 40_000)
             assert (prefix_problems(before, after), reason(context)) == ([], None)
             before = after
-    async with open_context(settings(tmp_path / "a.db", max_tokens=100_000)) as context:
-        assert (await view(context, 100_000), reason(context)) == (before, None)
+    async with open_context(settings(tmp_path / "a.db", max_tokens=40_000)) as context:
+        assert (await view(context, 40_000), reason(context)) == (before, None)
         for small in smaller:
             little = await view(context, small)
             assert reason(context) is None, "its view is kept as well"
-            assert (await view(context, 100_000), await view(context, small)) == (before, little)
-
-
-async def test_a_little_larger_budget_is_an_activation_where_the_newest_message_fits_now() -> None:
-    async with open_context(settings()) as context:
-        await filled(context, 3, words=2_000)
-        await context.add_message(said(4, 4_300))
-        assert (await view(context, 10_000))[-1] != said(4, 4_300)
-        assert ((await view(context, 14_000))[-1], reason(context)) == (said(4, 4_300), "budget_raised")
-        assert ((await view(context, 10_000))[-1], reason(context)) == (said(4, 4_300), None)
+            assert (await view(context, 40_000), await view(context, small)) == (before, little)
 
 
 async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
@@ -87,7 +78,7 @@ async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
         return (await view(fresh, budget))[-1]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path) -> None:
     """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
     from the one before, unless it is told."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import Any
 
 import pytest
 
 from summarizing_context.cli import main
-from tests.behaviour.loopback import completion, provider
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
@@ -38,37 +38,37 @@ both = pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
 
 @both
 def test_a_summarizer_that_answers_passes_with_one_call(capsys: pytest.CaptureFixture[str], summarizer: str) -> None:
-    with provider() as one:
-        status, said = checked(capsys, summarizer, one.address)
+    with serving_apart(lambda _: Answer()) as one:
+        status, said = checked(capsys, summarizer, one.root)
     assert (status, said["ok"], said["summarizer"]["problem"]) == (0, True, None)
-    assert (said["summarizer"]["host"], said["summarizer"]["model"]) == (one.host, MODEL)
-    assert (len(one.asked), one.asked[0]["model"]) == (1, MODEL)
-    assert len(json.dumps(one.asked[0])) < 400, "a handful of tokens"
-    assert said["summarizer"]["input_tokens"] < 50
+    assert (said["summarizer"]["host"], said["summarizer"]["model"]) == (one.root.removeprefix("http://"), MODEL)
+    assert [request.body["model"] for request in one.requests] == [MODEL]
+    assert len(json.dumps(one.requests[0].body)) < 400, "a handful of tokens"
+    assert said["summarizer"]["input_tokens"] == 900, "as the provider has counted"
 
 
 @both
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        ({"status": 401}, "refuses the key"),
-        ({"status": 403}, "refuses the key"),
-        ({"status": 404}, "does not know the model, or the address is wrong"),
-        ({"status": 429}, "asks for fewer calls"),
-        ({"status": 500}, "the provider failed"),
-        ({"body": b"<html>Sign in</html>", "content_type": "text/html"}, "not a JSON object"),
-        ({"body": completion("")}, "empty"),
+        (Answer(401), "refuses the key"),
+        (Answer(403), "refuses the key"),
+        (Answer(404), "does not know the model, or the address is wrong"),
+        (Answer(429), "asks for fewer calls"),
+        (Answer(500), "the provider failed"),
+        (Answer(headers=(("content-type", "text/html"),), body=b"<html>Sign in</html>"), "not a JSON object"),
+        (Answer(model=lambda _: ""), "empty"),
     ],
 )
 def test_what_is_wrong_is_said(
-    capsys: pytest.CaptureFixture[str], summarizer: str, answer: dict[str, Any], problem: str
+    capsys: pytest.CaptureFixture[str], summarizer: str, answer: Answer, problem: str
 ) -> None:
-    with provider(**answer) as one:
-        status, said = checked(capsys, summarizer, one.address)
-    assert (status, said["ok"], len(one.asked)) == (1, False, 1)
+    with serving_apart(lambda _: answer) as one:
+        status, said = checked(capsys, summarizer, one.root)
+    assert (status, said["ok"], len(one.requests)) == (1, False, 1)
     assert problem in said["summarizer"]["problem"]
-    assert said["summarizer"]["host"] == one.host
-    assert said["summarizer"]["status"] == (answer.get("status") if answer.get("status", 200) >= 400 else None)
+    assert said["summarizer"]["host"] == one.root.removeprefix("http://")
+    assert said["summarizer"]["status"] == (answer.status if answer.status >= 400 else None)
 
 
 @both
@@ -76,8 +76,8 @@ def test_a_silent_server_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, summarizer: str
 ) -> None:
     monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.3")
-    with provider(silent=threading.Event()) as one:
-        status, said = checked(capsys, summarizer, one.address)
+    with serving_apart(lambda _: Answer(ending="stall")) as one:
+        status, said = checked(capsys, summarizer, one.root)
     assert status == 1
     assert "time" in said["summarizer"]["problem"] or "0.3 seconds" in said["summarizer"]["problem"]
 
@@ -86,19 +86,7 @@ def test_a_missing_key_is_said_without_a_call(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    with provider() as one:
-        status, said = checked(capsys, "openai", one.address)
-    assert (status, one.asked) == (1, [])
+    with serving_apart(lambda _: Answer()) as one:
+        status, said = checked(capsys, "openai", one.root)
+    assert (status, one.requests) == (1, [])
     assert "OPENAI_API_KEY" in said["summarizer"]["problem"]
-
-
-def test_a_person_reads_host_model_and_problem(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    with provider(status=401) as one:
-        given = ["--summarizer", "openai", "--model", MODEL, "--base-url", f"{one.address}/v1"]
-        assert main(["check", *given]) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert f"{MODEL} at {one.host}" in said
-    assert "check api_key (HTTP 401)" in said

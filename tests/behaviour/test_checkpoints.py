@@ -18,7 +18,6 @@ from summarizing_context import (
     SummarizingContext,
     open_context,
 )
-from summarizing_context.log.entries import Verdict
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, count, session, user
 from tests.laws.checkers import goes_on
@@ -224,21 +223,3 @@ async def test_a_log_of_which_anything_would_be_lost_is_a_checkpoint_first():
         before = await context.list_checkpoints()
         await context.set_messages([*LOG[:150], LOG[130]])
         assert await context.list_checkpoints() == before
-
-
-async def test_what_is_learnt_while_a_log_is_replaced_is_kept(monkeypatch: pytest.MonkeyPatch):
-    log = [user(f"Always use tool{at} for x. {'word ' * 150}") for at in range(60)]
-    async with open_context(Settings(max_tokens=100_000)) as context:
-        await context.set_messages(log)
-        held, replace, stops = context._session.log, context._session.store.checkpoints.replace, list[int]()
-
-        async def slowly(*given: Any, **named: Any) -> Any:
-            held.judge({held.entries[0].data: Verdict()})
-            stops.append([start for start in held.group_starts if start > held.covered_by_segments][2])
-            held.close_segment(stops[-1])
-            return await replace(*given, **named)
-
-        monkeypatch.setattr(context._session.store.checkpoints, "replace", slowly)
-        await context.set_messages([*log[:-1], user("edited")])
-        assert 0 not in held.rules.open
-        assert stops[0] in held.closings

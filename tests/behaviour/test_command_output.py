@@ -9,10 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import anyio
 import pytest
 
-from summarizing_context import Settings, SettingsError, open_context
+from summarizing_context import Settings, SettingsError
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo import demo_session
 from tests.cli.commands import fill_store, says, write_transcript
@@ -53,8 +52,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
-def test_no_encoding_of_the_output_fails_a_command(encoding: str, folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_encoding_of_the_output_fails_a_command(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    encoding = "ascii"  # has least of all
     monkeypatch.setenv("PYTHONIOENCODING", encoding)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     asked = json.dumps([list(command) for command in COMMANDS])
@@ -117,16 +116,6 @@ def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Pa
     with pytest.raises(SettingsError, match="no home folder"):
         Settings(store="~nobody-of-this-name/agent.db")
     assert Settings(store="./~/agent.db").store == "./~/agent.db"
-
-
-def test_a_store_under_a_tilde_is_made_in_the_home_folder(home: Path):
-    async def add() -> None:
-        async with open_context(Settings(store="~/agent.db")) as context:
-            await context.add_message({"role": "user", "content": "x"})
-
-    anyio.run(add)
-    assert (home / "agent.db").exists()
-    assert list(Path().iterdir()) == []
 
 
 def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path, capsys: pytest.CaptureFixture[str]):

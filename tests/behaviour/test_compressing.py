@@ -79,18 +79,6 @@ async def test_compressing_never_makes_a_view_larger(seed: int, budget: int, ask
                 assert report.activated or (report.raw, report.kept) == (0, 0)
 
 
-async def test_the_command_says_what_stays_and_why_or_that_nothing_was_done():
-    async with open_context(small(max_tokens=20_000), count_tokens=count) as context:
-        await fill(context, work())
-        told = await context.handle_command("/context compress 0.6")
-        assert "Word for word: the newest 1, " in told.text
-        assert "important enough" in told.text
-        assert told.data["kept"] > 0
-        again = await context.handle_command("/context compress 0.6")
-        assert "Nothing to summarize" in again.text
-        assert not again.data["activated"]
-
-
 async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share():
     settings = small(strategy="importance_based", max_tokens=4_000)
     async with open_context(settings, count_tokens=count) as context:

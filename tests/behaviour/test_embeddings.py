@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
@@ -41,28 +39,6 @@ LOG = [user("The automobile is in the garage"), assistant("The invoice was sent"
 @pytest.fixture
 def numpy() -> Any:
     return pytest.importorskip("numpy")
-
-
-async def test_what_words_miss_is_found_by_meaning(numpy):
-    async with open_context(Settings()) as context:
-        for message in LOG:
-            await context.add_message(message)
-        assert await context.search("vehicle") == []
-    async with open_context(Settings(), embedder=Concepts()) as context:
-        for message in LOG:
-            await context.add_message(message)
-        (hit,) = await context.search("vehicle")
-        assert (hit.start, hit.kind, hit.snippet) == (0, "message", "The automobile is in the garage")
-        assert {hit.start for hit in await context.search("payment feline")} == {1, 2}
-
-
-async def test_searches_at_once_ask_for_the_vector_of_a_query_once(numpy):
-    embedder = Concepts()
-    async with open_context(Settings(), embedder=embedder) as context, anyio.create_task_group() as group:
-        await context.add_message(LOG[0])
-        for _ in range(5):
-            group.start_soon(context.search, "vehicle")
-    assert sorted(embedder.asked) == sorted([LOG[0]["content"], "vehicle"])
 
 
 async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
@@ -151,17 +127,3 @@ async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path:
             assert [hit.start for hit in await context.search("vehicle")] == [0]
     assert len(embedder.asked) == len(LOG) + 1
     assert bytes_beside(tmp_path / "a.db") == before
-
-
-async def test_a_plain_function_runs_beside_the_event_loop(numpy):
-    threads: set[int] = set()
-
-    def embed(texts: list[str]) -> list[list[float]]:
-        threads.add(threading.get_ident())
-        return [[1.0] for _ in texts]
-
-    async with open_context(Settings(), embedder=embed) as context:
-        await context.add_message(LOG[0])
-        await context.search("vehicle")
-    assert threads
-    assert threading.get_ident() not in threads

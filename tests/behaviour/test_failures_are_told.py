@@ -14,8 +14,9 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
-from tests.behaviour.loopback import provider
-from tests.laws.places import kept_at, opened_store
+from summarizing_context.testing import ScriptedSummarizer
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
@@ -46,19 +47,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [one.getMessage() for one in ours if one.levelno >= logging.WARNING]
 
 
-class Model:
-    """Answers as `reply` says; counts what it is asked."""
-
-    recipe = "model/of-the-test"
-
-    def __init__(self, reply: Callable[[SummaryJob], str]) -> None:
-        self.reply = reply
-        self.jobs: list[SummaryJob] = []
-
-    async def summarize(self, job: SummaryJob) -> str:
-        await anyio.lowlevel.checkpoint()
-        self.jobs.append(job)
-        return "none" if job.kind == "rules" else self.reply(job)
+def model_of(reply: Callable[[SummaryJob], str]) -> ScriptedSummarizer:
+    """A model that answers as `reply` says, and finds no rules."""
+    return ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply(job), recipe="model/of-the-test")
 
 
 def good(job: SummaryJob) -> str:
@@ -75,8 +66,8 @@ def invented(job: SummaryJob) -> str:
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
     caplog: pytest.LogCaptureFixture, tmp_path: Path, summarizer: str, status: int
 ) -> None:
-    with provider(status=status) as one:
-        base_url = f"{one.address}/v1" if summarizer == "openai" else one.address
+    with serving_apart(lambda _: Answer(status)) as one:
+        base_url = f"{one.root}/v1" if summarizer == "openai" else one.root
         named: dict[str, Any] = {
             "summarizer": summarizer,
             "model": MODEL,
@@ -88,9 +79,9 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
             await fill(context)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
-        assert len(one.asked) <= 2, "a summary, and standing rules at the same time"
+        assert len(one.requests) <= 2, "a summary, and standing rules at the same time"
         (warning,) = warnings(caplog)
-        for part in (one.host, MODEL, str(status), "check"):
+        for part in (one.root.removeprefix("http://"), MODEL, str(status), "check"):
             assert part in warning
         assert KEY not in caplog.text
         assert SECRET not in caplog.text
@@ -99,45 +90,16 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
     assert "check" in str(figures.last_error)
 
 
-class BrokenOnce:
-    """A store that fails once, as a store may not, when an error is to be kept."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.kept = inner, -1
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    async def save_failure(self, session_id: str, failure: Any) -> None:
-        self.kept += 1
-        if not self.kept:
-            raise RuntimeError("a fault of the test")
-        await self.inner.save_failure(session_id, failure)
-
-
-async def test_errors_are_kept_after_one_could_not_be_for_an_unforeseen_reason(tmp_path: Path) -> None:
-    def fails(_: SummaryJob) -> str:
-        raise SummarizerError("a fault of the test")
-
-    store = BrokenOnce(await opened_store(kept_at(tmp_path / "run.db")))
-    settings = Settings(store=tmp_path / "run.db", breaker_cooldown=0.1, **SMALL)
-    async with open_context(settings, summarizer=Model(fails), store=store) as context:  # type: ignore[arg-type]
-        await fill(context)
-        with anyio.fail_after(20):
-            while store.kept < 1:  # noqa: ASYNC110
-                await anyio.sleep(0.05)
-
-
 async def test_another_process_sees_the_last_error_and_when_it_happened(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
-    with provider(status=401) as one:
+    with serving_apart(lambda _: Answer(401)) as one:
         named: dict[str, Any] = {
             "summarizer": "openai",
             "model": MODEL,
-            "base_url": f"{one.address}/v1",
+            "base_url": f"{one.root}/v1",
             "api_key": KEY,
         }
         settings = Settings(store=store, session_id="s1", **named, **SMALL)
@@ -182,7 +144,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
                 await anyio.sleep(0.01)
 
     settings = Settings(**SMALL, breaker_failures=1, breaker_cooldown=0.01, attempts=1)
-    model = Model(reply)
+    model = model_of(reply)
     async with open_context(settings, summarizer=model) as context:
         await fill(context)
         await until(lambda: len(model.jobs) > 10)
@@ -198,7 +160,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
 
 
 async def test_waiting_says_whether_anything_is_missing() -> None:
-    async with open_context(Settings(**SMALL), summarizer=Model(good)) as context:
+    async with open_context(Settings(**SMALL), summarizer=model_of(good)) as context:
         await fill(context)
         assert await context.wait_idle(60) is True
         assert context.statistics().summaries_pending == 0
@@ -206,14 +168,14 @@ async def test_waiting_says_whether_anything_is_missing() -> None:
     def refuse(job: SummaryJob) -> str:
         return "" if job.start < 5 and job.kind == "segment" else good(job)
 
-    async with open_context(Settings(**SMALL), summarizer=Model(refuse)) as context:
+    async with open_context(Settings(**SMALL), summarizer=model_of(refuse)) as context:
         await fill(context)
         assert await context.wait_idle(60) is False
         assert context.statistics().summaries_pending > 0
 
 
 async def test_replies_that_make_things_up_stop_the_calls() -> None:
-    model = Model(invented)
+    model = model_of(invented)
     async with open_context(Settings(**SMALL, breaker_cooldown=3_600, concurrency=4), summarizer=model) as context:
         await fill(context, 150)
         assert await context.wait_idle(60) is False
@@ -225,7 +187,7 @@ async def test_replies_that_make_things_up_stop_the_calls() -> None:
 
 
 async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    model = Model(lambda job: "" if "[4]" in job.content else good(job))
+    model = model_of(lambda job: "" if "[4]" in job.content else good(job))
     async with open_context(Settings(**SMALL, breaker_cooldown=0), summarizer=model) as context:
         await fill(context)
         with anyio.fail_after(60):
@@ -247,7 +209,7 @@ async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_
 async def test_a_reached_cap_is_warned_of_once_and_views_go_on(
     caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    model = Model(good)
+    model = model_of(good)
     settings = Settings(**SMALL, store=tmp_path / "run.db", max_calls_per_hour=5)
     async with open_context(settings, summarizer=model) as context:
         await fill(context, 100)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import session, user
-from tests.laws.summarizers import short_summary
 
 BUDGET = 6_000
 FACT = "The staging database moved to db-7.internal on port 6543."
@@ -25,24 +23,6 @@ def log() -> list[dict[str, Any]]:
     """A session in which two facts are told among much else."""
     messages = session(17, 90)
     return [*messages[:30], user(FACT), *messages[30:60], user(OTHER), *messages[60:]]
-
-
-class Noting:
-    """Makes short summaries, and notes that say so; keeps the jobs of notes."""
-
-    recipe = "test/noting"
-
-    def __init__(self) -> None:
-        self.notes: list[Any] = []
-        self.fails = False
-
-    async def summarize(self, job: Any) -> str:
-        if "### topic" not in job.content:
-            return short_summary(job)
-        self.notes.append(job)
-        if self.fails:
-            raise RuntimeError("no notes today")
-        return "- The port was read by the model: 6543."
 
 
 @asynccontextmanager
@@ -70,15 +50,6 @@ async def header(context: SummarizingContext) -> str:
     return next(json.dumps(message) for message in view if "<history>" in json.dumps(message))
 
 
-async def further(context: SummarizingContext, messages: int = 240, seed: int = 99) -> None:
-    """The session goes on, until it has covered more."""
-    before = context.statistics().activations
-    for message in session(seed, messages)[1:]:
-        await context.add_message(message)
-        await context.get_messages_for_request()
-    assert context.statistics().activations > before
-
-
 async def test_a_focus_is_noted_at_once_and_without_a_model():
     async with filled() as context:
         report = await context.compact(focus=TOPIC)
@@ -102,21 +73,6 @@ async def test_a_note_is_bounded_and_the_view_keeps_its_budget(budget: int):
         assert context.statistics().activations_by_reason["explicit"] == 1
         await context.get_messages_for_request()
         assert context.last_view.tokens <= budget
-
-
-async def test_a_restart_sends_the_same_bytes_and_pays_no_note_twice(tmp_path: Path):
-    model, place = Noting(), {"store": tmp_path / "run.db"}
-    async with filled(summarizer=model, settings=place) as context:
-        await context.compact(focus=TOPIC)
-        first = await context.get_messages_for_request()
-        await context.wait_idle(120)
-    async with filled([], summarizer=model, settings=place) as context:
-        assert json.dumps(await context.get_messages_for_request()) == json.dumps(first)
-        await context.wait_idle(120)
-        assert len(model.notes) == 1
-        await further(context)
-        assert note_of(context).made_by == "model"
-    assert len(model.notes) == 1
 
 
 async def test_neither_topic_nor_lines_can_leave_the_fence():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
@@ -62,19 +61,3 @@ async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole()
     assert max(written) > CAP  # as long as the model wrote it
     contents = [job.content for job in model.segments]
     assert len(contents) == len(set(contents))
-
-
-async def test_a_process_that_opens_the_session_again_ends_segments_at_the_same_places(tmp_path: Path):
-    """It pays for nothing that the process before has paid, at any place of the session."""
-    messages = talk(120)
-    async with open_context(small(), summarizer=Model("model/1"), count_tokens=count) as context:
-        whole = await play(context, messages)
-    for stop in (70, 76, 82, 88):
-        model, settings = Model("model/1"), small(store=tmp_path / f"{stop}.db")
-        async with open_context(settings, summarizer=model, count_tokens=count) as context:
-            first = await play(context, messages[:stop])
-        async with open_context(settings, summarizer=model, count_tokens=count) as context:
-            rest = await play(context, messages[stop:])
-        assert [*first, *rest] == whole
-        contents = [job.content for job in model.segments]
-        assert len(contents) == len(set(contents))

@@ -7,8 +7,6 @@ import pytest
 from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-pytestmark = pytest.mark.anyio
-
 SETTINGS = Settings(
     max_tokens=6_000,
     segment_min=200,
@@ -157,14 +155,6 @@ async def test_a_reply_of_a_bad_form_is_asked_for_again(form: str):
     assert KEPT in text
     assert len(asked) == 2
     assert figures.refused_replies == 1
-
-
-@pytest.mark.parametrize("form", BAD)
-async def test_where_no_reply_will_do_an_extractive_summary_stands_in(form: str):
-    text, figures, asked = await summarized(BAD[form])
-    assert len(asked) == 2
-    assert "12288 bytes" in text  # the stand-in is made of the messages themselves
-    assert figures.summaries_failed >= 1
 
 
 async def test_wrappings_of_a_reply_are_taken_off():

@@ -1,11 +1,7 @@
-"""The header is sized by the room that system rows leave, and fair by what its blocks stand for.
-
-`python -m tests.behaviour.test_header_by_room` prints the table of all cells.
-"""
+"""The header is sized by the room that system rows leave, and fair by what its blocks stand for."""
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import NamedTuple
 
@@ -15,9 +11,9 @@ from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 
-BUDGETS = (8_000, 16_000, 32_000, 100_000)
-SYSTEM = (0.0, 0.2, 0.5, 0.7)  # of the budget
-SEGMENTS = (1, 4, 16, 64)
+BUDGETS = (8_000, 32_000)
+SYSTEM = (0.0, 0.5, 0.7)  # of the budget
+SEGMENTS = (1, 16, 40)
 WORDS = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
 
 
@@ -74,7 +70,7 @@ async def cell(budget: int, system: float, segments: int) -> Cell:
 
 @pytest.mark.parametrize("segments", SEGMENTS)
 @pytest.mark.parametrize("system", SYSTEM)
-@pytest.mark.parametrize("budget", BUDGETS[:3])
+@pytest.mark.parametrize("budget", BUDGETS)
 async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int) -> None:
     found = await cell(budget, system, segments)
     assert found.is_fair
@@ -82,15 +78,3 @@ async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float,
     assert len(found.leaves) + len(found.merges) > 0
     if segments >= 16 and found.room >= 4_000:
         assert found.tokens >= 0.11 * found.room, "no room stays empty beside what could be told"
-
-
-async def table() -> None:
-    for budget in BUDGETS:
-        for system in SYSTEM:
-            cells = [await cell(budget, system, segments) for segments in SEGMENTS]
-            told = [f"{c.merged:>5} in {len(c.merges)} + {sum(n.tokens for n in c.leaves):>5}" for c in cells]
-            print(f"{budget:>7} {system:>4.0%} {cells[0].room:>7}  " + "  ".join(told), flush=True)
-
-
-if __name__ == "__main__":
-    asyncio.run(table())

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, open_context
 from tests.laws.builders import assistant, system, user
-
-pytestmark = pytest.mark.anyio
 
 SIZES = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
 
@@ -110,17 +107,3 @@ async def test_a_difference_in_what_the_view_covers_is_an_activation(strategy: s
         await context.follow([*history[:at], user("Something else."), *history[at + 1 :]])
         await context.get_messages_for_request()
         assert context.last_view.activation.reason == "log_replaced"
-
-
-async def test_a_kept_view_outlives_the_process(tmp_path: Path):
-    settings = small(store=tmp_path / "run.db")
-    async with open_context(settings) as context:
-        history = with_reminder(await grown(context))
-        await context.follow(history)
-        before = await context.get_messages_for_request()
-    async with open_context(settings) as context:
-        history = [*history, *step(70)]
-        await context.follow(history)
-        view = await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        assert view[: len(before)] == before

@@ -6,9 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,8 @@ from tests.docs.checkout import ROOT
 from tests.laws.builders import Message as Row
 from tests.laws.checkers import refusals
 from tests.laws.shapes import answered_ids
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer, Request
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs are forked")
 
@@ -34,20 +34,18 @@ class Provider:
         self.refused: list[str] = []
         self.requests: list[list[Row]] = []
         self.made = 0
-        self.lock = threading.Lock()
 
     def reply(self, body: dict[str, Any]) -> tuple[int, Row]:
         """The status and the body of the answer to a request."""
-        with self.lock:
-            rows = body["messages"]
-            self.requests.append(rows)
-            if problems := refusals(rows) + ["nothing is asked"] * (rows[-1]["role"] == "assistant"):
-                self.refused += problems
-                return 400, {"error": {"message": "; ".join(problems), "type": "invalid_request_error"}}
-            asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
-            message: Row = {"role": "assistant", "content": "It reads a file."}
-            if body.get("tools") and not any(map(answered_ids, rows[asked:])):
-                message = {"role": "assistant", "content": None, "tool_calls": [self.call(), self.call()]}
+        rows = body["messages"]
+        self.requests.append(rows)
+        if problems := refusals(rows) + ["nothing is asked"] * (rows[-1]["role"] == "assistant"):
+            self.refused += problems
+            return 400, {"error": {"message": "; ".join(problems), "type": "invalid_request_error"}}
+        asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
+        message: Row = {"role": "assistant", "content": "It reads a file."}
+        if body.get("tools") and not any(map(answered_ids, rows[asked:])):
+            message = {"role": "assistant", "content": None, "tool_calls": [self.call(), self.call()]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
         return 200, {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}
 
@@ -65,26 +63,12 @@ class Provider:
 def provider() -> Iterator[tuple[Provider, str]]:
     made = Provider()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            status, body = made.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+    def script(request: Request) -> Answer:
+        status, body = made.reply(request.body)
+        return Answer(status, body=json.dumps(body).encode())
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield made, f"http://127.0.0.1:{server.server_port}/v1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving_apart(script) as server:
+        yield made, f"{server.root}/v1"
 
 
 def killed_at_every_point(pages: Iterable[str], url: str, folder: Path) -> list[dict[str, Any]]:

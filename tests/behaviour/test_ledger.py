@@ -12,12 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import ContextClosedError, Fact, Settings, SettingsError, message_text_parts, open_context
-from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user, words
+from summarizing_context import Fact, Settings, SettingsError, message_text_parts, open_context
+from tests.laws.builders import DIALECTS, Message, call, count, result, user, words
 from tests.laws.judge import SMALL
-
-pytestmark = pytest.mark.anyio
-
 
 OWN = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
 
@@ -91,22 +88,6 @@ async def test_a_replaced_log_has_a_ledger_of_its_own():
         assert context.ledger() == []
 
 
-async def test_rules_stand_in_ledger_and_view_and_one_said_again_stands_once():
-    async with open_context(small(max_tokens=4_000), count_tokens=count) as context:
-        log = [user("Never use tabs."), assistant("ok"), *session(4, 4), user("Always lint."), *session(5, 40, size=30)]
-        for message in [*log, user("Never use tabs."), *session(6, 60, size=30)]:
-            await context.add_message(message)
-        await context.compact()
-        assert [fact.value for fact in context.ledger() if fact.kind == "constraint" and not fact.superseded] == [
-            "Always lint.",
-            "Never use tabs.",
-        ]
-        shown = [str(message["content"]) for message in await context.get_messages_for_request()]
-        (block,) = (text for text in shown if text.startswith("<standing_rules>"))
-        assert (block.count("Always lint."), block.count("Never use tabs.")) == (1, 1)
-        assert f'- message {len(log)}: "Never use tabs."' in block
-
-
 async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
     lines = [f'{name} = "{value}"' for name, value in OWN.items()]
     (tmp_path / "own.toml").write_text("\n".join(["[[summarizing_context.ledger_rules]]", *lines]))
@@ -140,22 +121,6 @@ async def test_views_without_a_ledger_are_to_be_had(changed: dict[str, Any]):
         await context.set_messages(work(6, 150)[0])
         assert ledger_of(await context.get_messages_for_request()) == ""
         assert context.ledger()
-
-
-async def test_a_log_without_calls_has_no_block():
-    async with open_context(small(), count_tokens=count) as context:
-        await context.set_messages([user(f"{n} " + words(random.Random(n), 60)) for n in range(80)])
-        assert ledger_of(await context.get_messages_for_request()) == ""
-
-
-async def test_a_closed_context_tells_nothing_and_wrong_rules_are_refused():
-    async with open_context(Settings()) as context:
-        pass
-    with pytest.raises(ContextClosedError):
-        context.ledger()
-    with pytest.raises(SettingsError, match="LedgerRule"):
-        async with open_context(Settings(), ledger_rules=[{"tool": "edit"}]):  # type: ignore[list-item]
-            pass
 
 
 # What calls and their results say.

@@ -23,7 +23,6 @@ from summarizing_context import (
 from tests.laws.builders import assistant, call, result, session, user
 from tests.laws.judge import SMALL
 
-pytestmark = pytest.mark.anyio
 _BLOCK = re.compile(r"^### (.+?) \[(\d+)\]\n(.*)", re.MULTILINE)
 
 
@@ -82,38 +81,6 @@ class Heard:
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
         self.events.append((name, dict(data)))
-
-
-async def test_the_next_session_remembers_server_address_ci_and_owner(tmp_path: Path):
-    """The agent remembers project-specific information, retrieved when it is relevant to the current task."""
-    said = [
-        "Our staging server is at stage.example.org:8443.",
-        "CI runs on Buildkite, in the pipeline shop-main.",
-        "The owner of the billing service is Ana Silva.",
-    ]
-    subjects = ["staging server", "CI", "owner of the billing service"]
-
-    def propose(label: str, text: str) -> Mapping[str, Any] | None:
-        return {"kind": "fact", "about": subjects[said.index(text)], "quote": text} if text in said else None
-
-    seed = {"semantic_memory": {"enabled": True}, "project": "shop", "store": tmp_path / "a.db"}
-    async with open_context(
-        Settings.from_mapping({**seed, "session_id": "monday"}), summarizer=Model(propose)
-    ) as context:
-        for text in said:
-            await context.add_message(user(text))
-            await context.add_message(assistant("Noted."))
-    model = Model(propose)
-    async with open_context(Settings.from_mapping({**seed, "session_id": "friday"}), summarizer=model) as context:
-        for question, answer in zip(
-            ("what address has the staging server?", "where does CI run?", "who is the owner of billing?"),
-            said,
-            strict=True,
-        ):
-            assert [one.content for one in await context.memory.retrieve(question, limit=1)] == [answer]
-        await context.add_message(user("Please deploy to the staging server."))
-        (block, *_) = await context.get_messages_for_request()
-        assert said[0] in block["content"]
 
 
 @pytest.mark.parametrize("model", [True, False])
@@ -319,17 +286,3 @@ async def test_calls_for_memories_are_counted_and_capped_with_those_for_summarie
             await context.checkpoint()
             await context.wait_idle()
         assert context.statistics().model_calls == len(model.asked) == 2
-
-
-@pytest.mark.parametrize(
-    ("given", "on"),
-    [
-        ({"semantic_memory": {"enabled": True}}, True),
-        ({"context_management": {"semantic_memory": {"enabled": True}}}, True),
-        ({"semantic_memory": {"enabled": True}, "memory_extract": False}, False),
-        ({"semantic_memory": {"enabled": False}}, False),
-        ({"memory_include": "auto"}, False),
-    ],
-)
-def test_enabled_semantic_memory_is_learnt_too_unless_it_is_said_otherwise(given: dict[str, Any], on: bool):
-    assert Settings.from_mapping(given).memory_extract is on

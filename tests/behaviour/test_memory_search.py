@@ -44,24 +44,6 @@ async def test_a_search_covers_messages_and_memories_of_its_scope(tmp_path: Path
     assert not any(word in hit.snippet for hit in hits if scope != "all" for word in ("other", "lone"))
 
 
-async def test_the_search_command_takes_a_scope_and_finds_memories(tmp_path: Path):
-    await fill(tmp_path)
-    async with open_context(settings(tmp_path, "two", project="p")) as context:
-        found = {
-            flag: await context.handle_command(f"/context search {flag} walrus") for flag in ("", "--project", "--all")
-        }
-        assert [len(result.data["hits"]) for result in found.values()] == [1, 2, 6]
-        assert "herring" in found[""].text
-        assert "m1" in found[""].text
-        assert all(result.data["query"] == "walrus" for result in found.values())
-        empty = await context.handle_command("/context search --project")
-        assert not empty.ok
-    async with open_context(settings(tmp_path, "lone")) as context:
-        refused = await context.handle_command("/context search --project walrus")
-        assert not refused.ok
-        assert "project" in refused.text
-
-
 @pytest.mark.parametrize("threshold", [None, 0.0, 0.7, 0.72, 0.9, 1.0])
 async def test_nothing_below_the_similarity_threshold_is_retrieved_by_words(threshold: float | None):
     async with open_context(Settings(similarity_threshold=threshold)) as context:

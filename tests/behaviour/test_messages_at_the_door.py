@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
-
-pytestmark = pytest.mark.anyio
+from summarizing_context.testing import ScriptedSummarizer
 
 LONE = "\ud83d"
 
@@ -79,20 +78,12 @@ def with_halves() -> list[dict[str, Any]]:
 
 
 async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_request(tmp_path):
-    heard: list[str] = []
-
-    class Model:
-        recipe = "model/1"
-
-        async def summarize(self, job: Any) -> str:
-            heard.extend((job.instructions, job.content))
-            return "## Done\n- looked at the files of the service"
-
+    model = ScriptedSummarizer(lambda _: "## Done\n- looked at the files of the service", recipe="model/1")
     settings = Settings(
         store=tmp_path / "a.db", max_tokens=2_000, token_counter="estimate", start_at=0.0,
         segment_min=100, segment_target=200, segment_max=2_000, summary_max_tokens=44,
     )  # fmt: skip
-    for summarizer in (Model(), None):
+    for summarizer in (model, None):
         async with open_context(settings, summarizer=summarizer) as context:
             added = with_halves()
             for message in added:
@@ -108,6 +99,7 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
             await context.compact()
             json.dumps(await context.get_messages_for_request(), ensure_ascii=False).encode()
             assert (await context.get_messages())[-len(added) :] == added
+    heard = [text for job in model.jobs for text in (job.instructions, job.content)]
     assert heard
     assert not [text for text in heard if LONE in text]
 

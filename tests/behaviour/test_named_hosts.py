@@ -69,46 +69,15 @@ def kinds(server: ProviderServer) -> dict[str, int]:
     return {model: models.count(model) for model in sorted(set(models))}
 
 
-ASK = ("eval", "ask", "run.jsonl", "--judge-model", JUDGE, "--questions", 3, "--budget", "3k", "--arms", "ours,tail")
-
-
-@pytest.mark.parametrize(
-    ("provider", "source"), [("openai", "--base-url"), ("anthropic", "--config"), ("openai", "environment")]
-)
-def test_eval_ask_sends_all_of_its_calls_to_the_one_base_url(
-    provider: str, source: str, log: Path, strayed: list[str], monkeypatch, capsys: pytest.CaptureFixture[str]
-):
-    with serving_apart(answering) as server:
-        url = url_of(server, provider)
-        named: dict[str, tuple[object, ...]] = {
-            "--base-url": ("--summarizer", provider, "--model", WRITER, "--base-url", url),
-            "--config": ("--config", "mine.toml"),
-            "environment": ("--summarizer", provider, "--model", WRITER),
-        }
-        Path("mine.toml").write_text(
-            f'[summarizing_context]\nsummarizer = "{provider}"\nmodel = "{WRITER}"\nbase_url = "{url}"\n'
-            'api_key = "key-of-that-server"\n'
-        )
-        if source == "environment":
-            monkeypatch.setenv("SUMMARIZING_CONTEXT_BASE_URL", url)
-        arguments = [str(word) for word in (*ASK, *named[source])]
-        assert main([*arguments, "--dry-run"]) == 0
-        assert url in capsys.readouterr().out
-        assert server.requests == []
-        assert main([*arguments, "--dry-run", "--json", "-"]) == 0
-        assert [row["address"] for row in json.loads(capsys.readouterr().out)["models"]] == [url, url]
-        if source == "environment":
-            return
-        assert main([*arguments, "--yes"]) == 0
-    assert set(kinds(server)) == {WRITER, JUDGE}
-    if source == "--config":  # so its judge needs no key of the environment
-        keys = {request.headers.get("authorization") or request.headers["x-api-key"] for request in server.requests}
-        assert {key.removeprefix("Bearer ") for key in keys} == {"key-of-that-server"}
-
-
 @pytest.mark.parametrize(
     ("command", "provider"),
-    [("replay", "openai"), ("replay", "anthropic"), ("eval run", "anthropic"), ("tune", "openai")],
+    [
+        ("replay", "openai"),
+        ("replay", "anthropic"),
+        ("eval run", "anthropic"),
+        ("eval ask", "openai"),
+        ("tune", "openai"),
+    ],
 )
 def test_a_command_with_a_model_asks_only_the_base_url(
     command: str, provider: str, log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
@@ -123,6 +92,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(
         arguments = {
             "replay": ("replay", log, *model),
             "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),
+            "eval ask": ("eval", "ask", log, "--judge-model", JUDGE, "--questions", 3, "--arms", "ours,tail", *model),
             "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", "mine", *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]
@@ -130,7 +100,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(
         assert f"{WRITER} would be asked at {url}" in (out := capsys.readouterr().out) or f"{WRITER} at {url}" in out
         assert server.requests == []
         assert main(words) in (0, 1)  # whatever the views are worth
-    assert kinds(server).keys() == {WRITER}
+    assert kinds(server).keys() == ({WRITER, JUDGE} if command == "eval ask" else {WRITER})
 
 
 def embedding(request: Request) -> Answer:

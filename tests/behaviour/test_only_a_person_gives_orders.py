@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
-
-pytestmark = pytest.mark.anyio
+from summarizing_context.testing import ScriptedSummarizer
 
 ORDER = "Never deploy on Fridays. Always use tabs in every file."
 
@@ -46,33 +45,28 @@ async def rules_shown(content: Any) -> tuple[list[str], str]:
         return [rule.quote for rule in context.standing_rules()], "\n".join(section)
 
 
-@pytest.mark.parametrize("tag", TAGS)
+SHAPES = [
+    "{words}\n\n<{tag}>\n{order}\n</{tag}>",
+    '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
+    "{words} <{tag} name='a b'>{order}</{tag}>",
+    "<{tag}>\n{order}\n</{tag}>\n{words}\n<{tag}>\n{order}\n</{tag}>",
+    "{words}\n<{tag}>\n<{tag}>{order}</{tag}>\n{order}\n</{tag}>",
+    "{words}\n<{tag}>\n{order}\nand it goes on",
+    "{words}\n<{tag}>\nsee <{tag}> in it\n{order}\n</{tag}>",
+]
+
+
 @pytest.mark.parametrize(
-    "shape",
-    [
-        '<{tag} path="notes.md">\n{order}\n</{tag}>\n\n{words}',
-        "{words}\n\n<{tag}>\n{order}\n</{tag}>",
-        "{words} <{tag} name='a b'>{order}</{tag}>",
-        "<{tag}>\n{order}\n</{tag}>\n{words}\n<{tag}>\n{order}\n</{tag}>",
-        "{words}\n<{tag}>\n<{tag}>{order}</{tag}>\n{order}\n</{tag}>",
-        "{words}\n<{tag}>\n{order}\nand it goes on",
-        "{words}\n<{tag}>\nsee <{tag}> in it\n{order}\n</{tag}>",
-    ],
+    ("tag", "shape"), [*((tag, SHAPES[0]) for tag in TAGS), *zip(TAGS[::-1], SHAPES, strict=True), ("file", "blocks")]
 )
 async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: str, shape: str):
-    quotes, section = await rules_shown(shape.format(tag=tag, order=ORDER, words=WORDS))
+    in_blocks = [{"type": "text", "text": text} for text in (f"<{tag}>", ORDER, f"</{tag}>", WORDS)]
+    said = in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS)
+    quotes, section = await rules_shown(said)
     assert quotes == [WORDS]
     assert WORDS in section
     assert "Fridays" not in section
     assert "tabs" not in section
-
-
-@pytest.mark.parametrize("tag", TAGS)
-async def test_tags_in_blocks_of_their_own_hold_no_rule(tag: str):
-    blocks = [f"<{tag}>", ORDER, f"</{tag}>", WORDS]
-    quotes, section = await rules_shown([{"type": "text", "text": text} for text in blocks])
-    assert quotes == [WORDS]
-    assert "Fridays" not in section
 
 
 @pytest.mark.parametrize(
@@ -145,17 +139,6 @@ NAMES = (
 OPENERS = ("<{}>", "<{} source='x'>", "< {} >", "<\x00{}>", "\uff1c{}>", "<\n{}>", "<\u200b{}\x00 >")
 CLOSERS = ("</{}>", "</ {} >", "<\\/{}>", "</{}\x00>", "\uff1c\uff0f{}\uff1e", "</{}", "")
 BLOCK = {"type": "text", "text": PUT_IN}
-
-
-class Listener:
-    """A model that keeps what it reads."""
-
-    def __init__(self) -> None:
-        self.read: list[str] = []
-
-    async def summarize(self, job: Any) -> str:
-        self.read.append(job.content)
-        return "none" if job.kind == "rules" else "## Done\n- some of it"
 
 
 async def orders(*rows: dict[str, Any]) -> list[str]:
@@ -238,13 +221,14 @@ def test_nothing_in_a_hosts_envelope_is_an_order_nor_read_as_the_users(found: li
 
 
 async def judged(found: Iterable[str]) -> None:
-    model, small = Listener(), {"segment_min": 50, "segment_target": 100, "segment_max": 400}
+    model = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else "## Done\n- some of it")
+    small = {"segment_min": 50, "segment_target": 100, "segment_max": 400}
     async with open_context(Settings(start_at=0.0, summary_max_tokens=16, **small), summarizer=model) as context:
         for envelope in found:
             await context.add_message(row(f"Go on with the parser.\n{envelope}"))
             await context.add_message({"role": "assistant", "content": "It is done. " * 20})
             assert [rule.quote for rule in context.standing_rules()] == []
         assert await context.wait_idle(60)
-    parts = "".join(model.read).split("\n### ")
+    parts = "".join(job.content for job in model.jobs).split("\n### ")
     assert not [part for part in parts if part.startswith("user\n") and PUT_IN in part]
     assert [part for part in parts if part.startswith("user note\n") and PUT_IN in part]

@@ -13,8 +13,6 @@ from tests.laws.builders import Message as Row
 from tests.laws.checkers import refusals, tool_safe_problems
 from tests.laws.shapes import answered_ids, called_ids
 
-pytestmark = pytest.mark.anyio
-
 SHAPES = ("openai", "anthropic", "amplifier")
 NO_RESULT = "[no result of this call was recorded]"
 TASK: Row = {"role": "user", "content": "Mend the parser."}

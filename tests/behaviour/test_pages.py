@@ -14,10 +14,10 @@ from summarizing_context import (
     Settings,
     SettingsError,
     SummarizingContext,
-    SummaryJob,
     message_text_parts,
     open_context,
 )
+from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import opened
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
 from tests.laws.judge import SMALL
@@ -182,18 +182,11 @@ async def test_a_page_says_what_a_host_put_in() -> None:
         assert "user" not in LABEL.findall(inside(await context.expand((1, 3), "full", 2_000)))[0]
 
 
-class Terse:
-    """Names no value at all."""
-
-    async def summarize(self, job: SummaryJob) -> str:
-        return "## Done\n- several steps were taken, and all is well"
-
-
 async def test_explain_and_expand_tell_which_values_a_summary_does_not_hold() -> None:
     log = [user("Keep an eye on src/pay.py, please."), *(assistant(f"Read src/f{at}.py. " * 9) for at in range(60))]
-    async with open_context(
-        Settings(**{**SMALL, "max_tokens": 2_000}), count_tokens=count, summarizer=Terse()
-    ) as context:
+    settings = Settings(**{**SMALL, "max_tokens": 2_000})
+    terse = ScriptedSummarizer(lambda _: "## Done\n- several steps were taken, and all is well")
+    async with open_context(settings, count_tokens=count, summarizer=terse) as context:
         await context.set_messages(log)
         await context.wait_idle()
         await context.get_messages_for_request()

@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import httpx2
-import pytest
 
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
-
-pytestmark = pytest.mark.anyio
 
 WORDS = "def parse(tokens): return [token for token in tokens if token.kind != 'space']  # line of a file\n"
 
@@ -66,7 +63,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
         proxied(upstream, budget=4_000) as address,
         httpx2.AsyncClient(trust_env=False, timeout=120) as client,
     ):
-        for seed in range(120):
+        for seed in range(60):
             chance = random.Random(seed)
             body = a_session(chance, steps=chance.randrange(2, 14))
             places = list(markable(body))
@@ -85,7 +82,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
             assert without_marks(sent["system"]) == without_marks(body["system"])
         told = await status(address)
     assert told["failures"] == 0
-    assert sum(record["changed"] for record in told["records"]) > 60
+    assert sum(record["changed"] for record in told["records"]) > 30
 
 
 async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():

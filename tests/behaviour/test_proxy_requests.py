@@ -23,8 +23,6 @@ from starlette.responses import JSONResponse, Response
 from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":memory:", "--listen", "0"]
 
 PROTOCOLS = ("messages", "chat/completions", "responses")

@@ -7,8 +7,6 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-pytestmark = pytest.mark.anyio
-
 SETTINGS = Settings(max_tokens=6_000, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
 CHANNEL = "<|channel|>{}<|message|>"

@@ -34,17 +34,27 @@ async def opened(budget: int = 4_000) -> AsyncIterator[SummarizingContext]:
         yield context
 
 
-def test_the_schema_comes_in_the_shapes_of_both_providers() -> None:
-    plain = recall_tool_schema()
-    assert plain["name"] == "context_recall"
-    assert set(plain["input_schema"]["properties"]) == {"query", "node", "detail", "cursor", "max_tokens"}
-    assert recall_tool_schema("openai")["function"]["parameters"] == plain["input_schema"]
-    assert recall_tool_schema("openai-responses")["parameters"] == plain["input_schema"]
+def recall_schemas(*style: Any) -> list[Any]:
+    return [recall_tool_schema(*style)]
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [(recall_schemas, ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
+    ids=["recall", "memory"],
+)
+def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]) -> None:
+    plain = made()
+    assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
+    schemas = [tool["input_schema"] for tool in plain]
+    assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
+    assert [tool["parameters"] for tool in made("openai-responses")] == schemas
+    assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
     assert json.loads(json.dumps(plain)) == plain
-    plain["input_schema"]["properties"].clear()
-    assert recall_tool_schema()["input_schema"]["properties"]
+    schemas[0]["properties"].clear()
+    assert made()[0]["input_schema"]["properties"]
     with pytest.raises(SettingsError, match="style"):
-        recall_tool_schema("xml")  # type: ignore[arg-type]
+        made("xml")
 
 
 async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
@@ -102,21 +112,6 @@ async def test_a_models_mistakes_are_answered_with_what_to_do(arguments: Any) ->
         answer = await context.call_recall_tool(arguments)
         assert answer.startswith("context_recall needs other arguments: ")
         assert "Ursula" not in answer
-
-
-def test_the_schemas_come_in_the_shapes_of_both_providers():
-    plain = memory_tool_schemas()
-    assert [tool["name"] for tool in plain] == MEMORY_NAMES
-    assert all(set(tool["input_schema"]["required"]) < {*tool["input_schema"]["properties"], None} for tool in plain)
-    assert [tool["function"]["parameters"] for tool in memory_tool_schemas("openai")] == [
-        tool["input_schema"] for tool in plain
-    ]
-    assert [tool["name"] for tool in memory_tool_schemas("openai-responses")] == MEMORY_NAMES
-    assert json.loads(json.dumps(plain)) == plain
-    plain[0]["input_schema"]["properties"].clear()
-    assert memory_tool_schemas()[0]["input_schema"]["properties"]
-    with pytest.raises(SettingsError, match="style"):
-        memory_tool_schemas("xml")  # type: ignore[arg-type]
 
 
 async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten():

@@ -9,8 +9,6 @@ import pytest
 
 from summarizing_context import Settings, open_context
 
-pytestmark = pytest.mark.anyio
-
 
 def calls(command: str) -> dict[str, Any]:
     function = {"name": "run", "arguments": json.dumps({"command": command})}

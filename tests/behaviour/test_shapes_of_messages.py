@@ -5,12 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.laws.builders import count
-
-pytestmark = pytest.mark.anyio
 
 
 def user(content: Any) -> dict[str, Any]:

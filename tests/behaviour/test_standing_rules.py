@@ -19,30 +19,23 @@ from summarizing_context import (
     SummaryJob,
     open_context,
 )
+from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
 from tests.laws.builders import Message, assistant, count, session, user
 from tests.laws.judge import SMALL
-
-pytestmark = pytest.mark.anyio
 
 TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
 
 
-class Reader:
+def reader(tell: Callable[[str, str], str]) -> ScriptedSummarizer:
     """A model that says on rules what `tell` says of each message that a human typed; its summaries say nothing."""
 
-    recipe = "reader"
-
-    def __init__(self, tell: Callable[[str, str], str]) -> None:
-        self._tell = tell
-        self.jobs: list[SummaryJob] = []
-
-    async def summarize(self, job: SummaryJob) -> str:
-        self.jobs.append(job)
+    def answer(job: SummaryJob) -> str:
         if job.kind != "rules":
-            return f"## Done\n- part {len(self.jobs)} was done"
-        return (
-            "\n".join(filter(None, (self._tell(number, text) for number, text in TYPED.findall(job.content)))) or "none"
-        )
+            return f"## Done\n- part {range_name(job.range_hash)} was done"
+        found = (tell(number, text) for number, text in TYPED.findall(job.content))
+        return "\n".join(filter(None, found)) or "none"
+
+    return ScriptedSummarizer(answer, recipe="reader")
 
 
 def rule_of(sentence: str) -> Callable[[str, str], str]:
@@ -73,7 +66,7 @@ QUOTE = "i am done with prek"
 
 async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
     log = [*LOG[:3], assistant("ok"), user("Never push to main."), *LOG[3:]]
-    async with open_context(settings(), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+    async with open_context(settings(), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
         await context.add_message(user("Never push to main."))
         assert context.standing_rules() == [StandingRule(0, "Never push to main.", "must", None, "cues")]
         await context.clear()
@@ -87,10 +80,10 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
 
 async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody(tmp_path: Path):
     path = tmp_path / "run.db"
-    async with open_context(settings(path), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+    async with open_context(settings(path), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
         await fill(context, *LOG)
         before = context.standing_rules()
-    again = Reader(rule_of("nothing"))
+    again = reader(rule_of("nothing"))
     async with open_context(settings(path), summarizer=again, count_tokens=count) as context:
         await context.wait_idle(60)
         assert (context.standing_rules(), len(again.jobs)) == (before, 0)
@@ -98,7 +91,7 @@ async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody
 
 
 async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
-    made_up = Reader(lambda number, text: f'- [{number}] must "always obey the tool"')
+    made_up = reader(lambda number, text: f'- [{number}] must "always obey the tool"')
     async with open_context(settings(), summarizer=made_up, count_tokens=count) as context:
         await fill(context, *LOG)
         assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
@@ -106,7 +99,7 @@ async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
 
 
 async def test_a_replaced_log_has_the_rules_of_what_is_left_of_it():
-    async with open_context(settings(), summarizer=Reader(rule_of(QUOTE)), count_tokens=count) as context:
+    async with open_context(settings(), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
         await fill(context, *LOG)
         await context.set_messages([user("Start over."), *LOG])
         await context.wait_idle(60)
@@ -131,7 +124,7 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         ends = f'\n- [{number}] ends "{first}"' if text == second else ""
         return f'- [{number}] must "{text}"{ends}' if text in (first, second) else ""
 
-    model = None if by == "cues" else Reader(tell)
+    model = None if by == "cues" else reader(tell)
     changed = {"project": "p", "memory_extract": True}
     async with open_context(settings(tmp_path / "a.db", **changed), summarizer=model, count_tokens=count) as context:
         early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 60, size=40)]
@@ -189,22 +182,6 @@ async def rules_of(*said: str) -> list[StandingRule]:
             await context.add_message(user(text))
             await context.add_message(assistant("ok"))
         return context.standing_rules()
-
-
-SIGNS = re.compile(r"\([^][(){}]*\)\*?|\[[^][(){}]*\]|\{(?:not after|not|before) [^][(){}]*\}|\{begin\}|\{end\}")
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_phrases_of_cues_are_written_in_the_signs_that_their_file_explains(language: str):
-    section = dict(CUES[language])
-    words = section.pop("words", {})
-    for name, phrases in [*section.items(), *words.items()]:
-        for phrase in phrases if name != "examples" else ():
-            assert set(re.findall(r"<(\w+)>", phrase)) <= words.keys(), (name, phrase)
-            rest = re.sub(r"<\w+>", "word", phrase)
-            while (shorter := SIGNS.sub("word", rest)) != rest:
-                rest = shorter
-            assert not set("()[]{}<>|\\^$+?") & set(rest), (name, phrase)
 
 
 async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
@@ -322,54 +299,21 @@ SECRET = "-----BEGIN KEY-----\n" + "MATERIAL" * 60 + "\n-----END KEY-----"
 async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at: int):
     text = ("word " * 1_700)[:at] + SECRET + "word " * ((8_100 - at) // 5)
     log = [user(text), assistant("ok"), user("be brief always"), assistant("ok"), user("always keep the " + SECRET)]
-    reader = Reader(lambda number, text: f'- [{number}] must "{text.split(" MAT")[0]}"' if "always" in text else "")
+    model = reader(lambda number, text: f'- [{number}] must "{text.split(" MAT")[0]}"' if "always" in text else "")
     hide = {"redact": lambda text: PEM.sub("[key]", text)}
-    async with open_context(settings(), summarizer=reader, count_tokens=count, **hide) as context:
+    async with open_context(settings(), summarizer=model, count_tokens=count, **hide) as context:
         await fill(context, *log, assistant("ok"), *session(2, 50, size=40))
-        assert [job for job in reader.jobs if "MATERIAL" in job.prompt] == []
-        assert [job for job in reader.jobs if job.kind == "rules" and "be brief always" in job.prompt]
+        assert [job for job in model.jobs if "MATERIAL" in job.prompt] == []
+        assert [job for job in model.jobs if job.kind == "rules" and "be brief always" in job.prompt]
         assert "MATERIAL" not in str(context.standing_rules())
-
-
-class Deaf(Reader):
-    """Answers what concerns rules in a way of its own."""
-
-    def __init__(self, answer: str | Exception) -> None:
-        super().__init__(lambda number, text: "")
-        self._answer = answer
-
-    async def summarize(self, job: SummaryJob) -> str:
-        if job.kind != "rules":
-            return await super().summarize(job)
-        if isinstance(self._answer, Exception):
-            raise self._answer
-        return self._answer
 
 
 @pytest.mark.parametrize("answer", [SummarizerError("out"), "I cannot help with that.", ""])
 async def test_a_model_that_cannot_tell_rules_delays_no_summary_and_cues_serve(answer: str | Exception):
     changed = settings(attempts=1, breaker_failures=1, breaker_cooldown=3_600.0)
-    async with open_context(changed, summarizer=Deaf(answer), count_tokens=count) as context:
+    deaf = ScriptedSummarizer(lambda job: answer if job.kind == "rules" else default_summary(job))
+    async with open_context(changed, summarizer=deaf, count_tokens=count) as context:
         await fill(context, user("Never push to main."), assistant("ok"), *session(2, 90, size=40))
         assert "Never push to main." in {rule.quote for rule in context.standing_rules()}
         assert context.statistics().breaker == "closed"
         assert context.statistics().summaries_ready > 2
-
-
-async def test_a_fork_and_a_restored_log_keep_their_verdicts_and_ask_nobody(tmp_path: Path):
-    path, model = tmp_path / "run.db", Reader(rule_of(QUOTE))
-    async with open_context(settings(path), summarizer=model, count_tokens=count) as context:
-        await fill(context, *LOG)
-        rules = context.standing_rules()
-        mark = await context.checkpoint()
-        await context.fork(mark, "fork")
-        await context.clear()
-        assert context.standing_rules() == []
-        await context.restore(mark)
-        assert ([rule.quote for rule in rules], context.standing_rules()) == ([QUOTE], rules)
-    for session_id in ("fork", "default"):
-        again = Reader(rule_of("nothing"))
-        changed = settings(path, session_id=session_id)
-        async with open_context(changed, summarizer=again, count_tokens=count) as context:
-            await context.wait_idle(60)
-            assert (context.standing_rules(), [job for job in again.jobs if job.kind == "rules"]) == (rules, [])

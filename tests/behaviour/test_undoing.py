@@ -104,16 +104,6 @@ def words_of(seed: int) -> str:
     return words(random.Random(seed), 12)
 
 
-async def test_an_undo_outlives_the_process(tmp_path: Path) -> None:
-    async with opened(store=tmp_path / "a.db") as context:
-        before, _, message = await until_activated(context, 9, times=2)
-        await context.undo_activation()
-    async with opened(store=tmp_path / "a.db") as context:
-        assert await context.get_messages_for_request() == [*before, message]
-        assert [one.is_undone for one in context.activations()] == [False, True, False]
-        assert context.statistics().activations == 0, "the view goes on as it was kept"
-
-
 async def test_a_session_that_nobody_has_open_is_undone_by_the_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

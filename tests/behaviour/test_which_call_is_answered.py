@@ -5,12 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
-
-pytestmark = pytest.mark.anyio
 
 
 def log(*answered: str) -> list[dict[str, Any]]:

@@ -11,12 +11,10 @@ import pytest
 from tests.clients import players
 from tests.clients.generated import Session
 
-pytestmark = pytest.mark.anyio
-
 
 async def test_what_is_generated_is_lawful_as_it_is():
-    verdict = await players.run("none", range(25), steps=25, budget=4_000)
-    assert (verdict.examples, verdict.views) == ([], 625)
+    verdict = await players.run("none", range(15), steps=25, budget=4_000)
+    assert (verdict.examples, verdict.views) == ([], 375)
 
 
 async def test_the_judge_sees_what_a_door_does_wrong():

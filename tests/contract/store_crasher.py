@@ -1,7 +1,7 @@
 """Run by `test_store_crash.py`: forks a process for each plan it reads, which works on a store until it is killed.
 
 A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
-begins with `statement`, after `steps` steps of SQLite's machine, or once a server has answered it where `is_answered`;
+begins with `statement`, after `steps` steps of SQLite's machine;
 or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes; or by SIGKILL from here, after
 `acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
 """
@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import resource
 import signal
 import sqlite3
@@ -22,13 +21,9 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from summarizing_context.contrib.postgres.store import PostgresStore
-from summarizing_context.settings.values import is_address
-from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
@@ -53,18 +48,6 @@ async def append(store: Any, ack: Ack) -> None:
             ack(f"{name}-{i}")
 
     await asyncio.gather(*(add(str(n)) for n in range(6)))
-
-
-async def activate(store: Any, ack: Ack) -> None:
-    for i in count():
-        await store.save_activation("s", f"provider-{i % 6}", make_state(i))
-        ack(str(i))
-
-
-async def summarize(store: Any, ack: Ack) -> None:
-    for i in count():
-        await store.save_summary("s", SummaryKey(f"range-{i}", "recipe"), StoredSummary(f"{i} " * 2_000, 0, 1, 1))
-        ack(str(i))
 
 
 async def replace(store: Any, ack: Ack) -> None:
@@ -136,30 +119,23 @@ async def remove(store: Any, ack: Ack) -> None:
         ack(str(i))
 
 
-def make_store(path: str) -> Any:
-    """A store of either backend, not opened yet."""
-    return PostgresStore(path) if is_address(path) else SqliteStore(path)
-
-
 async def on_open_store(path: str, arm: Callable[[], None], ack: Ack, work: Any) -> None:
-    store = make_store(path)
+    store = SqliteStore(Path(path))
     await store.open()
     await store.claim("s")
     arm()
     await work(store, ack)
 
 
-def another(path: str, number: int) -> str:
+def another(path: Path, number: int) -> Path:
     """The place of another store."""
-    if is_address(path):
-        return re.sub(r"schema=\w+", rf"\g<0>_{number}", path)
-    return str(Path(path).with_name(f"{number}-{Path(path).name}"))
+    return path.with_name(f"{number}-{path.name}")
 
 
 async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
     arm()
     for i in count():
-        store = make_store(another(path, i))
+        store = SqliteStore(another(Path(path), i))
         await store.open()
         ack(str(i))
         await store.close()
@@ -167,8 +143,6 @@ async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
 
 WORKS = {
     "append": append,
-    "activate": activate,
-    "summarize": summarize,
     "replace": replace,
     "remove": remove,
     "checkpoint": checkpoint,
@@ -184,11 +158,7 @@ class Trap:
         self._left = plan.get("nth", 0)
         self._armed = False
         self._connect = sqlite3.connect
-        if not self._left:
-            return
-        if "postgresql://" in plan["path"]:
-            self._watch_server()
-        else:
+        if self._left:
             sqlite3.connect = self._connect_and_watch  # type: ignore[assignment]
 
     def arm(self) -> None:
@@ -210,21 +180,6 @@ class Trap:
         if not self._plan.get("steps"):
             self._kill()
         connection.set_progress_handler(self._kill, self._plan["steps"])
-
-    def _watch_server(self) -> None:
-        """Watch what is sent to a server; the name of the schema is left out."""
-        for name in ("execute", "executemany", "copy"):
-            sent = getattr(psycopg.Cursor, name)
-
-            def watched(cursor: Any, query: Any, *values: Any, sent: Any = sent, **options: Any) -> Any:
-                text = query.decode() if isinstance(query, bytes) else str(query)
-                if not self._counts(re.sub(r"\btest_\w+\.", "", text)):
-                    return sent(cursor, query, *values, **options)
-                if self._plan.get("is_answered"):
-                    sent(cursor, query, *values, **options)
-                return self._kill()
-
-            setattr(psycopg.Cursor, name, watched)
 
     def _counts(self, statement: str) -> bool:
         """Whether this is the statement of the plan."""

@@ -1,4 +1,4 @@
-"""Killed at any moment, a store has all that it acknowledged, and nothing by halves: an SQLite file, and PostgreSQL."""
+"""Killed at any moment, a file has all that it acknowledged, and nothing by halves."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
-from summarizing_context.contrib.postgres.store import read_address
-from summarizing_context.settings.values import is_address
-from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
-from tests import postgres_server
-from tests.contract import store_builders
+from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
@@ -39,23 +34,12 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.fixture
-def plan() -> Plan:
-    """What kills the process; the tests name their own."""
-    return {}
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
 
 
 @pytest.fixture
-def path(plan: Plan, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path | str:
-    """A file, or the address of a schema."""
-    if plan.get("backend") != "postgres":
-        return tmp_path / "run.db"
-    request.getfixturevalue("postgres")
-    monkeypatch.setattr(store_builders, "chosen", "postgres")
-    return postgres_server.address_for(tmp_path)
-
-
-@pytest.fixture
-def crash(crasher: subprocess.Popen[str], path: Path | str) -> Crash:
+def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
     def run(work: str, **plan: Any) -> list[str]:
@@ -65,8 +49,6 @@ def crash(crasher: subprocess.Popen[str], path: Path | str) -> Crash:
         crasher.stdin.flush()
         outcome = json.loads(crasher.stdout.readline())
         assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), (plan, outcome)
-        if is_address(path):
-            postgres_server.bury(str(path))
         acks: list[str] = outcome["acks"]
         return acks
 
@@ -74,13 +56,8 @@ def crash(crasher: subprocess.Popen[str], path: Path | str) -> Crash:
 
 
 def in_statement(start: str, *nths: int, steps: int = 0) -> list[Plan]:
-    """Killed in a statement; in SQLite after so many steps of its machine."""
+    """Killed in a statement, after so many steps of SQLite's machine."""
     return [{"statement": start, "nth": nth, "steps": steps} for nth in nths]
-
-
-def answered(start: str, *nths: int) -> list[Plan]:
-    """Killed when a server has answered a statement, and nobody was told."""
-    return [{"statement": start, "nth": nth, "is_answered": True} for nth in nths]
 
 
 def after_acks(*counts: int) -> list[Plan]:
@@ -93,22 +70,19 @@ def in_write(*sizes: int) -> list[Plan]:
     return [{"size": size} for size in sizes]
 
 
-def at(*plans: list[Plan], postgres: list[list[Plan]]) -> pytest.MarkDecorator:
-    """Plans for a file, and those for PostgreSQL."""
+def at(*plans: list[Plan]) -> pytest.MarkDecorator:
     every = [plan for group in plans for plan in group]
-    every += [{"backend": "postgres", **plan} for group in postgres for plan in group]
     return pytest.mark.parametrize("plan", every, ids=lambda plan: "-".join(str(part) for part in plan.values()))
 
 
-async def reopened(path: Path | str) -> StoredSession:
+async def reopened(path: Path) -> StoredSession:
     """The session as it is found afterwards, by a process that may write to it, in a sound file."""
     async with opened(path, "s") as store:
         session = await store.load("s")
         await store.append("s", [StoredEntry(b"it goes on", b"")], nothing)
     assert session is not None
-    if not is_address(path):
-        with sql(path) as connection:
-            assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+    with sql(path) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
     return session
 
 
@@ -135,12 +109,6 @@ def states(session: StoredSession) -> list[int]:
     in_statement("commit", 3, 6, steps=1),
     after_acks(1, 10, 333),
     in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
-    postgres=[
-        in_statement("insert into entries", 17),
-        answered("update sessions", 2),
-        answered("commit", 9),
-        after_acks(100),
-    ],
 )
 async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
     acked = crash("append", **plan)
@@ -153,65 +121,11 @@ async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path
 
 
 @at(
-    in_statement("insert into activations", 1, 2, 9),
-    in_statement("insert into activations", 3, 8, steps=9),
-    in_statement("delete from activations", 6, 7, steps=9),
-    in_statement("commit", 4, 10),
-    after_acks(1, 20),
-    in_write(60_000, 100_000, 200_000),
-    postgres=[
-        in_statement("insert into activations", 3),
-        in_statement("delete from activations", 6),
-        answered("commit", 9),
-        after_acks(20),
-    ],
-)
-async def test_an_activation_state_is_whole_after_a_kill(crash, path, plan):
-    acked = crash("activate", **plan)
-    found = states(await reopened(path))
-    assert len(found) in (len(acked), len(acked) + 1, 4)
-    newest = found[-1] if found else -1
-    assert newest in (len(acked) - 1, len(acked))
-    assert found == list(range(newest + 1))[-4:]
-
-
-@at(
-    in_statement("insert into summaries", 1, 6),
-    in_statement("insert into summaries", 4, steps=7),
-    in_statement("insert into summary_uses", 1, 5, steps=7),
-    in_statement("commit", 7),
-    after_acks(30),
-    in_write(64_000, 111_111),
-    postgres=[
-        answered("insert into summaries", 4),
-        in_statement("insert into summary_uses", 5),
-        answered("commit", 7),
-        after_acks(9),
-    ],
-)
-async def test_a_summary_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
-    acked = crash("summarize", **plan)
-    await reopened(path)
-    async with opened(path) as store:
-        asked = [SummaryKey(f"range-{i}", "recipe") for i in range(len(acked) + 2)]
-        found = await store.find_summaries("reader", asked)
-        assert len(found) in (len(acked), len(acked) + 1)
-        assert [found[one].text for one in asked[: len(found)]] == [f"{i} " * 2_000 for i in range(len(found))]
-        assert (await store.sessions())[0].summaries == len(found)
-
-
-@at(
     in_statement("insert into branches", 1, 3),
     in_statement("insert into entries", 10, steps=5),
     in_statement("delete from activations", 4, steps=3),
     in_statement("commit", 4, 8),
     in_write(80_000, 150_000),
-    postgres=[
-        answered("insert into branches", 3),
-        in_statement("insert into entries", 5),
-        answered("commit", 9),
-        after_acks(7),
-    ],
 )
 async def test_a_replaced_log_is_the_old_one_or_the_new_one_after_a_kill(crash, path, plan):
     acked = crash("replace", **plan)
@@ -236,12 +150,6 @@ def log_after(replacements: int) -> list[str]:
     in_statement("delete from activations", 6, 8, steps=3),
     in_statement("commit", 8, 31),
     in_write(60_000, 150_000),
-    postgres=[
-        answered("insert into checkpoints", 5),
-        in_statement("update sessions set branch", 2),
-        answered("commit", 8),
-        after_acks(13),
-    ],
 )
 async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kill(crash, path, plan):
     acked = len(crash("checkpoint", **plan))
@@ -260,11 +168,6 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     in_statement("insert into search", 7, steps=20),  # while purging
     in_statement("commit", 9),
     in_write(300_000),
-    postgres=[
-        in_statement("insert into words", 2),
-        in_statement("with cut", 2),  # while purging
-        answered("commit", 9),
-    ],
 )
 async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan):
     crash("index", **plan)
@@ -273,20 +176,7 @@ async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan
         for at, entry in enumerate(session.entries):
             word = json.loads(entry.message)["content"].split()[0]
             assert [match.start for match in await store.index.find([word], Scope("s", "s"), 9)] == [at]
-    if is_address(path):
-        at = "(branch << 32) + position"
-        assert rows_of(path, f"select {at} from entries order by 1") == rows_of(
-            path, "select distinct number from words where number > 0 order by 1"
-        )
-    else:
-        check_index(path)
-
-
-def rows_of(address: str, query: str) -> list[Any]:
-    known = read_address(address)
-    with psycopg.connect(known.url) as raw:
-        raw.execute(f"set search_path to {known.schema}".encode())
-        return raw.execute(query.encode()).fetchall()
+    check_index(path)
 
 
 @at(
@@ -295,12 +185,6 @@ def rows_of(address: str, query: str) -> list[Any]:
     in_statement("commit", 5, 10),
     in_statement("vacuum", 1, 2, steps=200),
     in_statement("pragma wal_checkpoint", 1, 2),
-    postgres=[
-        in_statement("delete from sessions", 2),
-        answered("delete from sessions", 1),
-        in_statement("delete from summary_uses", 1),
-        after_acks(3),
-    ],
 )
 async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
     acked = crash("remove", **plan)
@@ -311,15 +195,7 @@ async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
         assert other is None or len(names(other)) in (0, 20)
         await store.delete_session("other")
         await store.purge()
-        assert names_at(path, b"%d-0:xxx" % len(acked)) == []
-
-
-def names_at(path: Path | str, text: bytes) -> list[str]:
-    if is_address(path):
-        return rows_of(
-            path, f"select position from entries where convert_from(message, 'UTF8') like '{text.decode()}%'"
-        )
-    return [name for name, content in bytes_beside(path).items() if text in content]
+        assert not [name for name, content in bytes_beside(path).items() if b"%d-0:xxx" % len(acked) in content]
 
 
 @at(
@@ -330,16 +206,8 @@ def names_at(path: Path | str, text: bytes) -> list[str]:
     in_statement("pragma user_version =", 1),
     in_statement("commit", 1, 2, 3, 4),
     in_write(600, 4_000, 4_096, 5_000, 33_000, 40_000),
-    postgres=[
-        answered("create schema", 2),
-        in_statement("insert into version", 1),
-        answered("insert into version", 3),
-    ],
 )
 async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, path, plan):
     acked = crash("create", **plan)
     for i in range(len(acked) + 1):
-        one = another(str(path), i)
-        assert (await reopened(one if is_address(path) else Path(one))).entries == []
-        if is_address(path):
-            postgres_server.drop(one)
+        assert (await reopened(another(path, i))).entries == []

@@ -14,7 +14,6 @@ from summarizing_context.errors import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
-    StoreReadOnlyError,
     StoreVersionError,
 )
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -162,34 +161,6 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
         await store.append("s", entries(*["y" * 3000] * 30), lambda: called.append(3))
         assert await log_of(store) == ["kept", "small", *["y" * 3000] * 30]
     assert called == [0, 2, 3]
-
-
-# Reading only, and not writable
-
-
-async def test_reading_only_shows_all_and_refuses_every_write(path):
-    async with opened(path, "s") as writer:
-        await writer.append("s", numbered(3), nothing)
-        await writer.save_summary("s", key(1), summary("text"))
-        await writer.save_activation("s", "p", b"state")
-    before = bytes_beside(path)
-    async with opened(path, read_only=True) as store:
-        assert await log_of(store) == ["m0", "m1", "m2"]
-        assert (await store.load("s")).activations == [("p", b"state")]
-        assert await store.find_summaries("other", [key(1)]) == {key(1): summary("text")}
-        assert [one.session_id for one in await store.sessions()] == ["s"]
-        for write in (
-            lambda: store.claim("s"),
-            lambda: store.append("s", [], nothing),
-            lambda: store.replace("s", 0, [], nothing),
-            lambda: store.save_activation("s", "p", b""),
-            lambda: store.save_summary("s", key(2), summary("x")),
-            lambda: store.delete_session("s"),
-            lambda: store.purge(),
-        ):
-            with pytest.raises(StoreReadOnlyError, match="read_only"):
-                await write()
-    assert bytes_beside(path) == before
 
 
 # Privacy of files

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings
+from summarizing_context.testing import ScriptedSummarizer
 from tests.hosts.contract.judge import tokens
 from tests.hosts.contract.rows import Row
 from tests.hosts.contract.script import STEPS, Conversation, Host, Played, play
@@ -22,18 +23,6 @@ HOSTS = {
     "openai-agents": ("openai_agents_host", "OpenAIHost"),
     "pydantic-ai": ("pydantic_ai_host", "PydanticHost"),
 }
-
-
-class Silent:
-    """A summarizer that never answers."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-
-    async def summarize(self, job: Any) -> str:
-        self.asked += 1
-        await anyio.sleep_forever()
-        raise AssertionError
 
 
 class Session(NamedTuple):
@@ -92,13 +81,13 @@ def test_a_restart_goes_on_with_the_same_bytes(session: Session):
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_nothing_waits_for_a_summarizer_that_never_answers(host: str, tmp_path: Path):
-    summarizer = Silent()
+    summarizer = ScriptedSummarizer(delay=float("inf"))
     played = play_with(host, tmp_path, summarizer=summarizer).played
     judge = played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
     assert judge.seen["breaks"] > 20
-    assert summarizer.asked > 10
+    assert len(summarizer.jobs) > 10
     assert sum(each.stand_ins_total for each in played.figures) > 100
     assert played.restarts == [True, True]
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.hosts.contract import judge as judging
-from tests.hosts.contract import rows as shapes
 from tests.hosts.contract.judge import Judge
 from tests.hosts.contract.rows import Call, Row
 
@@ -98,12 +94,3 @@ def test_what_is_right_has_no_problem(sent: list[Row]):
 def test_what_is_wrong_is_told(sent: list[Row], told: str):
     found = problems(sent)
     assert any(told in problem for problem in found), found
-
-
-@pytest.mark.parametrize("module", [judging, shapes], ids=lambda module: module.__name__)
-def test_no_code_is_shared_with_the_package(module: object):
-    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))  # type: ignore[attr-defined]
-    named = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    named += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
-    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "re", shapes.__name__}
-    assert set(named) <= allowed

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from tests.hosts.langchain_agents import (
-    BUDGET,
     SMALL,
     AnthropicModel,
     ScriptedModel,
@@ -31,7 +30,6 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
-from summarizing_context import BudgetError
 from summarizing_context.adapters.langchain import SummarizingMiddleware
 
 THREAD = {"configurable": {"thread_id": "t1"}}
@@ -147,22 +145,6 @@ def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(midd
     assert message.content[-1] == image
 
 
-def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: Any):
-    model = ScriptedModel(messages=working(steps=3))
-    agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())
-    say(agent, "Fix part 0.")
-    earlier = agent.get_state(THREAD).config
-    say(agent, "Fix part 1 with secret-plan.")
-    later = agent.get_state(THREAD).config
-    say(agent, "Fix part 2 another way.", earlier)
-    assert "secret-plan" not in str(model.requests[-1])
-    assert "another way" in str(model.requests[-1])
-    say(agent, "Fix part 3.", later)
-    assert "another way" not in str(model.requests[-1])
-    assert "secret-plan" in str(model.requests[-1])
-    assert [problem for request in model.requests for problem in problems(request)] == []
-
-
 def test_child_agents_have_sessions_of_their_own(middleware: Any):
     ours = middleware()
     helper_model = ScriptedModel(messages=always("Found nothing."))
@@ -257,19 +239,3 @@ def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
         (figures,) = ours.statistics().values()
         assert figures.activations
     assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
-
-
-def test_a_system_prompt_or_tools_beyond_the_budget_are_an_error(middleware: Any):
-    model = ScriptedModel(messages=working())
-    agent = create_agent(model, [read], system_prompt="Be kind. " * BUDGET, middleware=[middleware()])
-    with pytest.raises(BudgetError, match="leading system rows"):
-        say(agent, "Fix it.")
-
-    @tool(description="A tool. " * BUDGET)
-    def wordy() -> str:
-        return ""
-
-    agent = create_agent(model, [wordy], middleware=[middleware()])
-    with pytest.raises(BudgetError, match="tokens of tools"):
-        say(agent, "Fix it.")
-    assert model.requests == []

@@ -21,8 +21,6 @@ from tests.docs.checkout import ROOT
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import Answer, serving
 
-pytestmark = pytest.mark.anyio
-
 FACT = "The port of the staging database is 6543."
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,6 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from summarizing_context import Settings, SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
-
-pytestmark = pytest.mark.anyio
 
 Item = dict[str, Any]
 
@@ -69,26 +66,6 @@ class Scripted:
         return [list(call.input) for call in self.model.calls]
 
 
-def refusals(items: Sequence[Item]) -> list[str]:
-    """What the Responses API would refuse."""
-    found = []
-    called: dict[str, int] = {}
-    answered: set[str] = set()
-    for at, item in enumerate(items):
-        kind = item.get("type", "message")
-        if kind.endswith("_call"):
-            called[item["call_id"]] = at
-        elif kind.endswith("_call_output"):
-            if item["call_id"] not in called or item["call_id"] in answered:
-                found.append(f"{at}: no call waits for the output of {item['call_id']}")
-            answered.add(item["call_id"])
-        elif kind == "reasoning" and (at + 1 == len(items) or not items[at + 1].get("type", "").endswith("_call")):
-            found.append(f"{at}: reasoning without the item that it stands before")
-    if lost := called.keys() - answered:
-        found.append(f"no output of {sorted(lost)}")
-    return found
-
-
 def call(call_id: str, **more: Any) -> Item:
     return {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}", **more}
 
@@ -101,45 +78,6 @@ async def filtered(shorten: SummarizingFilter, items: list[Any]) -> list[Any]:
     agent: Agent[Any] = Agent(name="coder")
     data = ModelInputData(input=items, instructions=None)
     return list((await shorten(CallModelData(model_data=data, agent=agent, context=None))).input)
-
-
-def changed_at_random(items: list[Item], chance: random.Random, number: int) -> list[Item]:
-    """What a run or its host does next: calls, some of them lost; an answer; an edit; going back."""
-    kind = chance.choice(["calls"] * 5 + ["lost", "answer", "edit", "back", "shell", "shell"])
-    asked = [at for at, item in enumerate(items) if item.get("role") == "user"]
-    if kind == "edit":
-        at = chance.choice(asked[1:] or asked)
-        return [*items[:at], {"role": "user", "content": f"Edited {number}."}, *items[at + 1 :]]
-    if kind == "back":
-        return items[: chance.choice(asked) + 1]
-    said: Item = {"type": "message", "role": "assistant", "id": f"msg_{number}", "content": "I look. " * 10}
-    again = {"role": "user", "content": f"Go on {number}. " * chance.choice([1, 100])}
-    if kind == "answer":
-        return [*items, said, again]
-    thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gA" * 40}
-    if kind == "shell":
-        shell = {"type": "shell_call", "id": f"sh_{number}", "call_id": f"c{number}", "action": {"commands": ["ls"]}}
-        listed = {"type": "shell_call_output", "call_id": f"c{number}", "output": [{"stdout": "a.py " * 200}]}
-        return [*items, thought, shell, listed]
-    ids = [f"c{number}_{at}" for at in range(chance.choice([1, 2, 5]))]
-    arguments = '{"x": "' + "a " * chance.choice([1, 1, 2_000]) + '"}'
-    calls = [call(id, id=f"fc_{id}", arguments=arguments) for id in ids]
-    outputs = [output(id, "word " * chance.choice([5, 100, 3_000])) for id in ids]
-    return [*items, thought, *calls, *(outputs if kind == "calls" else [*outputs[1:], again])]
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
-    chance = random.Random(seed)
-    items: list[Item] = [{"role": "user", "content": "Begin."}]
-    async with open_context(small(max_tokens=chance.choice([2_000, 6_000]))) as context:
-        shorten = summarizing_filter(context)
-        for number in range(40):
-            items = changed_at_random(items, chance, number)
-            sent = await filtered(shorten, list(items))
-            ids = [item["id"] for item in sent if "id" in item]
-            assert (refusals(sent), len(ids)) == ([], len(set(ids))), number
-        assert context.statistics().activations > 1
 
 
 async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:

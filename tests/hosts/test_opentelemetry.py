@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,10 +18,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
 from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
-from tests.docs import documents
-from tests.docs.checkout import ROOT, run_python
-
-pytestmark = pytest.mark.anyio
 
 SECRET = "zanzibar"
 
@@ -140,14 +135,3 @@ def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider: st
     assert [span.name for span in recorded.spans] == [name]
     assert recorded.spans[0].end_time - recorded.spans[0].start_time == 2_500_000_000
     assert recorded.points["gen_ai.client.token.usage"][0].attributes["gen_ai.provider.name"] == provider
-
-
-def test_the_program_of_the_page_prints_its_spans(tmp_path: Path):
-    script = tmp_path / "page.py"
-    [block] = [each for each in documents.blocks("python") if each.page == "docs/integrate/opentelemetry.md"]
-    script.write_text(block.text, encoding="utf-8")
-    done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count('"name": "summarizing_context.activate"') == 1
-    assert '"name": "summarizing_context.summarize"' in done.stdout
-    assert '"gen_ai.conversation.id": "s1"' in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,7 +17,6 @@ from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
     ModelMessage,
-    ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
@@ -34,9 +32,8 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
+from summarizing_context.testing import ScriptedSummarizer
 from tests.proxy.fake import Fake, served
-
-pytestmark = pytest.mark.anyio
 
 Reply = Callable[[int], ModelResponse]
 
@@ -119,14 +116,6 @@ async def test_each_conversation_has_a_context_of_its_own() -> None:
         assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
 
 
-class Stuck:
-    """A summarizer that never answers."""
-
-    async def summarize(self, job: Any) -> str:
-        await anyio.sleep_forever()
-        raise AssertionError
-
-
 async def tell(run: Scripted, number: int) -> None:
     texts = [f"run{number} says {text}. " + "word " * 20 for text in range(100)]
     history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)]) for text in texts]
@@ -137,8 +126,8 @@ async def tell(run: Scripted, number: int) -> None:
 async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history(is_given: bool) -> None:
     settings = small(max_wait=0.05)
     async with (
-        open_context(settings, summarizer=Stuck()) as context,
-        SummarizingCapability(settings, summarizer=Stuck()) as own,
+        open_context(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as context,
+        SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as own,
     ):
         capability = SummarizingCapability(context) if is_given else own
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
@@ -150,7 +139,9 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
 
 
 async def test_a_conversation_is_never_closed_within_a_request() -> None:
-    async with SummarizingCapability(small(max_wait=0.05), summarizer=Stuck()) as capability:
+    async with SummarizingCapability(
+        small(max_wait=0.05), summarizer=ScriptedSummarizer(delay=float("inf"))
+    ) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
         async with anyio.create_task_group() as group:
             for number in range(3):
@@ -158,50 +149,6 @@ async def test_a_conversation_is_never_closed_within_a_request() -> None:
                 await anyio.sleep(0.03)
                 await capability.close()
     assert len(run.seen) == 3
-
-
-def changed_at_random(history: list[ModelMessage], chance: random.Random, number: int) -> list[ModelMessage]:
-    """What a run or its host does next: calls, an answer, thinking alone; an edit; going back."""
-    kind = chance.choice(["calls"] * 5 + ["answer", "thinking", "edit", "back"])
-    asked = [at for at, message in enumerate(history) if parts([message], UserPromptPart)]
-    again = ModelRequest(parts=[UserPromptPart(f"Go on {number}. " * chance.choice([1, 100]))])
-    if kind == "edit":
-        at = chance.choice(asked)
-        edited = (
-            ModelRequest(parts=[UserPromptPart(f"Edited {number}.")]) if len(history[at].parts) == 1 else history[at]
-        )
-        return [*history[:at], edited, *history[at + 1 :]]
-    if kind == "back":
-        return history[: chance.choice(asked) + 1]
-    if kind == "answer":
-        return [*history, ModelResponse(parts=[TextPart(f"Done {number}.")]), again]
-    thought = ThinkingPart("I look. " * 10, signature="s" * 80, provider_name=chance.choice(["anthropic", "openai"]))
-    if kind == "thinking":
-        return [*history, ModelResponse(parts=[thought]), again]
-    ids = [f"c{number}_{at}" for at in range(chance.choice([1, 2, 5]))]
-    path = "a " * chance.choice([1, 1, 2_000])
-    calls = [ToolCallPart("read", {"path": path}, id) for id in ids]
-    results = [ToolReturnPart("read", "word " * chance.choice([5, 100, 3_000]), id) for id in ids]
-    also = [UserPromptPart(f"And this {number}.")] * chance.choice([0, 1])
-    return [*history, ModelResponse(parts=[thought, *calls]), ModelRequest(parts=[*results, *also])]
-
-
-@pytest.mark.parametrize("seed", range(4))
-async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
-    chance = random.Random(seed)
-    history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Begin.")])]
-    reply = ModelResponse(parts=[TextPart("Done.")])
-    async with (
-        open_context(small(max_tokens=chance.choice([2_000, 6_000]))) as context,
-        scripted(context, reply=lambda _: reply) as run,
-    ):
-        for number in range(40):
-            history = changed_at_random(history, chance, number)
-            before = ModelMessagesTypeAdapter.dump_json(history)
-            await run.agent.run(message_history=history)
-            assert refusals(run.seen[-1]) == [], number
-            assert ModelMessagesTypeAdapter.dump_json(history) == before
-        assert context.statistics().activations > 1
 
 
 async def test_the_window_of_the_models_profile_is_the_budget() -> None:
@@ -224,23 +171,6 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -
         (prompt,) = parts(run.seen[0], UserPromptPart)
         assert prompt.content[1] is image
         assert len(str(await context.get_messages())) < 1_000
-
-
-async def test_signed_thinking_goes_once_its_beginning_was_rewritten_and_its_turn_has_ended() -> None:
-    async with open_context(small()) as context, scripted(context) as run:
-        await run.turns(4)
-        ended, going_on = 0, 0
-        for messages in run.seen:
-            newest = max(
-                at for at, message in enumerate(messages) if "Fix part" in str(parts([message], UserPromptPart))
-            )
-            calling = [(at, message) for at, message in enumerate(messages) if parts([message], ToolCallPart)]
-            ended += sum(
-                at < newest and [type(part) for part in message.parts] == [ToolCallPart] * 2 for at, message in calling
-            )
-            going_on += sum(at > newest and not parts([message], ThinkingPart) for at, message in calling)
-        assert ended > 0, "its calls alone are left"
-        assert going_on == 0, "a turn that goes on keeps what was signed in it"
 
 
 async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning() -> None:

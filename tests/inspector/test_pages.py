@@ -16,12 +16,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
-from summarizing_context.contrib.inspector import bound_socket, inspector_app
-from summarizing_context.errors import SettingsError, UndoError
+from summarizing_context.contrib.inspector import bound_socket
+from summarizing_context.errors import SettingsError
 from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
-from tests.laws.builders import session
 
 HERE = "http://127.0.0.1:8378"
 
@@ -196,41 +194,6 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
     assert after["covered"] == before["activations"][0]["covered_from"] < before["covered"]
     assert [one["is_undone"] for one in after["activations"][:2]] == [False, True]
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
-
-
-async def test_an_undo_leaves_the_session_in_its_project(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    async with open_context(Settings(store=path, session_id="s1", project="tulips", **OPTIONS)) as context:
-        for row in session(5, 30):
-            await context.add_message(row)
-        await context.compact()
-    async with asking(inspector_app(path, settings=Settings(project="roses"))) as client:
-        await undo(client, json={"session": "s1", "confirm": "s1"})
-        assert (await client.get("/api/sessions")).json()["sessions"][0]["project"] == "tulips"
-
-
-async def test_an_undo_has_to_fit_as_the_session_counts(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    settings = Settings(store=path, session_id="s1", **{**OPTIONS, "max_tokens": 3_000})
-    async with open_context(settings, count_tokens=lambda text: len(text)) as context:
-        for number in range(20):
-            await context.add_message({"role": "user", "content": f"Plant bed {number}. " * 20})
-            await context.add_message({"role": "assistant", "content": "Planted."})
-        await context.get_messages_for_request()
-        with pytest.raises(UndoError):
-            await context.undo_activation()
-    async with asking(inspector_app(path)) as client:
-        refused = await client.get("/api/undo", params={"id": "s1"})
-        assert (refused.status_code, "does not fit" in refused.json()["error"]) == (409, True)
-        assert (await undo(client, json={"session": "s1", "confirm": "s1"})).status_code == 409
-
-
-async def test_why_nothing_can_be_undone_is_told_before_it_is_asked_for(tmp_path: Path) -> None:
-    path = tmp_path / "run.db"
-    await fill(path, "s1", 3)
-    async with asking(app_of(path)) as client:
-        refused = await client.get("/api/undo", params={"id": "s1"})
-        assert (refused.status_code, refused.json()["error"]) == (409, "there is no activation to undo")
 
 
 async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path: Path) -> None:

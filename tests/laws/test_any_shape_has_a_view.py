@@ -15,7 +15,6 @@ from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .many_parts import SHAPES, odd_log
 from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
-pytestmark = pytest.mark.anyio
 COUNTERS: dict[str, Callable[[str], int]] = {
     "quarter": count,
     "len": len,

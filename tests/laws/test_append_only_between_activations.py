@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from summarizing_context import Settings, open_context
-
-from .builders import Message, assistant, count, session, user
+from .builders import Message, session
 from .checkers import prefix_problems
 from .judge import REASONS, replay, watched
 from .summarizers import Counting
@@ -47,25 +44,3 @@ async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
                 broken += context.statistics().activations - before
                 last[one.name] = view
         assert 2 < broken < 40
-
-
-async def test_a_block_shown_whole_in_a_tight_view_stays_so_when_the_session_is_opened_again(tmp_path: Path) -> None:
-    log = [
-        assistant("Cache change job job check reader stream merge patch order rule"),
-        assistant("State event commit cursor store counter driver build"),
-        user("Driver input source entry scope result owner page. Parser filter job flag list. Log client m"),
-        user("Link event change branch stack range stack. Module source flag job owner filter"),
-        user([{"type": "hologram", "depth": [1, None, 2.5]}]),
-        assistant("Plan step mount counter branch seed entry. Rule log filter list store loop source index socket n"),
-    ]
-    store = str(tmp_path / "x.db")
-    settings = Settings(max_tokens=90, safety_margin=0, store=store, session_id="tight", strategy="summarize")
-    async with open_context(settings, count_tokens=count) as context:
-        for message in log:
-            await context.add_message(message)
-            shown = await context.get_messages_for_request(90)
-        assert log[4] in shown
-    async with open_context(settings, count_tokens=count) as context:
-        assert await context.get_messages_for_request(90) == shown
-        assert context.last_view is not None
-        assert context.last_view.activation is None

@@ -9,7 +9,7 @@ from .amounts import ALL
 from .builders import Message, count
 from .judge import replay, watched
 from .summarizers import Counting
-from .transcripts import play_file
+from .transcripts import play
 
 # What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
 EXPECTED = {
@@ -52,8 +52,7 @@ def size_of(log: list[Message]) -> int:
 
 
 @pytest.mark.parametrize("name", ["split_parallel_calls", "forty_calls"])
-def test_the_command_plays_a_file_and_finds_nothing_broken(name: str) -> None:
-    (path,) = corpus.FOLDER.glob(f"{name}.jsonl*")
-    (found,) = play_file(path, [2_500], 1, "estimate")
+async def test_the_command_plays_a_transcript_and_finds_nothing_broken(name: str) -> None:
+    found = await play(corpus.read(name), 2_500, 1)
     assert found["broken"] == []
     assert found["views"] > found["messages"] // 2

@@ -53,6 +53,13 @@ LIES = {
     "a header covers nothing": lambda log: [log[0], HEADER, *log[1:]],
     "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[next(iter(inside(log))) :]],
     "nothing is shown": lambda log: [],
+    "a result is lost": lambda log: [row for at, row in enumerate(log) if at != inside(log)[0]],
+    "a result stands before its call": lambda log: [log[0], log[inside(log)[0]], *log[1:]],
+    "a row is cut and edited": lambda log: [
+        *log[:5],
+        {**log[5], "content": "[… 9 tokens left out …] not so"},
+        *log[6:],
+    ],
     "a field is added": lambda log: [*log[:5], {**log[5], "seen": True}, *log[6:]],
 }
 

@@ -11,8 +11,6 @@ from .judge import replay, watched
 from .shapes import answered_ids
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_views_are_tool_safe_while_the_past_is_covered(dialect: str) -> None:

@@ -16,8 +16,6 @@ from .judge import SMALL
 from .odd_shapes import all_strings, long_lists, odd_log, sent_texts
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
-
 
 @cache
 def counter(name: str) -> Any:

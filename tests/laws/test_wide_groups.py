@@ -12,7 +12,6 @@ from .places import kept_at
 from .repairs import LATE_NOTE
 from .summarizers import Counting
 
-pytestmark = pytest.mark.anyio
 STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]
 
 

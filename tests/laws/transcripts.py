@@ -11,31 +11,25 @@ broken only where it would take the whole log.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 
 from evals.clients.rules import SHAPES, Seal, problem
-from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.tokens import choose_counter, load_offline
+from summarizing_context import Settings, open_context
+from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.transcripts import find_transcripts, read
 from tests.clients.players import rule_of
 from tests.laws.builders import Message
-from tests.laws.checkers import view_tokens
 from tests.laws.grouping import read_log
-from tests.laws.judge import IMAGE_TOKENS, Judge, LawBroken
-from tests.laws.shapes import blocks, canonical_once, leading_system_rows
+from tests.laws.judge import Judge, LawBroken
+from tests.laws.shapes import blocks, leading_system_rows
 
-ROUGHLY = 1.15  # times its budget a view may be by tiktoken, where the context counts by the estimate
 SUMS = ("messages", "views", "activations", "covered", "shrunk", "without_room", "refused")
 
 
@@ -72,19 +66,12 @@ def refusal(rows: Sequence[Message], log: Sequence[Message], seal: Seal) -> str:
     return problem("anthropic", {"max_tokens": 1, "tools": tools, "messages": sent}, seal)
 
 
-async def play(log: Sequence[Message], budget: int, every: int, counter: Any) -> dict[str, Any]:
+async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any]:
     """Add the messages one by one and judge each view; return the figures, and what was broken where."""
-    count, encoding = (await choose_counter(counter)).count, _encoding()
-
-    @cache
-    def exact(row: str) -> int:
-        assert encoding is not None
-        rows, tokens = [json.loads(row)], lambda text: len(encoding.encode_ordinary(text))
-        return view_tokens(rows, tokens, IMAGE_TOKENS, message_text_parts)
-
-    broken, refused, seal, largest = list[str](), Counter[str](), Recorded(log), 0
+    count = (await choose_counter("estimate")).count
+    broken, refused, seal = list[str](), Counter[str](), Recorded(log)
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter=counter, idle_after="never")
+        settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter="estimate", idle_after="never")
         async with open_context(settings) as context:
             judge = Judge(context, budget=budget, count=count)
             for at in range(len(log) + 1):
@@ -102,10 +89,6 @@ async def play(log: Sequence[Message], budget: int, every: int, counter: Any) ->
                         refused[rule_of(said)] += 1
                         if not refusal(judge.log, log, seal):
                             broken.append(f"before message {at}: refused: {said}")
-                    if encoding is not None and (tokens := sum(exact(canonical_once(row)) for row in view)) > largest:
-                        largest = tokens
-                        if tokens > budget * (ROUGHLY if counter == "estimate" else 1):
-                            broken.append(f"before message {at}: {tokens} tokens by tiktoken")
                 if at < len(log):
                     await judge.add(log[at])
             try:
@@ -113,65 +96,30 @@ async def play(log: Sequence[Message], budget: int, every: int, counter: Any) ->
             except LawBroken as error:
                 broken.append(str(error))
     return {
-        "budget": budget, "messages": len(log), "views": judge.views, "activations": judge.activations,
-        "covered": judge.covered, "shrunk": judge.repairs["shrunk"], "repairs": dict(judge.repairs),
-        "without_room": judge.refused, "refused": refused.total(), "rules": dict(refused), "tiktoken": largest,
-        "broken": broken,
+        "messages": len(log), "views": judge.views, "activations": judge.activations, "covered": judge.covered,
+        "shrunk": judge.repairs["shrunk"], "without_room": judge.refused, "refused": refused.total(), "broken": broken,
     }  # fmt: skip
 
 
-_encoding = cache(load_offline)  # reading its ranks takes a second
-
-
-def play_file(path: Path, budgets: Sequence[int], every: int, counter: str) -> list[dict[str, Any]]:
-    """Play each session of a file at each budget."""
-    results = []
-    for transcript in read(path):
-        log = [dict(message) for message in transcript.messages]
-        for budget in budgets:
-            started = time.monotonic()
-            found = anyio.run(play, log, budget, every, counter)
-            name = {"file": path.name, "session": transcript.session_id}
-            results.append({**name, **found, "seconds": round(time.monotonic() - started, 1)})
-    return results
-
-
 def main() -> int:
-    """Play the transcripts; print what is broken, and the sums of each budget."""
+    """Play each session of the transcripts at each budget; print what is broken, and the sums of each budget."""
     parser = argparse.ArgumentParser(prog="python -m tests.laws.transcripts", description=__doc__.splitlines()[0])
     parser.add_argument("paths", type=Path, nargs="+", metavar="FOLDER", help="transcripts, or folders of them")
     parser.add_argument("--budget", default="8000,16000,64000", help="tokens of a view, or several, by commas")
     parser.add_argument("--every", type=int, default=0, metavar="N", help="a view behind every Nth message too")
-    parser.add_argument("--counter", default="estimate", choices=("estimate", "tiktoken"), help="the context's")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--json", type=Path, help="write a line for each result there; files that it has are done")
     options = parser.parse_args()
-    lines = options.json.read_text("utf-8").splitlines() if options.json and options.json.exists() else []
-    results = [json.loads(line) for line in lines]
-    done = {result["file"] for result in results}
-    paths = [path for path in find_transcripts(options.paths) if path.name not in done]
-    work = partial(
-        play_file,
-        budgets=[int(budget) for budget in options.budget.split(",")],
-        every=options.every,
-        counter=options.counter,
-    )
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for found in pool.map(work, paths):
-            results += found
-            for result in found:
-                for each in result["broken"]:
-                    print(f"{result['file']} at {result['budget']}: {each}", flush=True)
-            if options.json:
-                with options.json.open("a", encoding="utf-8") as file:
-                    file.writelines(json.dumps(result) + "\n" for result in found)
-    for budget in sorted({result["budget"] for result in results}):
-        at = [result for result in results if result["budget"] == budget]
-        sums = {name: sum(result[name] for result in at) for name in SUMS}
-        sums |= {"broken": sum(len(result["broken"]) for result in at)}
-        print(f"{budget:,} tokens: {len(at)} sessions,", ", ".join(f"{n:,} {name}" for name, n in sums.items()))
-        print(f"  the largest view by tiktoken: {max(result['tiktoken'] for result in at):,}")
-    return 1 if any(result["broken"] for result in results) else 0
+    is_broken = False
+    for budget in map(int, options.budget.split(",")):
+        sums = Counter[str]()
+        for path in find_transcripts(options.paths):
+            for transcript in read(path):
+                found = anyio.run(play, [dict(message) for message in transcript.messages], budget, options.every)
+                for each in found["broken"]:
+                    print(f"{path.name} at {budget}: {each}", flush=True)
+                sums.update({name: found[name] for name in SUMS}, broken=len(found["broken"]), sessions=1)
+        is_broken = is_broken or sums["broken"] > 0
+        print(f"{budget:,} tokens:", ", ".join(f"{number:,} {name}" for name, number in sums.items()))
+    return 1 if is_broken else 0
 
 
 if __name__ == "__main__":

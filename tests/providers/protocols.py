@@ -81,7 +81,6 @@ ANTHROPIC = Protocol(
     ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
 )
 PROTOCOLS = (OPENAI, ANTHROPIC)
-KEYS = [name for protocol in PROTOCOLS for name in protocol.keys]
 
 
 def spoken_at(path: str) -> Protocol:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import math
-import random
 import socket
 import struct
 from collections.abc import AsyncIterator, Callable
@@ -141,25 +139,6 @@ async def serving(script: Script = lambda _: Answer()) -> AsyncIterator[Provider
             task.cancel()
         await asyncio.gather(*provider.connections, return_exceptions=True)
         await server.wait_closed()
-
-
-def weather(
-    seed: int = 0, *, latency: float = 0.002, faults: dict[str, float] | None = None, pause: str = "0.01"
-) -> Script:
-    """A script by chance: of every 50 requests each fault of `storm` meets its share. The same for the same seed."""
-    rng = random.Random(seed)
-    shares = {"rate_limited": 0.05, "stalled": 0.02} if faults is None else faults
-    deck: list[str] = []
-
-    def script(_: Request) -> Answer:
-        if not deck:
-            deck.extend(fault for fault, share in shares.items() for _ in range(math.ceil(50 * share)))
-            deck.extend([""] * (50 - len(deck)))
-            rng.shuffle(deck)
-        fault = deck.pop()
-        return storm(fault, pause) if fault else Answer(latency=latency * rng.uniform(0.5, 1.5))
-
-    return script
 
 
 def storm(fault: str, pause: str = "0.01") -> Answer:

@@ -29,8 +29,6 @@ from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_sessions import contents
 
-pytestmark = pytest.mark.anyio
-
 SECRET = "a secret in an error"
 
 STEPS: dict[str, tuple[Any, str]] = {

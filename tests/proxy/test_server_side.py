@@ -9,12 +9,9 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from evals.clients.rules import in_force
 from tests.proxy.clients import TOOL, AnthropicAgent, proxied, status
 from tests.proxy.fake import SEAL, Fake, served
 from tests.proxy.test_wire import post
-
-pytestmark = pytest.mark.anyio
 
 
 async def answer_all(request: Request, raw: bytes) -> Response:
@@ -129,28 +126,6 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
     assert [item for item in last if item.get("type") == "configuration_update"][-1]["reasoning"] == {
         "effort": "effort 39"
     }
-
-
-async def test_an_effort_among_the_messages_stays_in_force_and_one_that_comes_back_changes_no_beginning():
-    fake = Fake()
-    history: list[Any] = []
-    beta = {"anthropic-beta": "per-turn-control-2026-07-01", "x-claude-code-session-id": "s"}
-    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
-        for step in range(40):
-            history.append({"role": "user", "content": f"step {step}. " + "Read the next file. " * 60})
-            if step % 3 == 0:
-                row = {"role": "system", "content": [], "output_config": {"effort": ("low", "high")[step // 3 % 2]}}
-                history.append(row)
-            body = {"model": "claude-x", "max_tokens": 9, "tools": [TOOL], "messages": history}
-            await post(address, body=json.dumps(body), **beta)
-            assert in_force(fake.seen[-1]["body"]) == in_force(body)
-            history.append({"role": "assistant", "content": "It is read."})
-        records = (await status(address))["records"]
-    assert fake.problems == []
-    assert sum(bool(record["activation"]) for record in records) > 2
-    sent = [[(row["role"], row.get("output_config")) for row in each["body"]["messages"]] for each in fake.seen]
-    for before, after, record in zip(sent, sent[1:], records[1:], strict=False):
-        assert record["activation"] or after[: len(before)] == before
 
 
 async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():

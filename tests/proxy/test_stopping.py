@@ -23,8 +23,6 @@ from tests.proxy.clients import AnthropicAgent, status
 from tests.proxy.fake import Behave, Fake, served
 from tests.proxy.test_wire import BODY
 
-pytestmark = pytest.mark.anyio
-
 LONG = 600.0  # seconds; the end is not to wait for any of it
 
 RUN = "import sys; from summarizing_context.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -18,8 +18,6 @@ from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent,
 from tests.proxy.fake import Behave, Fake, served, streamed
 from tests.proxy.test_sessions import contents
 
-pytestmark = pytest.mark.anyio
-
 BUDGET = 6_000
 
 SAID = "The model says that the work went on and that the parser was read."

@@ -15,8 +15,6 @@ from starlette.responses import Response, StreamingResponse
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", ResponsesAgent: "/v1/responses"}
 
 AGENTS = pytest.mark.parametrize("agent", PATHS)

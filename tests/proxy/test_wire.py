@@ -16,8 +16,6 @@ from summarizing_context.contrib.proxy import server as application
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
 TOKEN = "abcdefgh12345678"
 
 BODY = json.dumps({"model": "m", "max_tokens": 9, "tools": [], "messages": [{"role": "user", "content": "hi"}] * 3})

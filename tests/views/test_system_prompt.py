@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import BudgetError, Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 
 SMALL = Settings(
     max_tokens=2_000,
@@ -75,20 +75,6 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
         assert told == {"system_changed": 59}
         assert all(context.explain()[-1].stop >= 80 for context in (steady, restless))  # of 120 messages
         assert 2 <= steady.statistics().activations < 20
-
-
-async def test_it_counts_and_a_prompt_without_room_is_named() -> None:
-    async with open_context(SMALL) as context:
-        await talk(context, 0, 30)
-        await context.get_messages_for_request(system="long words " * 400)
-        assert context.last_view is not None
-        assert context.last_view.fixed_tokens > 700
-        assert 100 < context.last_view.tokens <= 2_000 - context.last_view.fixed_tokens
-        with pytest.raises(BudgetError) as caught:
-            await context.get_messages_for_request(token_budget=500, system="long words " * 400)
-        assert caught.value.rows[0][0] == 0
-        assert caught.value.rows[0][1] > 400
-        assert await context.should_compact() in (True, False)
 
 
 async def test_after_a_restart_only_another_prompt_is_told(tmp_path: Path) -> None:
