@@ -95,6 +95,7 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 # Shell commands.
 
 LOOKS, COMMITS, CHANGES = _PATTERNS["looks"], _PATTERNS["commits"], _PATTERNS["changes"]
+KEEPS, TESTS = _PATTERNS["keeps"], _PATTERNS["tests"]
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
 _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"

@@ -16,6 +16,8 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from summarizing_context.extraction.tool_calls import (
+    KEEPS,
+    TESTS,
     bare_command,
     denies,
     exit_code,
@@ -194,6 +196,21 @@ class SessionLedger:
         self._ledger = Ledger()
         self._touches: list[Touch] = []
         self._stop = 0  # all entries before it have been read
+        self._clear_ends()
+
+    def _clear_ends(self) -> None:
+        self.is_red = False  # the newest run of tests failed
+        self.end = -1  # the newest message whose call has made a commit, or has brought failing tests to pass
+
+    def _take_touch(self, touch: Touch) -> None:
+        self._ledger.add(touch)
+        if touch.kind != "command" or only_looks(touch.value):
+            return
+        was_red = self.is_red
+        if TESTS.search(touch.value):
+            self.is_red = not touch.went_well
+        if touch.went_well and ((was_red and not self.is_red) or KEEPS.search(touch.value)):
+            self.end = touch.start
 
     @property
     def lag(self) -> int:
@@ -219,13 +236,16 @@ class SessionLedger:
             self._stop = unread.stop
             self._touches += touches
             for touch in touches:
-                self._ledger.add(touch)
+                self._take_touch(touch)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
         self._stop = min(self._stop, stop)
         self._touches = [touch for touch in self._touches if touch.stop <= stop]
-        self._ledger = Ledger(self._touches)
+        self._ledger = Ledger()
+        self._clear_ends()
+        for touch in self._touches:
+            self._take_touch(touch)
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
