@@ -1,16 +1,16 @@
 """Measure activations at natural ends against activations at the high water alone, on transcripts and without a model.
 
-    python -m evals.moments FOLDER [--budget 32000] [--half 0]
+    python -m evals.moments FOLDER [--budget 32000] [--part 0/6]
 
-Each session that has ends and outgrows half of a budget is played with `natural_ends` off and on, each message of the
-assistant preceded by a view. Printed for each budget:
+Each session that has ends and outgrows half of a budget is played as by default, with `natural_ends`, and with a lower
+high water, each message of the assistant preceded by a view. Printed for each budget:
 
 - activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
 - the share of the values that the session needed later which views hold (hindsight): at nine cuts, and right after each
   activation;
 - tokens of the mean view, tokens that a provider reads anew, and the cost where a token from its cache costs a tenth.
 
-`--half 0` and `--half 1` take the files whose names have an even or an odd hash.
+`--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
@@ -32,12 +33,17 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import find_transcripts
 from summarizing_context.views.moments import CACHED, is_natural_end
 
-Sums = dict[tuple[int, bool], Counter[str]]  # by budget, and whether ends count
+Sums = dict[tuple[int, str], Counter[str]]  # by budget and arm
+ARMS: dict[str, dict[str, Any]] = {
+    "today": {},
+    "ends": {"natural_ends": True},
+    "lower": {"high_water": 0.8},  # smaller views, as ends make them
+}
 
 
-async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, natural_ends: bool) -> Counter[str]:
+async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, arm: str) -> Counter[str]:
     """Play one session and count."""
-    settings = Settings(max_tokens=budget, natural_ends=natural_ends, idle_after=None, image_tokens=0)
+    settings = Settings(max_tokens=budget, idle_after=None, image_tokens=0, **ARMS[arm])
     cuts = [len(messages) * tenth // 10 for tenth in range(9, 0, -1)]  # still to come, the next one last
     found: Counter[str] = Counter(sessions=1)
     async with open_context(settings, count_tokens=estimate_text) as context:
@@ -77,11 +83,11 @@ def measure(path: Path, budgets: Sequence[int]) -> Sums:
         reads = read_messages(log.messages)
         for budget in budgets:
             if sum(read.tokens for read in reads) > budget / 2:
-                today = anyio.run(play, log.messages, reads, budget, False)
-                if today["ends"]:
-                    sums.setdefault((budget, False), Counter()).update(today)
-                    ours = anyio.run(play, log.messages, reads, budget, True)
-                    sums.setdefault((budget, True), Counter()).update(ours)
+                for arm in ARMS:
+                    found = anyio.run(play, log.messages, reads, budget, arm)
+                    if not found["ends"]:
+                        break
+                    sums.setdefault((budget, arm), Counter()).update(found)
     return sums
 
 
@@ -89,21 +95,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--budget", type=int, action="append", help="16,000, 32,000, 64,000 and 128,000 if not given")
-    parser.add_argument("--half", type=int, choices=(0, 1))
+    parser.add_argument("--part", default="0/1")
     parser.add_argument("--jobs", type=int, default=2)
     given = parser.parse_args()
-    paths = find_transcripts([given.folder])
-    if given.half is not None:
-        paths = [one for one in paths if hashlib.sha256(one.name.encode()).digest()[0] % 2 == given.half]
+    rest, parts = map(int, given.part.split("/"))
+    named = [(hashlib.sha256(path.name.encode()).digest()[0], path) for path in find_transcripts([given.folder])]
+    paths = [path for digest, path in named if digest % parts == rest]
     sums: Sums = {}
     with ProcessPoolExecutor(given.jobs) as pool:
         for counts in pool.map(partial(measure, budgets=given.budget or (16_000, 32_000, 64_000, 128_000)), paths):
             for key, found in counts.items():
                 sums.setdefault(key, Counter()).update(found)
-    columns = ["sessions", "activations", "at-end", "unfinished", "hindsight", "after-one", "mean-view", "uncached", "cost"]
-    print(f"{'budget':>11}", *(f"{column:>11}" for column in columns))
-    for (budget, natural_ends), one in sorted(sums.items()):
-        today = sums[budget, False]
+    columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
+    columns += ["uncached", "cost"]
+    print(f"{'budget':13}", *(f"{column:>11}" for column in columns))
+    for (budget, arm), one in sorted(sums.items(), key=lambda item: (item[0][0], list(ARMS).index(item[0][1]))):
+        today = sums[budget, "today"]
         costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
         pairs = ("at_end", "activations"), ("unfinished", "activations")
         pairs += ("cut_held", "cut_asked"), ("activated_held", "activated_asked")
@@ -111,7 +118,7 @@ def main() -> None:
         figures += [f"{one[part] / max(1, one[whole]):.1%}" for part, whole in pairs]
         figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / today['uncached'] - 1:+.1%}"]
         figures.append(f"{costs[0] / costs[1] - 1:+.1%}")
-        print(f"{budget:7,} {'on' if natural_ends else 'off':>3}", *(f"{figure:>11}" for figure in figures))
+        print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in figures))
 
 
 if __name__ == "__main__":

@@ -95,7 +95,6 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 # Shell commands.
 
 LOOKS, COMMITS, CHANGES = _PATTERNS["looks"], _PATTERNS["commits"], _PATTERNS["changes"]
-KEEPS, TESTS = _PATTERNS["keeps"], _PATTERNS["tests"]
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
 _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
@@ -135,6 +134,12 @@ def split_result(result: str, count: int) -> list[str]:
 def only_looks(command: str) -> bool:
     """Return whether a bare command begins by looking, and commits nothing."""
     return LOOKS.match(command) is not None and not COMMITS.search(command)
+
+
+def work_of(command: str) -> str:
+    """Return what of a piece of work a bare command does that may end it: `commit`, `tests`, or nothing."""
+    start = command[:4_000]
+    return "tests" if _PATTERNS["tests"].search(start) else "commit" if _PATTERNS["keeps"].search(start) else ""
 
 
 def tried(command: str) -> str:

@@ -9,10 +9,10 @@ hosts write before a file. A result of a tool never holds one: it may quote anyt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
 from summarizing_context.extraction.tool_calls import parsed
@@ -69,10 +69,11 @@ class AgentNote(NamedTuple):
     text: str  # empty where it kept nothing
 
 
-def note_in_call(arguments: str | Mapping[str, Any]) -> str | None:
-    """Return the note in the arguments of a call that ends a task, empty for none; None for wrong arguments."""
-    given = parsed(arguments or "{}") if isinstance(arguments, str) else arguments
-    if not isinstance(given, Mapping) or given.keys() - {"keep"}:
+def note_in_call(arguments: str) -> str | None:
+    """Return the note in the arguments of a call that ends a task, empty for none; None for wrong arguments, as the
+    tool refuses them."""
+    given = parsed(arguments or "{}")
+    if not isinstance(given, dict) or any(value not in (None, "") for name, value in given.items() if name != "keep"):
         return None
     note = given.get("keep") or ""
     return note.strip() if isinstance(note, str) and len(note) <= MAX_NOTE else None
@@ -109,7 +110,7 @@ class KeptTexts:
         self._files: dict[str, Instructions] = {}  # the newest, by name
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
-        self.done_at = -1  # the newest message that left no item of a plan open
+        self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
         self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
         self._notes: list[AgentNote] = []
         self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
@@ -167,7 +168,7 @@ class KeptTexts:
         if index != self._since:
             self._before, self._since = self._newest, index
         if any(item.is_open for item in self._newest.items) and not any(item.is_open for item in plan.items):
-            self.done_at = index
+            self.done_at, self.done = index, self.done + 1
         self._newest = plan
 
     def instructions(self, cut: int) -> list[Instructions]:

@@ -16,8 +16,6 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from summarizing_context.extraction.tool_calls import (
-    KEEPS,
-    TESTS,
     bare_command,
     denies,
     exit_code,
@@ -32,6 +30,7 @@ from summarizing_context.extraction.tool_calls import (
     split_result,
     tried,
     urls_in,
+    work_of,
 )
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.segments import OpenCalls
@@ -73,6 +72,7 @@ class Touch(NamedTuple):
     about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
     went_well: bool = False
     times: int = 1
+    work: str = ""  # of commands: `commit`, `tests`
 
     @property
     def place(self) -> tuple[int, int]:
@@ -201,16 +201,14 @@ class SessionLedger:
     def _clear_ends(self) -> None:
         self.is_red = False  # the newest run of tests failed
         self.end = -1  # the newest message whose call has made a commit, or has brought failing tests to pass
+        self.ends = 0  # so many have
 
     def _take_touch(self, touch: Touch) -> None:
         self._ledger.add(touch)
-        if touch.kind != "command" or only_looks(touch.value):
-            return
-        was_red = self.is_red
-        if TESTS.search(touch.value):
+        if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
+            self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
             self.is_red = not touch.went_well
-        if touch.went_well and ((was_red and not self.is_red) or KEEPS.search(touch.value)):
-            self.end = touch.start
 
     @property
     def lag(self) -> int:
@@ -355,7 +353,8 @@ class SessionLedger:
         refused = denies(text)
         failed = failed or bool(line) or refused
         operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
-        yield Touch("command", value, operation, *place, about=about, went_well=call.result is not None and not failed)
+        went_well = call.result is not None and not failed
+        yield Touch("command", value, operation, *place, about=about, went_well=went_well, work=work_of(bare))
         for path, done, program in () if refused else files_of(command):
             if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, call.confirmed(done), *place, about=path)

@@ -293,6 +293,11 @@ class MessageLog:
         return self._kept_texts.plan
 
     @property
+    def turns(self) -> int:
+        """How many entries a person wrote."""
+        return len(self._humans)
+
+    @property
     def newest_human(self) -> int | None:
         """The newest entry that a person wrote."""
         return self._humans[-1] if self._humans else None

@@ -520,7 +520,7 @@ class Settings:
     )
     keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
     natural_ends: bool = _setting(
-        True,
+        False,
         "From half of the high water on, activate where a piece of work ends, if that costs little: a plan that is "
         "done, a commit, tests that pass again, a person's new message.",
     )

@@ -10,6 +10,7 @@ from summarizing_context.log.message_log import MessageLog
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over one that is read anew; providers ask about that
+WAITED = 1.2  # times the usual distance of ends up to the high water: with more, another is waited for
 TOLERATED = 0.3  # of what an activation costs, that one at an end may cost more
 
 
@@ -24,6 +25,12 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     if ledger is not None:
         ledger.current(20_000)  # tokens that it may read now; more is read ahead in the background
     return ledger is not None and ledger.end >= step
+
+
+def is_last_chance(log: MessageLog, ledger: SessionLedger | None, more: float) -> bool:
+    """Return whether it is doubtful that another end comes within so many tokens, as often as they came so far."""
+    ends = log.turns + log.newest_texts.done + (0 if ledger is None else ledger.ends)
+    return more * ends <= WAITED * log.history_tokens
 
 
 def pays(log: MessageLog, *, before: int, after: int, high: float) -> bool:

@@ -23,7 +23,7 @@ from summarizing_context.views.header import (
     memory_block,
     write_head,
 )
-from summarizing_context.views.moments import BAND, pays
+from summarizing_context.views.moments import BAND, is_last_chance, pays
 from summarizing_context.views.tail import BARE, TIGHT, WHOLE_GROUPS, Mark, Room, Tail, TailItem, extend_tail, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
@@ -331,7 +331,8 @@ def plan_activation(now: NextView) -> Plan | None:
             is_enough = tokens - plan.tokens >= room.min_free
             return is_enough and pays(log, before=tokens, after=plan.tokens, high=room.high)
 
-        plan = first(now.low_water, costs_little)
+        if is_last_chance(log, now.sources.ledger, room.high - tokens):
+            plan = first(now.low_water, costs_little)
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)
