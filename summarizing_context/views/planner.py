@@ -122,8 +122,8 @@ class NextView:
         leaf = nearest([mark for mark in tail.marks if mark.stop in self.segment_ends])
         group = nearest([mark for mark in tail.marks if mark.stop > (leaf or self.state.stop)])
         stops = [stop for stop in (leaf, group) if stop is not None]
-        if self.task_ended in [mark.stop for mark in tail.marks if last.items - mark.items >= keep]:
-            stops = [self.task_ended, *stops]
+        if (ended := self.task_ended) is not None:
+            stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
         beside = self.provider_view.beside
         if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
             stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
