@@ -6,8 +6,8 @@ Each session that has ends and outgrows half of a budget is played as by default
 high water, each message of the assistant preceded by a view. Printed for each budget:
 
 - activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
-- the share of the values that the session needed later which views hold (hindsight): at nine cuts, and right after each
-  activation;
+- the share of the values that the session needed later which views hold (hindsight): at those tenths of the session
+  before which it has outgrown the budget, the same for all, and right after each activation;
 - tokens of the mean view, tokens that a provider reads anew, and the cost where a token from its cache costs a tenth.
 
 `--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
@@ -56,7 +56,7 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                 kinds = []
                 while cuts and cuts[-1] <= at:
                     cuts.pop()
-                    kinds = ["cut"]
+                    kinds = ["cut"] if session.log.history_tokens > budget else []
                 kept = before
                 if view.activation is not None:
                     plan = session.log.kept_texts.plan
@@ -66,7 +66,7 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                     found.update(activations=1, at_end=is_end, unfinished=is_open or session.ledger.is_red)
                 before = view.tokens
                 found.update(views=1, ends=is_end, viewed=before, uncached=before - kept, cached=kept)
-                if kinds and session.views.records:
+                if kinds:
                     said = Text([text_of(list(view.shared))])
                     asked = hindsight(reads, at, budget)
                     held = sum(said.holds(*question.values) for question in asked)
