@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.pages import Page as Page
     from summarizing_context.retrieval.search import Memory as Memory
     from summarizing_context.retrieval.search import MemoryEntry as MemoryEntry
+    from summarizing_context.retrieval.tools import compact_tool_schema as compact_tool_schema
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
     from summarizing_context.sessions.cache_ledger import CacheFigures as CacheFigures
@@ -61,7 +62,7 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "models": "load_models",
     "retrieval.search": "Memory MemoryEntry",
     "retrieval.pages": "Page",
-    "retrieval.tools": "memory_tool_schemas recall_tool_schema",
+    "retrieval.tools": "compact_tool_schema memory_tool_schemas recall_tool_schema",
     "sessions.cache_ledger": "CacheFigures",
     "sessions.follower": "FollowReport",
     "sessions.session": "BudgetReport Statistics",

@@ -26,7 +26,7 @@ from summarizing_context.models import ModelPrice, ModelTable
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, Search
-from summarizing_context.retrieval.tools import answer_memory_call, answer_recall
+from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
 from summarizing_context.sessions.cache_ledger import CacheLedger, Took
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Session, Statistics
@@ -460,6 +460,12 @@ class SummarizingContext:
         are an object, or JSON; the answer says what is wrong with them."""
         self._session.check()
         return await answer_recall(self._pages, self._session.budget, arguments)
+
+    async def call_compact_tool(self, arguments: object) -> str:
+        """Return the answer to a model's call of `context_compact`, whose schema `compact_tool_schema()` gives, as for
+        `call_recall_tool`. Add the call and this answer to the log: the next view then covers what came before."""
+        self._session.check()
+        return answer_compact(arguments)
 
     async def call_memory_tool(self, name: str, arguments: object) -> str:
         """Return the answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for

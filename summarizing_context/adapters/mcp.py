@@ -1,4 +1,5 @@
-"""A server of the Model Context Protocol: a client's model looks into the sessions of a store, and writes nothing.
+"""A server of the Model Context Protocol: a client's model looks into the sessions of a store, and writes nothing. A
+call of `context_compact` stands in the client's own history, where the views of a proxy read it.
 
 Each call opens the store for reading and sees what was committed last, so the sessions may have live writers.
 """
@@ -16,7 +17,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, NodeNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail
-from summarizing_context.retrieval.tools import given_arguments, tool_schema
+from summarizing_context.retrieval.tools import answer_compact, compact_tool_schema, given_arguments, tool_schema
 from summarizing_context.settings.values import Settings
 
 try:
@@ -92,14 +93,20 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
     `settings` name the store. With those of the writer, its summaries are found too.
     """
     tools: dict[str, Tool] = {}
+    marks = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
     for name, (about, properties, required) in _TOOLS.items():
         # where one session is served, no call can name another
         own = {key: value for key, value in properties.items() if session is None or key != "scope"}
         said = "A session's id, as context_search tells it; the one changed last if not given."
         own |= {"session": {**_TEXT, "description": said}} if session is None else {}
         schema = tool_schema(name, about, own, "anthropic", required=[required])["input_schema"]
-        marks = ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
         tools[name] = Tool(name=name, description=about, input_schema=schema, annotations=marks)
+
+    done = compact_tool_schema()
+    compact = done["name"]
+    tools[compact] = Tool(
+        name=compact, description=done["description"], input_schema=done["input_schema"], annotations=marks
+    )
 
     async def list_tools(_context: Any, _request: Any) -> ListToolsResult:
         return ListToolsResult(tools=list(tools.values()))
@@ -107,6 +114,10 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
     async def call_tool(_context: Any, request: Any) -> CallToolResult:
         if request.name not in tools:
             raise MCPError(INVALID_PARAMS, f"there is no tool {briefly(request.name)}; there are {', '.join(tools)}")
+        if request.name == compact:
+            text = answer_compact(request.arguments or {})
+            failed = text.endswith("Nothing was done.")
+            return CallToolResult(content=[TextContent(type="text", text=text)], is_error=failed)
         required, allowed = _TOOLS[request.name][2], list(tools[request.name].input_schema["properties"])
         failed = True
         try:

@@ -136,6 +136,12 @@ def only_looks(command: str) -> bool:
     return LOOKS.match(command) is not None and not COMMITS.search(command)
 
 
+def work_of(command: str) -> str:
+    """Return what of a piece of work a bare command does that may end it: `commit`, `tests`, or nothing."""
+    start = command[:4_000]
+    return "tests" if _PATTERNS["tests"].search(start) else "commit" if _PATTERNS["keeps"].search(start) else ""
+
+
 def tried(command: str) -> str:
     """Return what a bare command tries, whatever its options and the readers of its output: two runs are alike."""
     line = command.split("\n", 1)[0][:600]

@@ -1,4 +1,5 @@
-"""The newest instruction files (CLAUDE.md and the like) and the newest plan of one session, read when views need them.
+"""The newest instruction files (CLAUDE.md and the like), the newest plan and the agent's notes of one session, read
+when views need them; and where the agent has ended its plan, or a task.
 
 Pure bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again.
 Hosts put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that
@@ -14,6 +15,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
+from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Entry, Role
 from summarizing_context.messages.fences import split_pieces
@@ -23,6 +25,9 @@ _MARKS = (  # without any of these in its bytes a message holds no such file
     *(b"Contents of ", b"AGENTS.md instructions", b"<user_instructions>", b"Instructions from: "),
     *(b"--- Context from: ", b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
 )
+
+COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
+MAX_NOTE = 2_000  # characters of what it keeps
 
 _FILE_ROLES = frozenset({Role.USER, Role.SYSTEM, Role.DEVELOPER})  # of messages that may hold a file
 _NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
@@ -57,6 +62,23 @@ class Instructions(NamedTuple):
     text: str
 
 
+class AgentNote(NamedTuple):
+    """What the agent kept of a task that it called done, and the message that says so."""
+
+    message: int
+    text: str  # empty where it kept nothing
+
+
+def note_in_call(arguments: str) -> str | None:
+    """Return the note in the arguments of a call that ends a task, empty for none; None for wrong arguments, as the
+    tool refuses them."""
+    given = parsed(arguments or "{}")
+    if not isinstance(given, dict) or any(value not in (None, "") for name, value in given.items() if name != "keep"):
+        return None
+    note = given.get("keep") or ""
+    return note.strip() if isinstance(note, str) and len(note) <= MAX_NOTE else None
+
+
 class PlanItems(NamedTuple):
     """A plan, and the message that holds it; of a plan made task by task the first message."""
 
@@ -88,7 +110,10 @@ class KeptTexts:
         self._files: dict[str, Instructions] = {}  # the newest, by name
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
+        self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
         self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
+        self._notes: list[AgentNote] = []
+        self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
         self._read, self._reading = 0, Lock()  # entries so far
 
     def read(self, entries: Sequence[Entry], leading: int, most: int | None = None) -> bool:
@@ -105,8 +130,9 @@ class KeptTexts:
     def _add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
         has_files = facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS))
-        may_plan = facts.calls and self._tools.may_plan(data)
-        if not (has_files or may_plan or not self._calls.keys().isdisjoint(facts.answers)):
+        may_plan = facts.calls and (self._tools.may_plan(data) or COMPACT.encode() in data)
+        awaited = self._calls.keys() | self._ending.keys() if facts.answers else set()
+        if not (has_files or may_plan or not awaited.isdisjoint(facts.answers)):
             return
         reading = entry.read(index).reading
         for name, text in _instruction_files(reading) if has_files else ():
@@ -118,7 +144,14 @@ class KeptTexts:
                     goes_on = changes_one(keys) and self._newest.items
                     self._take(index, PlanItems(self._newest.message if goes_on else index, items))
                 self._calls[part.id] = _Call(index, keys, items is not None)
+            elif part.kind == "call" and part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT:
+                note = note_in_call("".join(part.texts))
+                if note is not None:
+                    self._ending[part.id] = AgentNote(index, note)
         for part in reading.parts if facts.answers else ():
+            if part.kind == "result" and part.id in self._ending:
+                ended = self._ending.pop(part.id)
+                self._notes += [] if part.failed else [ended]
             if part.kind != "result" or (call := self._calls.get(part.id)) is None:
                 continue
             text = "\n".join(part.texts)
@@ -134,11 +167,22 @@ class KeptTexts:
     def _take(self, index: int, plan: PlanItems) -> None:
         if index != self._since:
             self._before, self._since = self._newest, index
+        if any(item.is_open for item in self._newest.items) and not any(item.is_open for item in plan.items):
+            self.done_at, self.done = index, self.done + 1
         self._newest = plan
 
     def instructions(self, cut: int) -> list[Instructions]:
         """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
         return sorted((file for file in self._files.values() if file.message < cut), key=lambda file: file.message)
+
+    def notes(self, cut: int) -> list[AgentNote]:
+        """What the agent kept before entry `cut`, the newest first."""
+        return [note for note in reversed(self._notes) if note.text and note.message < cut]
+
+    @property
+    def ended_at(self) -> int:
+        """The newest message with which the agent has called a task done; -1 without one."""
+        return self._notes[-1].message if self._notes else -1
 
     @property
     def plan(self) -> PlanItems | None:

@@ -30,6 +30,7 @@ from summarizing_context.extraction.tool_calls import (
     split_result,
     tried,
     urls_in,
+    work_of,
 )
 from summarizing_context.extraction.tool_rules import ANY, COMMAND_KEYS, TOOL, ToolRules
 from summarizing_context.log.entries import Entry
@@ -72,6 +73,7 @@ class Touch(NamedTuple):
     about: str = ""  # of commands and errors: what was tried; a later success of the same fixes an error
     went_well: bool = False
     times: int = 1
+    work: str = ""  # of commands: `commit`, `tests`
 
     @property
     def place(self) -> tuple[int, int]:
@@ -195,6 +197,19 @@ class SessionLedger:
         self._ledger = Ledger()
         self._touches: list[Touch] = []
         self._stop = 0  # all entries before it have been read
+        self._clear_ends()
+
+    def _clear_ends(self) -> None:
+        self.is_red = False  # the newest run of tests failed
+        self.end = -1  # the newest message whose call has made a commit, or has brought failing tests to pass
+        self.ends = 0  # so many have
+
+    def _take_touch(self, touch: Touch) -> None:
+        self._ledger.add(touch)
+        if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
+            self.end, self.ends = touch.start, self.ends + 1
+        if touch.work == "tests":
+            self.is_red = not touch.went_well
 
     @property
     def lag(self) -> int:
@@ -220,13 +235,16 @@ class SessionLedger:
             self._stop = unread.stop
             self._touches += touches
             for touch in touches:
-                self._ledger.add(touch)
+                self._take_touch(touch)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
         self._stop = min(self._stop, stop)
         self._touches = [touch for touch in self._touches if touch.stop <= stop]
-        self._ledger = Ledger(self._touches)
+        self._ledger = Ledger()
+        self._clear_ends()
+        for touch in self._touches:
+            self._take_touch(touch)
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
@@ -336,7 +354,8 @@ class SessionLedger:
         refused = denies(text)
         failed = failed or bool(line) or refused
         operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
-        yield Touch("command", value, operation, *place, about=about, went_well=call.result is not None and not failed)
+        went_well = call.result is not None and not failed
+        yield Touch("command", value, operation, *place, about=about, went_well=went_well, work=work_of(bare))
         for path, done, program in () if refused else files_of(command):
             if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, call.confirmed(done), *place, about=path)

@@ -280,6 +280,12 @@ class MessageLog:
         self._kept_texts.read(self.entries, self.leading_count)
         return self._kept_texts
 
+    @property
+    def newest_texts(self) -> KeptTexts:
+        """The same, read as far as a view may read now; a long log that was loaded takes several views."""
+        self._kept_texts.read(self.entries, self.leading_count, BREATH)
+        return self._kept_texts
+
     async def plan(self) -> PlanItems | None:
         """The newest plan, once what is new in the log has been read for it while the event loop turns."""
         while not self._kept_texts.read(self.entries, self.leading_count, BREATH):
@@ -287,9 +293,19 @@ class MessageLog:
         return self._kept_texts.plan
 
     @property
+    def turns(self) -> int:
+        """How many entries a person wrote."""
+        return len(self._humans)
+
+    @property
     def newest_human(self) -> int | None:
         """The newest entry that a person wrote."""
         return self._humans[-1] if self._humans else None
+
+    @property
+    def steps(self) -> Sequence[int]:
+        """The assistant rows; of several in a row, the first."""
+        return self._steps
 
     @property
     def covered_by_segments(self) -> int:

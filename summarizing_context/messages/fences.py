@@ -108,7 +108,7 @@ def _read_tag(text: str, at: int) -> Tag:
 OURS = frozenset(  # spelled without gaps
     {
         *("history", "summary", "earliermessage", "lateresult", "sessionrecord", "memories", "recalled"),
-        *("ledger", "standingrules", "currentplan", "projectinstructions"),
+        *("ledger", "standingrules", "currentplan", "projectinstructions", "agentnotes"),
     }
 )
 

@@ -1,4 +1,4 @@
-"""Tools for a model: recall, remember, search memories, forget; with their schemas for both APIs."""
+"""Tools for a model: recall, end a task, remember, search memories, forget; with their schemas for both APIs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, SettingsError, StoreError, briefly
+from summarizing_context.log.kept_texts import COMPACT, MAX_NOTE
 from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory
@@ -59,6 +60,13 @@ _TOOLS: Mapping[str, _Tool] = {
         },
         "{'query': '...'} or {'node': '12-47'}",
     ),
+    COMPACT: _Tool(
+        "Say that the task at hand is done. From the next request on, this conversation shows summaries in the place "
+        "of all before this call; what you `keep` stays word for word, as a note of yours. Call it between two tasks, "
+        "never in the middle of one.",
+        {"keep": _text("What you need later: decisions, names, paths, values, what comes next. No secrets.")},
+        "{'keep': '...'}",
+    ),
     REMEMBER: _Tool(
         "Keep something for later sessions of this project: an address, an owner, a decision and its reason. One fact "
         "a call, in a sentence that can be understood alone. No secrets. Of the same subject the newest is kept.",
@@ -92,6 +100,12 @@ def recall_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
     """Return the tool as a provider's API takes it: `anthropic` (`name`, `description`, `input_schema`), `openai` (chat
     completions) or `openai-responses`. Raise `SettingsError` for another style."""
     return tool_schema(RECALL, _TOOLS[RECALL].description, _TOOLS[RECALL].properties, style)
+
+
+def compact_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
+    """Return the tool `context_compact`, with which a model says that a task is done, as a provider's API takes it:
+    `anthropic`, `openai` (chat completions) or `openai-responses`. Raise `SettingsError` for another style."""
+    return tool_schema(COMPACT, _TOOLS[COMPACT].description, _TOOLS[COMPACT].properties, style)
 
 
 def memory_tool_schemas(style: Style = "anthropic") -> list[dict[str, Any]]:
@@ -157,6 +171,8 @@ def _read_by_schema(name: str, arguments: object) -> dict[str, Any]:
             raise SettingsError(f"`{key}` is a text")
         elif "enum" in asked and value not in asked["enum"]:
             raise SettingsError(f"`{key}` is one of {', '.join(asked['enum'])}")
+    if len(given.get("keep", "")) > MAX_NOTE:
+        raise SettingsError(f"`keep` is longer than {MAX_NOTE:,} characters; keep what you will need")
     if len(given.get("content", "")) > _LONGEST:
         raise SettingsError(f"`content` is longer than {_LONGEST:,} characters; keep one fact a call")
     return given
@@ -180,6 +196,17 @@ async def answer_recall(pages: Pages, budget: int, arguments: object) -> str:
     except (SettingsError, NodeNotFoundError) as error:
         return f"{RECALL} needs other arguments: {error}. Nothing was looked up."
     return page.text + (f"\nThere is more: call again with cursor={page.next_cursor!r}." if page.next_cursor else "")
+
+
+def answer_compact(arguments: object) -> str:
+    """Return the answer to a call of `context_compact`, as text for the model. The call does its work by standing in
+    the log with this answer: views read it there."""
+    try:
+        given = _read_by_schema(COMPACT, arguments)
+    except SettingsError as error:
+        return f"{COMPACT} needs other arguments: {error}. Nothing was done."
+    kept = " What you kept stays word for word." if "keep" in given else ""
+    return f"Noted: from the next request on, summaries stand for this task.{kept} Go on with what is next."
 
 
 async def answer_memory_call(memory: Memory, name: str, arguments: object) -> str:

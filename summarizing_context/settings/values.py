@@ -519,6 +519,11 @@ class Settings:
         None, "Number of messages in the log at which the worker begins, also before `start_at`."
     )
     keep_recent: Positive | None = _setting(None, "Number of newest messages that stay raw where they fit.")
+    natural_ends: bool = _setting(
+        False,
+        "From half of the high water on, activate where a piece of work ends, if that costs little: a plan that is "
+        "done, a commit, tests that pass again, a person's new message.",
+    )
     idle_after: Duration | Literal["never"] | None = _setting(
         None,
         "Seconds without a request after which the prompt cache counts as cold. With none, the lifetime of this "

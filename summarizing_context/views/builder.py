@@ -26,6 +26,7 @@ from summarizing_context.messages.shapes import Message, canonical_json, check_m
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.views.header import Sources
+from summarizing_context.views.moments import BAND, is_natural_end
 from summarizing_context.views.planner import NextView, plan_activation
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.tail import Room, Shares, Tail, TailItem, Whole, extend_tail
@@ -371,7 +372,22 @@ class Viewer:
         self._feed(view)
         if view.tail.is_stale:
             view.pending = view.pending or "restored"
-        now = NextView(self._sources, view, room, reason, focus, request, memories, system, only_looks=self.only_looks)
+        used = view.state.head_tokens + view.tail.tokens
+        task_ended, is_end = self._moment(view.state, in_band=used >= BAND * room.high)
+        reason = "explicit" if task_ended is not None else reason
+        now = NextView(
+            self._sources,
+            view,
+            room,
+            reason,
+            focus,
+            request,
+            memories,
+            system,
+            only_looks=self.only_looks,
+            task_ended=task_ended,
+            is_natural_end=is_end,
+        )
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
             if now.is_attempt:
@@ -391,7 +407,8 @@ class Viewer:
             if state.header is None and not self._sources.truncates:  # no room to say what is covered: read it still
                 for leaf in range(before.leaves, state.leaves):
                     self._summaries.text_of(Node.leaf(leaf))
-            because = view.pending or reason or ("budget_raised" if now.is_widened else None)
+            because = view.pending or reason or ("task_end" if now.takes_end else None)
+            because = because or ("budget_raised" if now.is_widened else None)
             if reason == "explicit" and because in ("budget_lowered", "budget_raised"):
                 because = "explicit"  # what was asked for comes before what the room alone would do
             if because is None:
@@ -510,10 +527,22 @@ class Viewer:
         if unread <= much < log.tokens[-1] - log.tokens[state.leaves_stop]:
             missing = (log.segments[at] for at in self._summaries.without_summary(state.leaves))
             unread += sum(segment.size // segment.parts for segment in missing)
-        if reason is not None or state.head_tokens + tail.tokens + unread > self._shares.high_water * left:
+        high = self._shares.high_water * left
+        used = state.head_tokens + tail.tokens + unread
+        task_ended, is_end = self._moment(state, in_band=used >= BAND * high)
+        if reason is not None or used > high or is_end or task_ended is not None:
             again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
             unread += max(again, 20 * log.rules.size)  # tokens that are read as quickly as a rule
         return unread > much
+
+    def _moment(self, state: ActivationState, *, in_band: bool) -> tuple[int | None, bool]:
+        """Return up to which entry the agent has called its task done, unless that is covered or other messages of its
+        own followed; and whether the newest messages are a natural end, in the band where that counts."""
+        log = self._log
+        ended = log.newest_texts.ended_at
+        if log.steps and ended >= log.steps[-1] and (start := log.group_start(ended)) > state.stop:
+            return start, False
+        return None, in_band and self._settings.natural_ends and is_natural_end(log, self._sources.ledger)
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.kept_texts import Instructions, PlanItems
+from summarizing_context.log.kept_texts import AgentNote, Instructions, PlanItems
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, Touch
 from summarizing_context.log.message_log import Candidates, MessageLog, Pin
 from summarizing_context.log.repairs import Piece, Repair, present
@@ -347,6 +347,8 @@ def write_head(
     if header_tokens is None:
         plan = log.kept_texts.plan
         plan_text = "" if plan is None or plan.message >= stop else plan_block(plan, room.pin_cap, price.count)
+        kept_notes = [] if truncates else log.kept_texts.notes(stop)
+        lists = [text for text in (plan_text, notes_block(kept_notes, room.pin_cap, price.count)) if text]
 
         # the note: a new topic goes before that of the state; the same topic in the same past keeps its note
         leading = log.leading_count
@@ -365,7 +367,7 @@ def write_head(
             note = noted(text) if text else None
 
         # summaries of the covered past; a squeezed header may take what all else leaves
-        beside = pin_tokens + sum(item.tokens for item in extras) + (price.count(plan_text) if plan_text else 0)
+        beside = pin_tokens + sum(item.tokens for item in extras) + sum(map(price.count, lists))
         wide = room if is_plain else replace(room, spare=most - tail_tokens - beside)
         nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
 
@@ -377,7 +379,7 @@ def write_head(
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
             before = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price.count)
-            behind, cap = [plan_text], int(settings.ledger_share * room.shared) if is_plain else 0
+            behind, cap = lists, int(settings.ledger_share * room.shared) if is_plain else 0
             if ledger is not None and cap:
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
@@ -537,6 +539,20 @@ def plan_block(plan: PlanItems, cap: int, count: Count) -> str:
     is_open = [item.is_open for item in plan.items]
     ranked = [line for line in lines if is_open[line.at]] + [line for line in lines[::-1] if not is_open[line.at]]
     chosen, block = fit_lines(ranked, cap, count, render)
+    return block if chosen else ""
+
+
+NOTES_PREFACE = "What you kept of tasks that you called done, newest first: your own notes, not the user's words."
+
+
+def notes_block(notes: Sequence[AgentNote], cap: int, count: Count) -> str:
+    """Return the agent's notes in at most `cap` tokens, the newest first; "" where none fits."""
+
+    def render(chosen: Sequence[Line]) -> str:
+        return fence("agent_notes", "\n".join([NOTES_PREFACE, *(line.text for line in chosen)]))
+
+    texts = dict.fromkeys(" ".join(note.text.split()) for note in notes)
+    chosen, block = fit_lines((Line(f"- {text}") for text in texts), cap, count, render) if notes else ([], "")
     return block if chosen else ""
 
 

@@ -23,6 +23,7 @@ from summarizing_context.views.header import (
     memory_block,
     write_head,
 )
+from summarizing_context.views.moments import BAND, is_last_chance, pays
 from summarizing_context.views.tail import BARE, TIGHT, WHOLE_GROUPS, Mark, Room, Tail, TailItem, extend_tail, tail_at
 from summarizing_context.views.view import (
     NO_PINS,
@@ -66,6 +67,8 @@ class NextView:
     memories: Sequence[str]  # of earlier sessions, the most relevant first
     system: str  # names the system prompt that leads
     only_looks: bool = False
+    task_ended: int | None = None  # the agent says that a task is done: what came before this entry may be covered
+    is_natural_end: bool = False
 
     def __post_init__(self) -> None:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
@@ -78,6 +81,7 @@ class NextView:
         self.is_attempt = False
         self.to_summarize: Plan | None = None
         self.pins_seen = False
+        self.takes_end = False  # the plan is for the end of a piece of work
 
         # what the newest message lacks though an activation would make room for it; whether it had no room when the
         # view began, and has it now
@@ -118,6 +122,8 @@ class NextView:
         leaf = nearest([mark for mark in tail.marks if mark.stop in self.segment_ends])
         group = nearest([mark for mark in tail.marks if mark.stop > (leaf or self.state.stop)])
         stops = [stop for stop in (leaf, group) if stop is not None]
+        if (ended := self.task_ended) is not None:
+            stops = [mark.stop for mark in tail.marks if mark.stop == ended and last.items - mark.items >= keep] + stops
         beside = self.provider_view.beside
         if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
             stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
@@ -158,7 +164,7 @@ class NextView:
     def wanted(self) -> list[Cut]:
         """Return where to cut, best first. A number of messages to leave raw is met, or nothing is done."""
         cuts, state, request, tail, low = self.low_water, self.state, self.request, self.tail, self.room.low
-        if self.reason == "explicit" and not (self.overflows or self.is_high):
+        if self.reason == "explicit" and self.task_ended is None and not (self.overflows or self.is_high):
             # Only what brings the tail nearer to the low water, so that asking twice does what asking once does: where
             # nothing was said since the view was cut at the end of a segment, another group is no reason to cut again.
             cuts = [cut for cut in cuts if abs(tail.after(cut.stop) - low) < abs(tail.tokens - low)]
@@ -319,6 +325,15 @@ def plan_activation(now: NextView) -> Plan | None:
                 if made.tokens <= room.high - room.min_free:
                     plan = made
                     break
+    elif now.is_natural_end and not is_needed and tokens >= BAND * room.high:
+        # at the end of a piece of work, ahead of the high water, where that costs little
+        def costs_little(plan: Plan) -> bool:
+            is_enough = tokens - plan.tokens >= room.min_free
+            return is_enough and pays(log, before=tokens, after=plan.tokens, high=room.high)
+
+        if is_last_chance(log, now.sources.ledger, room.high - tokens):
+            plan = first(now.low_water, costs_little)
+        now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)
     if plan is not None or tokens > room.tokens:

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 Reason = Literal[
     "high_water",
+    "task_end",
     "budget_lowered",
     "budget_raised",
     "provider_changed",
@@ -39,6 +40,7 @@ Reason = Literal[
 
 REASON_WORDS: dict[str, str] = {
     "high_water": "nearly full",
+    "task_end": "a task ended",
     "budget_lowered": "smaller budget",
     "budget_raised": "larger budget",
     "provider_changed": "other provider",
@@ -308,7 +310,7 @@ def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object,
     plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
-    return hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned, said
+    return hashes, log.leading_count, rules, plan, texts.instructions(stop), texts.notes(stop), pinned, said
 
 
 def kept_state(

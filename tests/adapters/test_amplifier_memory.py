@@ -102,7 +102,12 @@ async def test_a_model_remembers_searches_and_forgets_across_sessions(tmp_path: 
 
 
 async def test_the_tools_are_mounted_on_demand_only() -> None:
-    for options, mounted in (({}, 0), ({"recall_tool": True}, 1), ({"memory_tools": True}, 3)):
+    for options, mounted in (
+        ({}, 0),
+        ({"recall_tool": True}, 1),
+        ({"compact_tool": True}, 1),
+        ({"memory_tools": True}, 3),
+    ):
         coordinator = MockCoordinator()
         clean_up = await mount(coordinator, {**options, "session_id": "s"})
         assert len(coordinator.get("tools") or {}) == mounted

@@ -105,6 +105,34 @@ async def test_a_client_may_leave_the_version_out_of_its_paths(protocol: str, ve
     assert fake.problems == []
 
 
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_task_that_the_agent_calls_done_is_covered_in_the_next_request(protocol: str):
+    name, keep = "mcp__context__context_compact", {"keep": "The bug is in src/3.py."}
+    body = request_of(protocol, 20)
+    if protocol == "messages":
+        call = {"type": "tool_use", "id": "done", "name": name, "input": keep}
+        result = {"type": "tool_result", "tool_use_id": "done", "content": "Noted."}
+        rows = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    elif protocol == "chat/completions":
+        call = {"id": "done", "type": "function", "function": {"name": name, "arguments": json.dumps(keep)}}
+        rows = [{"role": "assistant", "content": "", "tool_calls": [call]}]
+        rows += [{"role": "tool", "tool_call_id": "done", "content": "Noted."}]
+    else:
+        rows = [{"type": "function_call", "call_id": "done", "name": name, "arguments": json.dumps(keep)}]
+        rows += [{"type": "function_call_output", "call_id": "done", "output": "Noted."}]
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=100_000) as address:
+        await post(address, f"/v1/{protocol}", body)
+        body["input" if protocol == "responses" else "messages"] += rows
+        await post(address, f"/v1/{protocol}", body)
+        await post(address, f"/v1/{protocol}", body)
+        records = (await status(address))["records"]
+    assert [record["activation"] for record in records] == [None, "explicit", None]
+    assert [record["changed"] for record in records] == [False, True, True]
+    assert records[1]["view_tokens"] < records[0]["view_tokens"] / 2
+    assert fake.problems == []
+
+
 async def test_tokens_are_counted_without_a_version_too():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream) as address:

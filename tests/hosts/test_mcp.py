@@ -59,7 +59,10 @@ async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
         "context_recall",
         "context_search",
         "context_expand",
+        "context_compact",
     }
+    assert "Noted" in await ask(client, "context_compact", keep="port 6543")
+    assert "Nothing was done" in await refused(client, "context_compact", note="?")
     assert "6543" in await ask(client, "context_recall", query="staging database port")
     found = await ask(client, "context_search", query="staging port")
     assert "message s1 0: " in found

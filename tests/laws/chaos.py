@@ -91,6 +91,7 @@ class Chaos:
             header_role=rng.choice(("user", "user", "system")),
             max_messages=rng.choice((None, None, 6, 20)),
             keep_recent=rng.choice((None, None, 1, 4)),
+            natural_ends=seed % 2 == 0,
             **rng.choice((SMALL, TINY)),
         )
         self.providers = [None, Provider("one", self.budget + 20), Provider("two", self.budget * 2)]

@@ -31,7 +31,7 @@ from .shapes import answered_ids, called_ids, canonical_once, copied, leading_sy
 
 REASONS = {
     "high_water", "budget_lowered", "budget_raised", "provider_changed", "system_changed", "log_replaced", "idle",
-    "explicit", "restored",
+    "explicit", "restored", "task_end",
 }  # fmt: skip
 IMAGE_TOKENS = 1600
 OTHER_ROOM = 1.5  # times as much room: another view

@@ -31,7 +31,7 @@ from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError, WrongEventLoopError
 from summarizing_context.messages.shapes import Message
-from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
+from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.summarizers.host import HostSummarizer, read_provider
 from summarizing_context.views.view import ActivationReport
@@ -126,10 +126,14 @@ class SummarizingContextManager:
         async def recall(arguments: object) -> str:
             return await (await self.opened()).call_recall_tool(arguments)
 
+        async def compact(arguments: object) -> str:
+            return await (await self.opened()).call_compact_tool(arguments)
+
         async def remember(name: str, arguments: object) -> str:
             return await (await self.opened()).call_memory_tool(name, arguments)
 
         tools = [AmplifierTool(recall_tool_schema(), recall)] if self._plan.recall_tool else []
+        tools += [AmplifierTool(compact_tool_schema(), compact)] if self._plan.compact_tool else []
         schemas = memory_tool_schemas() if self._plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
 

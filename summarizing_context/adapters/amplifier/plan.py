@@ -53,6 +53,7 @@ class _Own:
 
     preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
     recall_tool: bool = False  # mount the tool `context_recall`
+    compact_tool: bool = False  # mount the tool `context_compact`
     memory_tools: bool = False  # mount the tools that remember, search and forget
     hooks: Literal["background", "await"] = "background"  # of a compaction
     # that makes the summaries; else the one of lowest priority
