@@ -30,7 +30,7 @@ from summarizing_context.contrib.proxy.dialects import (
     read_fields,
 )
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
-from summarizing_context.errors import BudgetError, StoreError, briefly
+from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
 from summarizing_context.summarizers.prices import PriceTable
 
@@ -76,6 +76,10 @@ class Rewriter:
     def __init__(
         self, settings: Settings, upstream: Upstream, feed: Feed, *, budget: int | None = None, lends: bool = False
     ) -> None:
+        if settings.native != "off":  # before any request: it would go on unchanged
+            raise SettingsError(
+                "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
+            )
         self._settings = settings
         self._feed = feed
         self._upstream = upstream
