@@ -22,7 +22,7 @@ from summarizing_context.log.entries import output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources
-from summarizing_context.log.tree import NOTE, Node, Want, merge_share, merges_below
+from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
@@ -156,6 +156,13 @@ class Worker:
         if not self.recipe.shared:
             return
         await self._recall(list(map(Node.leaf, range(len(self.log.segments)))), everything)
+        if self.read_only:  # who only looks need not know how they were made
+            used = await self._guarded(self.store.summaries_of(self.settings.session_id)) or {}
+            known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
+            for at, segment in enumerate(self.log.segments):
+                if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
+                    maker: Maker = "model" if one.input_tokens else "extractive"
+                    self.summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
         for merges in merges_below(self.summaries.needed_merges()):
             await self._recall(merges, everything)
 
