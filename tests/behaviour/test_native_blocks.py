@@ -215,3 +215,27 @@ async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, 
 async def test_hosts_that_send_no_block_refuse_the_setting():
     with pytest.raises(SettingsError, match="native = 'prefer' is not for the proxy"):
         make_app(ProxySettings(Settings(native="prefer")), "127.0.0.1")
+
+
+async def test_undone_edited_and_narrow_views_are_taken_too():
+    provider = Compacting()
+    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+        rows = session(60)
+        await play(context, server, rows[:170])
+        before = await context.get_messages_for_request(tools=TOOLS)
+        assert block_of(before) is not None
+        await context.summarize(keep_recent=4)
+        await context.undo_activation()
+        assert await context.get_messages_for_request(tools=TOOLS) == before
+        await play(context, server, rows[170:180])
+
+        # a narrow request beside, then an edit of what a block covers: it stands for that no longer
+        narrow = await context.get_messages_for_request(1_200, tools=TOOLS)
+        assert sum(count(text) for one in narrow for text in message_text_parts(one)) <= 1_200
+        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:180]]
+        assert edited[6]["role"] == rows[6]["role"]
+        await context.set_messages(edited)
+        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
+        await play(context, server, rows[180:])
+        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+    assert provider.refused == []
