@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -31,11 +33,13 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.lines import decisions
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer, error_line
-from summarizing_context.summarizers.providers import make_caller
+from summarizing_context.summarizers.native import Compactor
+from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrinking import Price
 from summarizing_context.worker.jobs import Recipe, make_recipe
+from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -65,7 +69,18 @@ async def open_context(
     `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
-    given = Options(summarizer, count_tokens, clock, redact, read_only, events, store, embedder, ledger_rules)
+    given = Options(
+        summarizer,
+        count_tokens,
+        clock,
+        redact,
+        read_only,
+        events,
+        store,
+        embedder,
+        ledger_rules,
+        sends_blocks_of="anthropic",
+    )
     context = await start_context(Settings() if settings is None else settings, given)
     try:
         yield context
@@ -89,6 +104,7 @@ class Options:
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
     waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
+    sends_blocks_of: str | None = None  # a provider whose own blocks the host sends as a view has them
     warns_of_room: bool = True  # where system rows and tools leave too little; False: the host tells it itself
 
 
@@ -185,6 +201,19 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 clock=clock,
                 background=background,
             )
+        native = None
+        if settings.native == "prefer" and not options.read_only:
+            native = NativeBlocks(
+                session_id=settings.session_id,
+                model=str(settings.model),
+                log=log,
+                store=store,
+                compactor=_compactor(settings, options),
+                caller=cast(ResilientSummarizer, own_caller),
+                sharing=recipe,
+                clock=clock,
+                cooldown=settings.breaker_cooldown,
+            )
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
@@ -201,11 +230,14 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             notify=notify,
             ledger=ledger,
             rules=rule_calls,
+            native=native,
             read_only=options.read_only,
             origin=origin,
         )
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
+        if native is not None:
+            native.on_trouble = worker.note_error
 
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
@@ -229,7 +261,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             log=log,
             summaries=summaries,
             ledger=ledger,
-            views=Viewer(log, summaries, settings, prices_of_rows, counter.name, ledger=ledger),
+            views=Viewer(log, summaries, settings, prices_of_rows, counter.name, ledger=ledger, native=native),
             worker=worker,
             learner=learner,
             store=store,
@@ -251,8 +283,34 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         price=lambda: FREE if isinstance(own_caller, ExtractiveSummarizer) else models.price_of(own_caller.model),
         redact=recipe.redact,
         embedding_search=embedding_search,
-        closing=[own_caller.close, counting.close, background.close, store.close],
+        closing=[
+            *([] if native is None else [native.compactor.close]),
+            own_caller.close,
+            counting.close,
+            background.close,
+            store.close,
+        ],
     )
+
+
+def _compactor(settings: Settings, options: Options) -> Compactor:
+    """Return what asks the provider for blocks of its own. Raise `SettingsError` where none can be shown."""
+    named = f"native = 'prefer' with summarizer = {settings.summarizer!r}"
+    if settings.summarizer not in PROVIDERS or options.summarizer is not None:
+        raise SettingsError(
+            f"{named}: set summarizer to {' or '.join(map(repr, sorted(PROVIDERS)))}, without an object of yours"
+        )
+    if options.redact is not None:
+        raise SettingsError("native = 'prefer' sends messages as views show them; leave out redact, or native")
+    if settings.summarizer != options.sends_blocks_of:
+        raise SettingsError(
+            f"{named}: programs send blocks of 'anthropic', and the OpenAI Agents SDK those of 'openai'"
+        )
+    model = make_model(replace(settings, call_timeout=3 * settings.call_timeout), read_only=False)
+    account = hashlib.sha256(
+        "".join(filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))).encode()
+    )
+    return Compactor(model, f"{model.recipe};account={account.hexdigest()[:12]}")
 
 
 def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:

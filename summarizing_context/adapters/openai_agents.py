@@ -36,6 +36,8 @@ class SummarizingFilter:
     """
 
     def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
+        if not isinstance(settings, SummarizingContext):
+            options["sends_blocks_of"] = "openai"
         self._sessions = Sessions(settings, **options)
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last

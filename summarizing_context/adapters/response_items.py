@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from summarizing_context.adapters.open_sessions import digest_of, text_of
 from summarizing_context.errors import MessageError, briefly
 from summarizing_context.messages.shapes import LOADED_TOOLS, Message, canonical_json
+from summarizing_context.summarizers.native import is_compacted
 
 Item = Mapping[str, Any]
 
@@ -187,7 +188,9 @@ class ViewWriter:
 
     def items(self, message: Message) -> Iterator[Any]:
         row = self._rows.get(message.get(NAME, ""))
-        if row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
+        if row is None and is_compacted(message):
+            yield from message["content"]
+        elif row is not None and (message == row.message or _kind(row.items[0]) in _IN_FORCE):
             yield from row.items
         elif message["role"] == "tool":  # of a call whose text was cut, or that has none
             kind = self._kinds.get(message["tool_call_id"], "function_call")

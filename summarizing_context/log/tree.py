@@ -175,7 +175,7 @@ def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
 
 Form = Literal["full", "brief", "line", "note"]
 
-Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "none"]
+Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "provider", "none"]
 
 
 class NodeText(NamedTuple):

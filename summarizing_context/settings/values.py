@@ -479,6 +479,11 @@ class Settings:
     api_key: Key | None = _setting(
         None, "Key of that provider. `OPENAI_API_KEY` or `ANTHROPIC_API_KEY` also hold it.", secret=True
     )
+    native: Literal["off", "prefer"] = _setting(
+        "off",
+        "`prefer` has the provider write its own compaction block in the background, and shows it in the place of "
+        "summaries in requests to that provider. Needs `summarizer` `anthropic` or `openai`.",
+    )
     prompts: Folder | None = _setting(
         None, "Folder of your own prompts, `<purpose>/v<N>.md`. Its newest versions replace the shipped ones."
     )

@@ -282,6 +282,20 @@ class ResilientSummarizer:
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
             ) from (run.failure or error)
 
+    async def admitted(self, call: Coroutine[Any, Any, Reply], tokens: int) -> Reply:
+        """Return what another call to the provider returns, of about so many input tokens, within the caps and three
+        times `call_timeout`. Raise `SummarizerNotReady` where no call is let through now, and what the call raises."""
+        spent = self._caps.admit(self._clock.now(), tokens) if self.ready_in() == 0.0 else None
+        self._warn_of_caps()
+        if spent is None:
+            call.close()
+            raise SummarizerNotReady("no call is let through now", retry_after=self.ready_in() or None)
+        try:
+            return await call_within(3 * self._settings.call_timeout, call)
+        except BaseException:
+            self._caps.correct(spent, 0)
+            raise
+
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
         now, job = self._clock.now(), run.next_job()

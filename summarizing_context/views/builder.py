@@ -25,7 +25,8 @@ from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand
 from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import StoredActivation
-from summarizing_context.views.header import Sources
+from summarizing_context.summarizers.native import NativeRequest
+from summarizing_context.views.header import Sources, native_instructions
 from summarizing_context.views.moments import BAND, is_natural_end
 from summarizing_context.views.planner import NextView, plan_activation
 from summarizing_context.views.shrinking import Price
@@ -43,6 +44,7 @@ from summarizing_context.views.view import (
     covered_history_of,
     kept_state,
 )
+from summarizing_context.worker.native_blocks import NativeBlocks, Target
 from summarizing_context.worker.summary_cache import SummaryCache
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,8 @@ MAX_KEYS = 4  # views whose state is kept
 # How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
 # request is shown another view; so is one that came from the state's room by small steps.
 _OTHER_ROOM, _FAR_ROOM = 1.5, 3.0
+
+_NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover beyond the last one
 
 
 class SystemRows:
@@ -96,6 +100,11 @@ class SystemRows:
             self._prompt = said = row["content"]
             self._row = [(row, self._price.message(row))] if said else []
             self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+
+    @property
+    def tools(self) -> list[Any]:
+        """The tools of the request; to be read only."""
+        return self._tools
 
     @property
     def fixed_tokens(self) -> int:
@@ -230,7 +239,11 @@ class Viewer:
         counter: str,
         *,
         ledger: SessionLedger | None = None,
+        native: NativeBlocks | None = None,
     ) -> None:
+        self._native = native
+        if native is not None:
+            native.target, native.request = self._native_target, self._native_request
         self._log, self._summaries, self._settings, self._price = log, summaries, settings, price
         self._shares = Shares(settings.high_water, settings.low_water)
         self._sources = Sources(log, summaries, ledger, settings, price)
@@ -375,6 +388,13 @@ class Viewer:
         used = view.state.head_tokens + view.tail.tokens
         task_ended, is_end = self._moment(view.state, in_band=used >= BAND * room.high)
         reason = "explicit" if task_ended is not None else reason
+        blocks, shown = [] if self._native is None else self._native.ready(view.provider), view.state.native
+        recipe = None if self._native is None else self._native.recipe_for(view.provider)
+        loses_native = shown is not None and shown.recipe != recipe and not self.only_looks
+        if shown is not None and not loses_native and all(block.stop < shown.stop for block in blocks):
+            blocks.append(shown)
+        if loses_native:
+            view.pending = view.pending or "provider_changed"
         now = NextView(
             self._sources,
             view,
@@ -387,6 +407,8 @@ class Viewer:
             only_looks=self.only_looks,
             task_ended=task_ended,
             is_natural_end=is_end,
+            native=blocks,
+            loses_native=loses_native,
         )
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
@@ -404,7 +426,8 @@ class Viewer:
         # why: the view only begins differently, or it covers more, or shows what it covers in another way
         state, counts, because = plan.state, (0, 0), plan.reason
         if because is None:
-            if state.header is None and not self._sources.truncates:  # no room to say what is covered: read it still
+            is_told = state.header is not None and state.native is None
+            if not is_told and not self._sources.truncates:  # what is covered is not told by us: read it still
                 for leaf in range(before.leaves, state.leaves):
                     self._summaries.text_of(Node.leaf(leaf))
             because = view.pending or reason or ("task_end" if now.takes_end else None)
@@ -551,9 +574,8 @@ class Viewer:
         self._provider_views.move_to_end(shown.key)
         state, items = shown.state, shown.tail.items
         self.repairs.note(items)
-        header = [] if state.header is None else [state.header]
         leading = [row for row, _ in rows.rows]
-        messages = [*leading, *state.before, *header, *state.after, *[item.message for item in items]]
+        messages = [*leading, *state.head, *[item.message for item in items]]
         before = shown.last if shown.resumed is None else messages[: shown.resumed]
         stable = common_prefix(before, messages)
         shown.last, shown.resumed, shown.beside, shown.asked_room = messages, None, None, left
@@ -622,6 +644,38 @@ class Viewer:
             if whole < room.min_free <= tail.tokens - tail.after(stop) - added - each:
                 log.close_segment(stop)
         return True
+
+    def _native_target(self) -> Target | None:
+        """What the provider's next block has to cover: all closed segments of the newest view, once an activation is
+        near and much has come since the last block; None before."""
+        latest, log, native = self.latest, self._log, self._native
+        if latest is None or native is None or not self._summaries.is_near or self.only_looks:
+            return None
+        if native.recipe_for(latest.provider) is None:
+            return None
+        state, cut = latest.state, cut_at(log.segments, latest.tail.next)
+        fits = not state.squeeze and state.head_tokens + latest.tail.tokens <= state.room
+        if not fits or cut.leaves_stop <= max(state.stop, latest.tail.start):
+            return None
+        known = native.ready(latest.provider)
+        since = max([log.leading_count, *(one.stop for one in (*known, state.native) if one is not None)])
+        much = log.tokens[cut.leaves_stop] - log.tokens[since] >= _NEW_FOR_BLOCK * state.room
+        return Target(latest.provider, cut.leaves, cut.leaves_stop) if much else None
+
+    def _native_request(self, target: Target, model: str) -> NativeRequest:
+        """What the newest view has sent, up to the end of what a block has to cover."""
+        assert self.latest is not None
+        state, tail = self.latest.state, self.latest.tail
+        mark = tail.mark(target.stop)
+        return NativeRequest(
+            model=model,
+            system=[row for row, _ in self.system_rows.rows],
+            head=state.head,
+            messages=[item.message for item in tail.items[: mark.items]],
+            tools=self.system_rows.tools,
+            instructions=native_instructions(self._sources, state.leaves, target.leaves, target.stop),
+            tokens=self.system_rows.tokens + state.head_tokens + mark.tokens,
+        )
 
     def request(self, state: ActivationState) -> None:
         """Have a model summarize what a view with that state would show."""

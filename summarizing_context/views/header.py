@@ -45,9 +45,11 @@ from summarizing_context.messages.tokens import MESSAGE_TOKENS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
+from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
 from summarizing_context.views.shrinking import Price, says_nothing
 from summarizing_context.views.tail import Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.views.view import ActivationState, Pins
+from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
 PREFACE = (
@@ -74,6 +76,7 @@ class Header(NamedTuple):
     tokens: int
     nodes: tuple[HeaderNode, ...]  # as shown
     tree: Tree = ()  # to start from at the next activation
+    native: NativeBlock | None = None  # of the provider, in front
 
 
 NO_HEADER = Header(None, 0, ())
@@ -198,15 +201,8 @@ def choose_summaries(
     if blocks and blocks[0].start > start:
         blocks.insert(0, block(_left_out(start, blocks[0].start)))
 
-    # covered groups that fill no segment, or the whole of one that is covered in part
     if part:
-        left = int(share - _tokens(blocks)) - FRAME
-        if (around := texts.around(part, left)) is not None:
-            range_, made = around
-        else:
-            range_, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
-        extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, made.text)
-        blocks.append(block(extract if made.text else _left_out(range_.start, range_.stop)))
+        blocks.append(_provisional(sources, part, int(share - _tokens(blocks)) - FRAME))
 
     if _tokens(blocks) <= share:
         return [*blocks, note] if note else blocks, tuple(places), False
@@ -223,6 +219,34 @@ def choose_summaries(
     if words and count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral(words)}")
     return [line], tuple(places), True
+
+
+def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
+    """Return what stands for covered groups that fill no segment, or the whole of one that is covered in part."""
+    texts = sources.summaries
+    if (around := texts.around(part, left)) is not None:
+        range_, made = around
+    else:
+        range_, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
+    extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, made.text)
+    return sources.block(extract if made.text else _left_out(range_.start, range_.stop))
+
+
+def summaries_behind(
+    sources: Sources, native: NativeBlock, cut: Cut, room: Room, note: HeaderNode | None
+) -> list[HeaderNode] | None:
+    """Return what stands for the covered past where the provider's block stands for the first part of it: the block,
+    and the summary of each later segment; None where they exceed the header's share."""
+    start, texts = sources.log.leading_count, sources.summaries
+    made = HeaderNode(-1, 0, start, native.stop, "full", "provider", 1, native.text)
+    nodes = [made._replace(tokens=sources.price.message(native.message))]
+    later = texts.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
+    nodes += [sources.block(_without_rules(node)) for node in later]
+    left = int(room.header_share) - sources.frame - _tokens([*nodes, *([note] if note else [])])
+    if part := range(max(cut.leaves_stop, native.stop), cut.stop):
+        nodes.append(extract := _provisional(sources, part, left - FRAME))
+        left -= extract.tokens
+    return [*nodes, *([note] if note else [])] if left >= 0 else None
 
 
 def _merge_oldest(
@@ -295,6 +319,7 @@ def write_head(
     keep_from: float | None = None,
     topic: str | None = None,
     header_tokens: int | None = None,
+    native: NativeBlock | None = None,
 ) -> tuple[Header, Pins, Focus | None]:
     """Return what a view shows before its tail: the header, an empty one where the present one stays; the opening
     request and messages that stay; and the topic of the note in the header.
@@ -310,6 +335,7 @@ def write_head(
         keep_from: how important a group has to be to stay word for word, where a call has said so.
         topic: of which a note is asked for now.
         header_tokens: cost of the present header, where that stays as it is; then only messages are chosen.
+        native: the provider's own block, to stand for what it covers where there is room for it.
     """
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
     settings, truncates, is_plain, stop = (
@@ -369,7 +395,12 @@ def write_head(
         # summaries of the covered past; a squeezed header may take what all else leaves
         beside = pin_tokens + sum(item.tokens for item in extras) + sum(map(price.count, lists))
         wide = room if is_plain else replace(room, spare=most - tail_tokens - beside)
-        nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
+        behind_block = None if native is None else summaries_behind(sources, native, cut, room, note)
+        if behind_block is not None:
+            nodes, tree, is_one_line = behind_block, state.tree, False
+        else:
+            native = None
+            nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
 
         # the header, with sections before and behind its summaries; one line for all of the past stands alone, and
         # without a frame
@@ -385,11 +416,13 @@ def write_head(
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
             sections = list(filter(None, [before, *behind]))
             tokens = sources.frame + _tokens(nodes) + sum(price.count(text) + price.count(_KIND) for text in sections)
-            behind, written = sections[bool(before) :], [sources.written(node._replace(tokens=0))[0] for node in nodes]
+            told = [node for node in nodes if node.made_by != "provider"]
+            behind, written = sections[bool(before) :], [sources.written(node._replace(tokens=0))[0] for node in told]
             texts = encodable([PREFACE, *sections[: bool(before)], *written, *behind, END])
         if nodes:
             content = [{"type": _KIND, "text": text} for text in texts]
-            header = Header({"role": settings.header_role, "content": content}, tokens, tuple(nodes), tree)
+            message = {"role": settings.header_role, "content": content}
+            header = Header(message, tokens, tuple(nodes), tree, native)
         header_tokens = header.tokens
 
     # groups that are too important to be summarized only, among the pins behind the header; never so many that little
@@ -410,6 +443,30 @@ def write_head(
     after = (*after, *([rules] if rules else ()), *([memory] if memory else ()))
     tokens = sum(item.tokens for item in (*pinned.before, *after))
     return header, Pins(pinned.before, after, tokens, unshown, rules_left_out), focus
+
+
+NATIVE_INSTRUCTIONS = (
+    "Summarize this conversation for the agent that goes on with it: what is wanted and why, what was decided and why, "
+    "what was done, what failed and how that was solved, where things stand, and what comes next. Copy paths, names, "
+    "numbers, ids and quotes as they stand. The user's standing rules, and summaries of the newest part, "
+    "follow as data: keep what they say. Do not call tools; answer with the text of the summary alone."
+)
+
+
+def native_instructions(sources: Sources, first: int, leaves: int, stop: int) -> str:
+    """Return what a provider is told to keep in its block: the standing rules, and the summaries that are ready of the
+    segments from the `first` on, the newest of them where not all fit."""
+    log, texts = sources.log, sources.summaries
+    rules, _ = rule_block(log.pinned.texts, log.rules.before(stop), (), 2_000, sources.price)
+    said = [NATIVE_INSTRUCTIONS, *([] if rules is None else [rules.message["content"]])]
+    left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
+    made = list[str]()
+    for node in reversed(texts.blocks(filter(texts.is_ready, map(Node.leaf, range(first, leaves))))):
+        left -= len(text := sources.written(node._replace(tokens=0))[0]) + 1
+        if left < 0:
+            break
+        made.insert(0, text)
+    return str(encodable("\n\n".join([*said, *(["<history>\n" + "\n".join(made) + f"\n{END}"] if made else [])])))
 
 
 class Line(NamedTuple):

@@ -34,6 +34,7 @@ from summarizing_context.views.view import (
     Reason,
     with_pins,
 )
+from summarizing_context.worker.native_blocks import NativeBlock
 
 
 class Plan(NamedTuple):
@@ -69,6 +70,8 @@ class NextView:
     only_looks: bool = False
     task_ended: int | None = None  # the agent says that a task is done: what came before this entry may be covered
     is_natural_end: bool = False
+    native: Sequence[NativeBlock] = ()  # blocks of the provider that it may show, the one that covers most last
+    loses_native: bool = False  # it shows one that may not be sent any longer
 
     def __post_init__(self) -> None:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
@@ -205,6 +208,7 @@ class NextView:
             tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
             header, pins, focus = NO_HEADER, NO_PINS, state.focus
             if not room.is_bare and tail.tokens <= room.tokens:
+                fair = () if squeeze or gives_way else reversed(self.native)
                 header, pins, focus = write_head(
                     sources,
                     state,
@@ -215,6 +219,7 @@ class NextView:
                     memories=self.memories,
                     keep_from=keep_from,
                     topic=self.topic,
+                    native=next((block for block in fair if block.stop <= cut.stop), None),
                 )
             tokens = header.tokens + pins.tokens
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or tokens + tail.tokens <= room.tokens:
@@ -241,6 +246,7 @@ class NextView:
             interruptions=state.interruptions,
             whole=tail.whole,
             counter=state.counter,
+            native=header.native,
         )
         return Plan(with_pins(made, pins), tail, room, (*pins.before, *pins.after))
 
@@ -273,7 +279,7 @@ def plan_activation(now: NextView) -> Plan | None:
 
     def differs(plan: Plan) -> bool:  # as a reader of the view would see it
         made = plan.state
-        if stand_ins(made.nodes) < stand_ins(state.nodes) or made.stop != state.stop:
+        if stand_ins(made.nodes) < stand_ins(state.nodes) or made.stop != state.stop or made.native != state.native:
             return True
         return made.after != state.after or notes(made.nodes) != notes(state.nodes)
 
@@ -336,6 +342,8 @@ def plan_activation(now: NextView) -> Plan | None:
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)
+    if plan is None and now.loses_native:
+        plan = first(now.covered(), lambda _: True) or _overflow(now)
     if plan is not None or tokens > room.tokens:
         return plan
     shape = _reshaped(now)

@@ -21,6 +21,7 @@ from summarizing_context.log.tree import Cut, HeaderNode, Node
 from summarizing_context.messages.shapes import Message, decode_message, encode_message
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.tail import WHOLE_GROUPS, Tail, TailItem, Whole
+from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
     whole: Whole = Whole()
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
+    native: NativeBlock | None = None  # the provider's own, in front of all else
 
     def on(self, log: MessageLog) -> ActivationState:
         """The state with the segments that views of this log have ended."""
@@ -185,7 +187,8 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     def head(self) -> list[Message]:
         """Messages between the system rows and the tail."""
         header = [] if self.header is None else [self.header]
-        return [*self.before, *header, *self.after]
+        native = [] if self.native is None else [self.native.message]
+        return [*native, *self.before, *header, *self.after]
 
 
 def with_pins(state: ActivationState, pins: Pins) -> ActivationState:

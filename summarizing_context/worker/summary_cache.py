@@ -249,14 +249,15 @@ class SummaryCache:
         """The segments from the `first` on that have no summary of their own."""
         return [at for at in range(first, len(self._log.segments)) if not self.is_ready(Node(at, at + 1))]
 
-    def add(self, node: Node, hash: str, text: str) -> None:
-        """A summary has been made, or was found. The first for a hash stays."""
+    def add(self, node: Node, hash: str, text: str, maker: Maker | None = None) -> None:
+        """A summary has been made, or was found, by who makes them unless a `maker` is given. The first for a hash
+        stays."""
         if node == NOTE:
             self._notes.setdefault(hash, text)
             return
         is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
         passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
-        self._ready.setdefault(hash, NodeText(text, self._maker, passes))
+        self._ready.setdefault(hash, NodeText(text, maker or self._maker, passes))
         if self._given_up.pop(hash, None) is not None:  # merges that are not made yet take the summary
             self._rollup_hashes = {node: known for node, known in self._rollup_hashes.items() if known in self._ready}
         self.seen.add(hash)

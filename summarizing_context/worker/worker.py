@@ -22,7 +22,7 @@ from summarizing_context.log.entries import output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources
-from summarizing_context.log.tree import NOTE, Node, Want, merge_share, merges_below
+from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
@@ -33,6 +33,7 @@ from summarizing_context.summarizers.extractive.summarizer import summarize_extr
 from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.summarizers.resilience import LONGEST_DELAY
 from summarizing_context.worker.jobs import Recipe, paid_once
+from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -62,6 +63,7 @@ class Worker:
     notify: Callable[[str, dict[str, object]], None]
     ledger: SessionLedger
     rules: RuleCalls | None  # where a model is asked for them
+    native: NativeBlocks | None  # where the provider writes blocks of its own
     read_only: bool
     origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
 
@@ -86,6 +88,8 @@ class Worker:
         }
         if rules is not None:
             self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
+        if (native := self.native) is not None and not self.read_only:
+            self._side_tasks[native.ask] = lambda: self._past_start() and native.is_due
         if settings.ledger_share:
             self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
         self._side_tasks[self._extract_ahead] = lambda: self._past_start() and summaries.next_stand_in is not None
@@ -152,6 +156,13 @@ class Worker:
         if not self.recipe.shared:
             return
         await self._recall(list(map(Node.leaf, range(len(self.log.segments)))), everything)
+        if self.read_only:  # who only looks need not know how they were made
+            used = await self._guarded(self.store.summaries_of(self.settings.session_id)) or {}
+            known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
+            for at, segment in enumerate(self.log.segments):
+                if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
+                    maker: Maker = "model" if one.input_tokens else "extractive"
+                    self.summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
         for merges in merges_below(self.summaries.needed_merges()):
             await self._recall(merges, everything)
 
@@ -205,9 +216,10 @@ class Worker:
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
         self._trouble = text
-        self._note_error(text)
+        self.note_error(text)
 
-    def _note_error(self, text: str, failed: int = 0) -> None:
+    def note_error(self, text: str, failed: int = 0) -> None:
+        """Keep what has failed for statistics, and for other processes in the store."""
         self.failed += failed
         self.last_error, self.last_error_at = text, datetime.now(UTC).isoformat(timespec="seconds")
         failed += self._unsaved_failure.failed if self._unsaved_failure is not None else 0
@@ -251,6 +263,8 @@ class Worker:
         delays = self._retries.delays(self.clock.now())
         if self.rules is not None:
             delays += self.rules.delays()
+        if self.native is not None:
+            delays += self.native.delays()
         if gate := self.caller.ready_in():
             delays.append(gate)
         return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
@@ -342,7 +356,7 @@ class Worker:
     def _fail(self, want: Want, error: Exception, began: float) -> None:
         self._retries.note(want.hash, error, self.clock.now())
         said = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
-        self._note_error(self._trouble or said, failed=1)
+        self.note_error(self._trouble or said, failed=1)
         about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self.clock.now() - began}
         failure = {"error": type(error).__name__, "cause": said}
         self.notify("summary_failed", {**about, **self.origin, **failure})

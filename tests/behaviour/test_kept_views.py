@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, open_context
-from tests.laws.builders import assistant, system, user
+from summarizing_context import Settings, SummaryJob, open_context
+from tests.laws.builders import assistant, count, session, system, user
 
 SIZES = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
 
@@ -107,3 +108,23 @@ async def test_a_difference_in_what_the_view_covers_is_an_activation(strategy: s
         await context.follow([*history[:at], user("Something else."), *history[at + 1 :]])
         await context.get_messages_for_request()
         assert context.last_view.activation.reason == "log_replaced"
+
+
+async def test_who_only_looks_sees_each_summary_whatever_has_made_it(tmp_path: Path):
+    class Model:
+        recipe = "one of my own"
+
+        async def summarize(self, job: SummaryJob) -> str:
+            return "none" if job.kind == "rules" else f"- Messages {job.start} to {job.stop}."
+
+    settings = Settings(store=tmp_path / "s.db", session_id="s1", max_tokens=16_000)
+    async with open_context(settings, summarizer=Model(), count_tokens=count) as context:
+        for message in session(31, 400):
+            await context.add_message(message)
+        await context.get_messages_for_request()
+        await context.wait_idle()
+        made = context.statistics()
+    async with open_context(settings, count_tokens=count, read_only=True) as context:
+        seen = context.statistics()
+    assert made.summaries_ready == made.segments > 3
+    assert (seen.summaries_ready, seen.segments) == (made.summaries_ready, made.segments)

@@ -31,7 +31,7 @@ from summarizing_context.contrib.proxy.dialects import (
     read_fields,
 )
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
-from summarizing_context.errors import BudgetError, StoreError, briefly
+from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
 from summarizing_context.models import ModelTable
 
@@ -85,6 +85,10 @@ class Rewriter:
         budget: int | None = None,
         lends: bool = False,
     ) -> None:
+        if settings.native != "off":  # before any request: it would go on unchanged
+            raise SettingsError(
+                "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
+            )
         self._settings = settings
         self._feed = feed
         self._upstream = upstream

@@ -1,0 +1,115 @@
+"""The providers' own compaction: blocks that only they can write, asked for on demand and sent again as they came.
+
+By the pages of platform.claude.com on compaction on demand and of developers.openai.com on `/responses/compact`, as of
+November 2026.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from summarizing_context.errors import SummarizerError, SummarizerRefused
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, token_count
+from summarizing_context.summarizers.verification.replies import Refusal
+
+Message = Mapping[str, Any]
+
+MOST_INSTRUCTIONS = 16_384  # characters that Anthropic takes
+_BETA = "compact-2026-09-04"  # of each request to Anthropic that asks for a block, or carries one
+_MOST_WRITTEN = 16_000  # tokens of a block, with what the model thinks before
+
+
+class NativeRequest(NamedTuple):
+    """A conversation that its provider is to compact, as far as it has been sent already."""
+
+    model: str
+    system: Sequence[Message]  # its leading rows
+    head: Sequence[Message]  # what stands for the past
+    messages: Sequence[Message]  # the newest, which end where no call is open
+    tools: Sequence[Message]
+    instructions: str
+    tokens: int  # of all of it, as we count
+
+
+class Compactor:
+    """Asks the provider that makes the summaries for a block; `recipe` names it, its server and the account."""
+
+    def __init__(self, model: SdkSummarizer, recipe: str) -> None:
+        self._model, self.provider, self.recipe = model, model.provider, recipe
+
+    async def compact(self, asked: NativeRequest) -> SummaryReply:
+        """Return the provider's blocks or items as JSON. Raise `SummarizerError` or a subclass."""
+        try:
+            return await (self._of_anthropic if self.provider == "anthropic" else self._of_openai)(asked)
+        except (AttributeError, KeyError, TypeError):
+            raise SummarizerError(Fault.SHAPE) from None
+
+    async def close(self) -> None:
+        await self._model.close()
+
+    async def _of_anthropic(self, asked: NativeRequest) -> SummaryReply:
+        beside = {"system": [block for row in asked.system for block in _blocks(row)], "tools": list(asked.tools)}
+        fields: dict[str, Any] = {
+            "model": asked.model,
+            "max_tokens": _MOST_WRITTEN,
+            "messages": [
+                {name: value for name, value in message.items() if name != "metadata" and not name.startswith("_")}
+                for message in (*asked.head, *asked.messages)
+            ],
+            "compaction": {"type": "summarize", "instructions": asked.instructions},
+            "betas": [_BETA],
+            **{name: value for name, value in beside.items() if value},
+        }
+        reply = await self._model.connection.request(
+            lambda client: client.beta.messages.with_streaming_response.create(**fields)
+        )
+        content, reason = reply["content"], reply["stop_reason"]
+        if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
+            raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
+        usage: Message = next(iter(reply["usage"].get("iterations") or ()), {})
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        return SummaryReply(json.dumps(content), token_count(usage, *names), token_count(usage, "output_tokens"))
+
+    async def _of_openai(self, asked: NativeRequest) -> SummaryReply:
+        # all rows of a user are kept in the window, so those that views will bring again come as a developer's
+        head = [row if is_compacted(row) else {**row, "role": "developer"} for row in asked.head]
+        items = [item for message in (*asked.system, *head, *asked.messages) for item in items_of(message)]
+        fields: dict[str, Any] = {"model": asked.model, "input": items, "instructions": asked.instructions}
+        reply = await self._model.connection.request(
+            lambda client: client.responses.with_streaming_response.compact(**fields)
+        )
+        window, usage = reply["output"], reply["usage"]
+        if not is_compacted({"role": "assistant", "content": window}):
+            raise SummarizerRefused(Refusal.EMPTY)
+        return SummaryReply(json.dumps(window), token_count(usage, "input_tokens"), token_count(usage, "output_tokens"))
+
+
+def is_compacted(message: Message) -> bool:
+    """Return whether a message of a view holds nothing but what a provider has compacted."""
+    content = message.get("content")
+    last = content[-1] if isinstance(content, list) and content else None
+    return isinstance(last, dict) and last.get("type") == "compaction" and message["role"] == "assistant"
+
+
+def items_of(message: Message) -> Iterator[dict[str, Any]]:
+    """Yield a message of a chat as items of the Responses API; what the provider has compacted as it came."""
+    if is_compacted(message):
+        yield from message["content"]
+        return
+    text = "\n".join(block["text"] for block in _blocks(message) if isinstance(block.get("text"), str))
+    if message["role"] == "tool":
+        yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": text}
+        return
+    if text:
+        yield {"role": message["role"], "content": text}
+    for call in message.get("tool_calls") or ():
+        said = {name: call["function"][name] for name in ("name", "arguments")}
+        yield {"type": "function_call", "call_id": call["id"], **said}
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    content = message.get("content") or []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content

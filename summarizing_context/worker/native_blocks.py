@@ -1,0 +1,139 @@
+"""The provider's own block, asked for in the background shortly before an activation that may show it.
+
+What is sent is what the last view has sent, up to the end of a closed segment: the provider takes it as it took the
+view. The block is kept in the store under what it covers. An activation that covers as much, or more, shows it in the
+place of summaries, which are made all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import msgspec
+
+from summarizing_context.concurrency import Clock
+from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
+from summarizing_context.log.entries import output_hash, recipe_hash
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
+from summarizing_context.summarizers.limits import RetrySchedule
+from summarizing_context.summarizers.native import Compactor, NativeRequest
+from summarizing_context.summarizers.resilience import ResilientSummarizer
+from summarizing_context.summarizers.sdk import Fault
+from summarizing_context.worker.jobs import Recipe, paid_once
+
+_KEY = "native"
+
+logger = logging.getLogger(__name__)
+
+
+class NativeBlock(msgspec.Struct, frozen=True):
+    """What a provider has made of the first segments of a log, as it is sent to it."""
+
+    recipe: str  # hex; names provider, account and model
+    leaves: int  # segments that it covers
+    stop: int  # entries
+    content: list[dict[str, Any]]
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The message that carries it, in front of all others."""
+        return {"role": "assistant", "content": self.content}
+
+    @property
+    def text(self) -> str:
+        """What it says, where that can be read."""
+        said = self.content[-1].get("content")
+        return said if isinstance(said, str) else "[a block that only its provider can read]"
+
+
+class Target(NamedTuple):
+    """What the next block has to cover, and the key of the view that it is for."""
+
+    provider: str
+    leaves: int
+    stop: int
+
+
+@dataclass(kw_only=True, eq=False)
+class NativeBlocks:
+    """Those of one session. All methods belong to its event loop."""
+
+    session_id: str
+    model: str  # where a request does not name one
+    log: MessageLog
+    store: Store
+    compactor: Compactor
+    caller: ResilientSummarizer  # whose caps count for it
+    sharing: Recipe  # of the summaries
+    clock: Clock
+    cooldown: float
+    target: Callable[[], Target | None] = field(init=False)  # what is wanted now
+    request: Callable[[Target, str], NativeRequest] = field(init=False)  # what is sent for it, to a model
+    on_trouble: Callable[[str], None] = lambda text: None
+
+    def __post_init__(self) -> None:
+        self._retries = RetrySchedule(self.cooldown)
+        self._blocks, self._version = list[NativeBlock](), self.log.version  # of the log for which they are
+        self._is_warned = False
+
+    def _model(self, provider: str) -> str:
+        return "/".join(provider.split("/")[1:-1]) or self.model
+
+    def recipe_for(self, provider: str) -> str | None:
+        """Return the recipe of blocks that a view may show; None for one of another provider."""
+        if provider and provider.partition("/")[0] != self.compactor.provider:
+            return None
+        return recipe_hash({"native": 1, "by": self.compactor.recipe, "model": self._model(provider)})
+
+    def ready(self, provider: str) -> list[NativeBlock]:
+        """Return the blocks that a view may show, the one that covers most last."""
+        if self._version != self.log.version:
+            self._blocks, self._version = [], self.log.version
+        recipe = self.recipe_for(provider)
+        return sorted((one for one in self._blocks if one.recipe == recipe), key=lambda one: one.stop)
+
+    @property
+    def is_due(self) -> bool:
+        return not self._retries.rests(_KEY, self.clock.now()) and self.target() is not None
+
+    def delays(self) -> list[float]:
+        """Seconds until a call that failed may be tried again."""
+        return self._retries.delays(self.clock.now())
+
+    async def ask(self) -> None:
+        """Take the block from the store, or have the provider write it."""
+        target, began, version = self.target(), self.clock.now(), self.log.version
+        if target is None or (recipe := self.recipe_for(target.provider)) is None:
+            return
+        key = SummaryKey(output_hash("".join(self.log.hashes[: target.leaves])), recipe)
+        try:
+            async with paid_once(self.store, self.sharing, key, self):
+                kept = (await self.store.find_summaries(self.session_id, [key])).get(key)
+                if kept is None:
+                    if self.target() != target:  # the view has changed meanwhile
+                        return
+                    asked = self.request(target, self._model(target.provider))
+                    reply = await self.caller.admitted(self.compactor.compact(asked), asked.tokens)
+                    kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+                    await self.store.save_summary(self.session_id, key, kept)
+            await self.log.foreground.thawed()
+            if version == self.log.version:
+                block = NativeBlock(recipe, target.leaves, target.stop, json.loads(kept.text))
+                self._blocks = [*self.ready(target.provider)[-1:], block]
+            self._retries.recover(_KEY, began)
+            self._is_warned = False
+        except SummarizerNotReady as error:
+            self._retries.note(_KEY, error, self.clock.now())
+        except Exception as error:  # of the provider, its SDK or the store: it must not end the worker
+            is_final = error.args[:1] == (Fault.REQUEST,)  # it is asked for less and less often
+            self._retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, self.clock.now())
+            said = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
+            text = f"no block by {self.compactor.provider} itself: {said}. Views show summaries in its place"
+            self.on_trouble(text)
+            logger.log(logging.INFO if self._is_warned else logging.WARNING, "native: %s", text)
+            self._is_warned = True

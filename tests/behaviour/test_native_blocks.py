@@ -1,0 +1,241 @@
+"""With `native = "prefer"` a view begins with the block that its provider has written; without one it is as ever."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anthropic import AsyncAnthropic
+
+from summarizing_context import Settings, SettingsError, SummarizingContext, message_text_parts, open_context
+from summarizing_context.contrib.proxy.server import ProxySettings, make_app
+from tests.laws.builders import Message, Script, assistant, count, system, user
+from tests.providers.compacting import BETA, Compacting
+from tests.providers.server import Answer, ProviderServer, serving
+
+pytestmark = pytest.mark.anyio
+
+MODEL = "claude-opus-5-5"
+TOOLS = [{"name": name, "description": "…", "input_schema": {"type": "object"}} for name in ("read", "run", "search")]
+SYSTEM = "You are a careful helper."
+
+
+def settings(server: ProviderServer, **changed: Any) -> Settings:
+    sizes = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
+    given = {
+        "summarizer": "anthropic",
+        "model": MODEL,
+        "base_url": server.root,
+        "api_key": "sk-test",
+        "max_tokens": 4_000,
+    }
+    return Settings(**{**sizes, **given, "native": "prefer", "breaker_cooldown": 3_600.0, **changed})
+
+
+def block_of(view: list[Message]) -> Message | None:
+    """The block with which a view begins, behind the system prompt."""
+    first = view[1]["content"]
+    return first[0] if isinstance(first, list) and first[0].get("type") == "compaction" else None
+
+
+async def play(context: SummarizingContext, server: ProviderServer, rows: list[Message]) -> list[list[Message]]:
+    """Add the rows of a session, and send the view before each answer of the model. Return the views."""
+    views = []
+    async with AsyncAnthropic(base_url=server.root, api_key="sk-test", max_retries=0) as client:
+        for row in rows:
+            if row["role"] == "assistant":
+                view = await context.get_messages_for_request(tools=TOOLS)
+                views.append(view)
+                assert view[0]["content"] == SYSTEM
+                await client.beta.messages.create(
+                    model=MODEL, max_tokens=500, system=SYSTEM, messages=view[1:], tools=TOOLS, betas=[BETA]
+                )  # type: ignore[call-overload]
+            await context.add_message(row)
+            await context.wait_idle(5)
+    return views
+
+
+def session(turns: int, seed: int = 3) -> list[Message]:
+    """A session whose parallel calls are answered in one row, as the provider wants it."""
+    script = Script(seed, dialect="anthropic", size=40)
+    rows = [system(SYSTEM), user("Build the shop."), assistant("I begin.")]
+    rows += [user("Never push to main."), assistant("Understood.")]
+    for row in (row for _ in range(turns) for row in script.turn()):
+        is_result = row["role"] == "user" and isinstance(row["content"], list)
+        if is_result and rows[-1]["role"] == "user":
+            rows[-1]["content"] += row["content"]
+        else:
+            rows.append(row)
+    return rows
+
+
+async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none():
+    provider = Compacting()
+    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+        views = await play(context, server, session(50))
+        activations = context.activations()
+        nodes = context.explain()
+    assert provider.refused == []
+    assert len(activations) > 4
+    assert provider.carried > 20
+    assert len(provider.asked) >= 3
+
+    # what the provider is asked is what it was sent, and the next block stands for the last
+    last = provider.asked[-1]
+    assert last["messages"][0]["content"][0]["type"] == "compaction"
+    assert any(view[1 : 1 + len(last["messages"])] == last["messages"] for view in views)
+    assert last["system"] == [{"type": "text", "text": SYSTEM}]
+    assert last["tools"] == TOOLS
+    assert "Never push to main" in last["compaction"]["instructions"]
+    assert '<summary messages="' in last["compaction"]["instructions"]
+
+    # a view changes its beginning at activations only, and says in words what another reader needs
+    changes = sum(after[: len(before)] != before for before, after in pairwise(views))
+    assert changes <= len(activations)
+    said = [text for message in views[-1] for text in message_text_parts(message)]
+    assert any("<standing_rules>" in text and "Never push to main" in text for text in said)
+    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 4_000 for view in views)
+
+    # the block stands for the oldest messages; the summaries of what it covers are there too
+    assert [node.made_by for node in nodes].count("provider") == 1
+    assert nodes[0].text.startswith("The provider's own words")
+
+
+async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
+    provider, rows = Compacting(), session(50)
+    async with serving(provider) as server:
+        kept = settings(server, store=tmp_path / "s.db")
+        async with open_context(kept, count_tokens=count) as context:
+            views = await play(context, server, rows[:150])
+            shown = [block_of(view) for view in views]
+            paid = len(provider.asked)
+            before = await context.get_messages_for_request(tools=TOOLS)
+        assert any(shown)
+        async with open_context(kept, count_tokens=count) as context:
+            assert await context.get_messages_for_request(tools=TOOLS) == before
+            await context.wait_idle(5)
+            await context.compact()
+            await context.get_messages_for_request(tools=TOOLS)
+            assert len(provider.asked) == paid
+    assert provider.refused == []
+
+
+async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
+    provider = Compacting()
+    async with serving(provider) as server:
+        kept = settings(server, store=tmp_path / "s.db")
+        async with open_context(kept, count_tokens=count) as context:
+            rows = session(50)
+            while not provider.asked:
+                await play(context, server, [rows.pop(0)])
+            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
+        async with open_context(kept, count_tokens=count) as context:
+            await context.get_messages_for_request(tools=TOOLS)
+            await context.wait_idle(5)
+            await context.compact()
+            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+        assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize("ending", ["stall", "whole"])
+async def test_without_a_block_views_are_as_ever_and_never_wait(ending: Any, caplog: pytest.LogCaptureFixture):
+    views = {}
+    rows = session(30)
+    for native in ("off", "prefer"):
+        provider = Compacting(fails=lambda: Answer(500, body=b"{}", ending=ending))
+        async with (
+            serving(provider) as server,
+            open_context(settings(server, native=native, call_timeout=0.2), count_tokens=count) as context,
+        ):
+            views[native] = await play(context, server, rows)
+            told = context.statistics().last_error
+        assert provider.refused == []
+        assert bool(provider.asked) == (native == "prefer")
+    assert views["prefer"] == views["off"]
+    assert told is not None
+    assert "no block by anthropic itself" in told
+    warned = [one for one in caplog.records if "no block by" in one.getMessage() and one.levelno == logging.WARNING]
+    assert len(warned) == 1
+
+
+class Named:
+    """A provider as a host tells of it."""
+
+    def __init__(self, name: str, model: str) -> None:
+        self.name, self.model = name, model
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": self.model, "context_window": 11_096}
+
+
+async def test_another_provider_or_model_reads_summaries():
+    provider = Compacting()
+    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+        await play(context, server, session(40))
+        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+        for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
+            view = await context.get_messages_for_request(6_000, Named(name, model), tools=TOOLS)
+            assert block_of(view) is None
+            assert any("<summary messages=" in text for row in view for text in message_text_parts(row))
+
+
+async def test_switched_off_the_next_view_has_summaries_in_its_place(tmp_path: Path):
+    provider = Compacting()
+    async with serving(provider) as server:
+        kept = settings(server, store=tmp_path / "s.db")
+        async with open_context(kept, count_tokens=count) as context:
+            await play(context, server, session(40))
+            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+        off = settings(server, store=tmp_path / "s.db", native="off")
+        async with open_context(off, count_tokens=count) as context:
+            view = await context.get_messages_for_request(tools=TOOLS)
+            assert block_of(view) is None
+            assert context.activations()[-1].reason == "provider_changed"
+            assert await context.get_messages_for_request(tools=TOOLS) == view
+
+
+@pytest.mark.parametrize(
+    ("changed", "options"),
+    [
+        ({"summarizer": "extractive"}, {}),
+        ({"summarizer": "openai"}, {}),
+        ({}, {"redact": str.upper}),
+    ],
+)
+async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, Any], options: dict[str, Any]):
+    async with serving(Compacting()) as server:
+        with pytest.raises(SettingsError, match="native = 'prefer'"):
+            async with open_context(settings(server, **changed), **options):
+                pass
+
+
+async def test_hosts_that_send_no_block_refuse_the_setting():
+    with pytest.raises(SettingsError, match="native = 'prefer' is not for the proxy"):
+        make_app(ProxySettings(Settings(native="prefer")), "127.0.0.1")
+
+
+async def test_undone_edited_and_narrow_views_are_taken_too():
+    provider = Compacting()
+    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+        rows = session(60)
+        await play(context, server, rows[:170])
+        before = await context.get_messages_for_request(tools=TOOLS)
+        assert block_of(before) is not None
+        await context.summarize(keep_recent=4)
+        await context.undo_activation()
+        assert await context.get_messages_for_request(tools=TOOLS) == before
+        await play(context, server, rows[170:180])
+
+        # a narrow request beside, then an edit of what a block covers: it stands for that no longer
+        narrow = await context.get_messages_for_request(1_200, tools=TOOLS)
+        assert sum(count(text) for one in narrow for text in message_text_parts(one)) <= 1_200
+        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:180]]
+        assert edited[6]["role"] == rows[6]["role"]
+        await context.set_messages(edited)
+        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
+        await play(context, server, rows[180:])
+        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+    assert provider.refused == []
