@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -29,6 +30,7 @@ from summarizing_context.contrib.proxy.dialects import (
     bare,
     read_fields,
 )
+from summarizing_context.contrib.proxy.plugins import log_rows
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage
 from summarizing_context.errors import BudgetError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
@@ -97,6 +99,9 @@ class Rewriter:
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client, name = session_of(told, fields, asked)
         name = name or await self._unnamed(asked)
+        if asked.stands_for is not None:
+            name, asked = asked.stands_for[0], await self._whole(asked, *asked.stands_for)
+        asked = replace(asked, session=name)
         keys = [row.key for row in asked.rows]
         known = self._known.get(name) or _Known()
         if counts and (not known.keys or keys[: len(known.keys)] != known.keys):
@@ -110,13 +115,22 @@ class Rewriter:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
-        window = window_of(asked.model, told.get("anthropic-beta", ""), client)
+        window = asked.window or window_of(asked.model, told.get("anthropic-beta", ""), client)
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
             words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
             self._feed.notice(f"model {asked.model}", words)
         record = Record(name, client, dialect.name, asked.model)
         return await self._viewed(Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record), known)
+
+    async def _whole(self, asked: Asked, session: str, count: int) -> Asked:
+        """Return the request with the messages of a log in place of the first row, which stands for them. Raise
+        `PassUnchanged` where the log does not hold them."""
+        async with self._sessions.use(session) as context:
+            log = await context.get_messages()
+        if not 0 < count <= len(log):
+            raise PassUnchanged(f"the session {session} has no {count} messages")
+        return replace(asked, rows=[*log_rows(log[:count]), *asked.rows[1:]])
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -191,8 +205,12 @@ class Rewriter:
         window = Window(dialect.name, asked.model, made.window, asked.max_output)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
+            taken = partial(context.next_view, limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
             try:
-                view = await context.next_view(limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
+                view = await taken()
+                if asked.compacts:
+                    await context.summarize()
+                    view = await taken()
             except BudgetError as error:
                 if ceiling is not None:
                     raise
@@ -353,6 +371,7 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("session_id", "codex"),
     ("x-session-id", "opencode"),
     ("x-session-affinity", "opencode"),
+    ("x-pi-session-id", "pi"),
 )
 
 
