@@ -60,6 +60,7 @@ def build_command() -> Any:
             typer.echo(f"{output.PROGRAM} {version(output.PROGRAM)}")
             raise typer.Exit
 
+    of_one = [*sessions.OF_ONE, "continue"]
     app = typer.Typer(
         name=output.PROGRAM,
         cls=Top,
@@ -67,7 +68,7 @@ def build_command() -> Any:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help=_ABOUT,
-        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join([*sessions.OF_ONE, 'continue'])}.",
+        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join(of_one)}.",
     )
 
     shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")

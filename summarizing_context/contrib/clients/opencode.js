@@ -53,7 +53,8 @@ const textOf = ({ info, parts }) =>
 
 export const SummarizingContext = async ({ client }) => {
   const tools = new Map() // by name, as they are sent
-  const sessions = new Map() // the system prompt and the limits of each session's model, as they were sent last
+  const systems = new Map() // the system prompt of each session, as it was sent last
+  const limits = new Map() // of models, by name
   let isSaid = false
 
   async function say(message) {
@@ -67,19 +68,25 @@ export const SummarizingContext = async ({ client }) => {
     "tool.definition": async ({ toolID }, { description }) => {
       tools.set(toolID, { type: "function", function: { name: toolID, description } })
     },
-    "experimental.chat.system.transform": async ({ sessionID, model }, { system }) => {
-      if (sessionID) sessions.set(sessionID, { system: [...system], limit: model.limit })
+    "experimental.chat.system.transform": async ({ sessionID }, { system }) => {
+      if (sessionID) systems.set(sessionID, system.join("\n"))
     },
     "experimental.chat.messages.transform": async (_, { messages }) => {
       const session = messages[0]?.info.sessionID
       const last = messages.findLast(({ info }) => info.role === "user")?.info
       if (!session || !last) return
-      const known = sessions.get(session)
-      const lead = known?.system.length ? [{ role: "system", content: known.system.join("\n") }] : []
+      const lead = systems.has(session) ? [{ role: "system", content: systems.get(session) }] : []
       const rows = messages.flatMap(rowsOf)
-      const asked = { model: last.model?.modelID, tools: [...tools.values()], messages: [...lead, ...rows.map(({ row }) => row)] }
-      if (known?.limit) Object.assign(asked, { context_window: known.limit.context, max_tokens: known.limit.output })
+      const model = last.model?.modelID
+      const asked = { model, tools: [...tools.values()], messages: [...lead, ...rows.map(({ row }) => row)] }
       try {
+        if (!limits.has(model)) {
+          const { data } = await client.config.providers()
+          const known = data?.providers.find(({ id }) => id === last.model?.providerID)
+          limits.set(model, known?.models[model]?.limit ?? {})
+        }
+        const { context, output } = limits.get(model)
+        Object.assign(asked, { context_window: context, max_tokens: output })
         const token = (await readFile(TOKEN_FILE, "utf8")).trim()
         const headers = { "content-type": "application/json", "x-session-id": session, "x-summarizing-context-token": token }
         const signal = AbortSignal.timeout(8_000)
