@@ -139,7 +139,6 @@ def install(
 
     Examples:
         install opencode
-        proxy --store proxy.db
     """
     files = plugin_files(client, options.url_of(*options.read_address(listen)))
     _present(files)
@@ -204,8 +203,7 @@ def continue_in(
     settings, rest = at.find(words or [])
     prompt, messages = anyio.run(_prompt, settings)
     if (size := len(prompt.encode())) > _MOST_BYTES:
-        fits = max(1, settings.max_tokens * _MOST_BYTES // size // 1_000)
-        raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget {fits}k")
+        raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
     started = _STARTS[client](rest, prompt)
     document = {"session": settings.session_id, "client": client, "messages": messages, "prompt": prompt}
     if dry_run:

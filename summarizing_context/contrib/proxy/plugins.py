@@ -21,7 +21,9 @@ import msgspec
 from summarizing_context.contrib.proxy.dialects import KEY, Asked, Chat, Fields, Message, Row, Shown, decoded
 from summarizing_context.messages.reading import message_text_parts
 
-_LINE = re.compile(r"\[summarizing-context: the first (\d{1,9}) messages of session ([A-Za-z0-9._:-]{1,200})\](?:\n|$)")
+_LINE = re.compile(
+    r"\"?\[summarizing-context: the first (\d{1,9}) messages of session ([A-Za-z0-9._:-]{1,200})\](?:\n|$)"
+)
 
 
 def handover_line(session: str, count: int) -> str:
