@@ -54,8 +54,9 @@ export default function (pi) {
     }
   }
 
-  // While the session grows, so that the summaries are there when they are needed.
-  pi.on("turn_end", (_, ctx) => void ask(ctx.sessionManager.getBranch(), ctx, false))
+  // While the session grows, so that the summaries are there when they are needed. It may end before the answer comes;
+  // then its context throws.
+  pi.on("turn_end", (_, ctx) => void ask(ctx.sessionManager.getBranch(), ctx, false).catch(() => {}))
 
   pi.on("session_before_compact", async ({ branchEntries, preparation, signal }, ctx) => {
     const within = AbortSignal.any([signal, AbortSignal.timeout(8_000)])
