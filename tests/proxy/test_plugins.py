@@ -220,6 +220,8 @@ plugin.default({ on: (name, act) => (on[name] = act) })
 const sessionManager = { getSessionId: () => "p", getBranch: () => given }
 const ctx = { sessionManager, model: { id: "m" }, ui: { notify: (words) => said.push(words) } }
 const event = { branchEntries: given, preparation: { tokensBefore: 9 }, signal: new AbortController().signal }
+const gone = { notify: () => { throw new Error("the session has ended") } }
+await on.turn_end({}, { ...ctx, ui: gone })
 await on.turn_end({}, ctx)
 await on.session_before_compact(event, ctx)
 const done = await on.session_before_compact(event, ctx)

@@ -59,7 +59,7 @@ export default function (pi) {
   pi.on("turn_end", (_, ctx) => void ask(ctx.sessionManager.getBranch(), ctx, false).catch(() => {}))
 
   pi.on("session_before_compact", async ({ branchEntries, preparation, signal }, ctx) => {
-    const within = AbortSignal.any([signal, AbortSignal.timeout(8_000)])
+    const within = AbortSignal.any([signal, AbortSignal.timeout(30_000)])
     const found = await ask(branchEntries, ctx, true, within)
     const kept = found?.entries[found.items[1]?.at]
     if (!kept) return undefined
