@@ -8,11 +8,11 @@ const TOKEN_FILE = "{{TOKEN_FILE}}"
 /** A message as rows of Chat Completions: what was said, and a row for each result of a tool. */
 function rowsOf(message) {
   const { info, parts } = message
-  const said = parts.filter((part) => part.type === "text" && !part.ignored).map((part) => part.text)
-  const files = parts.filter((part) => part.type === "file").map((part) => `[file ${part.filename ?? part.mime}]`)
-  const rows = [{ message, row: { role: info.role, content: [...said, ...files].join("\n") } }]
+  const read = parts.filter((part) => part.type === "file" || (part.type === "text" && !part.ignored))
+  const said = read.map((part) => part.text ?? `[file ${part.filename ?? part.mime}]`)
+  const rows = [{ message, row: { role: info.role, content: said.join("\n") } }]
   const calls = parts.filter((part) => part.type === "tool")
-  if (info.role !== "assistant" || !calls.length) return rows
+  if (!calls.length) return rows
   rows[0].row.tool_calls = calls.map((part) => ({
     id: part.callID,
     type: "function",
@@ -20,16 +20,14 @@ function rowsOf(message) {
   }))
   for (const part of calls) {
     const content = part.state.status === "completed" ? part.state.output : part.state.error
-    if (content === undefined) continue // still running
-    rows.push({ message, part, row: { role: "tool", tool_call_id: part.callID, content } })
+    if (content !== undefined) rows.push({ message, part, row: { role: "tool", tool_call_id: part.callID, content } })
   }
   return rows
 }
 
 /** The messages that a view shows: the client's own, some with shorter texts, and texts of ours. */
 function shownBy(items, rows) {
-  const { info } = rows.find(({ row }) => row.role === "user").message
-  const shown = []
+  const [shown, { info }] = [[], rows.find(({ row }) => row.role === "user").message]
   for (const { at, content } of items) {
     const own = rows[at]
     if (own?.part) {
@@ -74,7 +72,7 @@ export const SummarizingContext = async ({ client }) => {
     "experimental.chat.messages.transform": async (_, { messages }) => {
       const session = messages[0]?.info.sessionID
       const last = messages.findLast(({ info }) => info.role === "user")?.info
-      if (!session || !last) return
+      if (!last) return
       const lead = systems.has(session) ? [{ role: "system", content: systems.get(session) }] : []
       const rows = messages.flatMap(rowsOf)
       const model = last.model?.modelID
@@ -85,14 +83,13 @@ export const SummarizingContext = async ({ client }) => {
           const known = data?.providers.find(({ id }) => id === last.model?.providerID)
           limits.set(model, known?.models[model]?.limit ?? {})
         }
-        const { context, output } = limits.get(model)
-        Object.assign(asked, { context_window: context, max_tokens: output })
+        Object.assign(asked, { context_window: limits.get(model).context, max_tokens: limits.get(model).output })
         const token = (await readFile(TOKEN_FILE, "utf8")).trim()
         const headers = { "content-type": "application/json", "x-session-id": session, "x-summarizing-context-token": token }
-        const signal = AbortSignal.timeout(8_000)
-        const answer = await fetch(`${SERVICE}/_view`, { method: "POST", headers, body: JSON.stringify(asked), signal })
-        if (!answer.ok) throw new Error(`it answered ${answer.status}`)
+        const sent = { method: "POST", headers, body: JSON.stringify(asked), signal: AbortSignal.timeout(8_000) }
+        const answer = await fetch(`${SERVICE}/_view`, sent)
         if (answer.status === 204) return
+        if (!answer.ok) throw new Error(`it answered ${answer.status}`)
         const items = (await answer.json()).messages.map((item) => ({ ...item, at: item.at - lead.length }))
         messages.splice(0, messages.length, ...shownBy(items, rows))
       } catch (error) {
