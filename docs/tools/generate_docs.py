@@ -62,7 +62,7 @@ def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
             yield from _commands(command, (*path, name))
-        elif not command.hidden:
+        else:
             yield (*path, name), command
 
 

@@ -235,6 +235,7 @@ def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
             ("spawn_agent", {"message": call.argument}),
             ("Agent", {**about, "subagent_type": "claude", "run_in_background": False}),
             ("task", {**about, "subagent_type": "general"}),
+            ("bash", {"command": "ls src"}),  # of a client without agents
         ],
         "wait": [("wait_agent", {"targets": [call.argument], "timeout_ms": 60_000})],
     }

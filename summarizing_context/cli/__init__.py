@@ -34,7 +34,7 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import eval, options, output, prompts, replay, serve, sessions, tune
+    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions, tune
 
     class Top(options.Group):
         """Lists the commands that stand for themselves; those of one session are named below."""
@@ -60,6 +60,7 @@ def build_command() -> Any:
             typer.echo(f"{output.PROGRAM} {version(output.PROGRAM)}")
             raise typer.Exit
 
+    of_one = [*sessions.OF_ONE, "continue"]
     app = typer.Typer(
         name=output.PROGRAM,
         cls=Top,
@@ -67,7 +68,7 @@ def build_command() -> Any:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help=_ABOUT,
-        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join(sessions.OF_ONE)}.",
+        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join(of_one)}.",
     )
 
     shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")
@@ -76,7 +77,7 @@ def build_command() -> Any:
     def about(version: bool = shown) -> None:
         pass
 
-    for module in (replay, eval, tune, prompts, sessions, serve):
+    for module in (replay, eval, tune, prompts, sessions, serve, clients):
         app.add_typer(module.commands)
     return typer.main.get_command(app)
 

@@ -217,8 +217,8 @@ def worker(
 proxy = typer.Typer(cls=options.Group, invoke_without_command=True, rich_markup_mode="rich")
 commands.add_typer(proxy, name="proxy", rich_help_panel=SERVE)
 
-_LISTEN = "127.0.0.1:8377"
-_TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
+LISTEN = "127.0.0.1:8377"
+TOKEN_FILE, _TOKEN_VARIABLE = "proxy-token", "SUMMARIZING_CONTEXT_PROXY_TOKEN"
 
 Address = Annotated[str, option("HOST:PORT", "Address; a port alone is on the loopback.")]
 _TOKEN = option("T", "Token of clients. Default: kept in a file.", envvar=_TOKEN_VARIABLE, show_envvar=False)
@@ -256,7 +256,7 @@ class ProxyOptions(Place):
 def serve(
     context: typer.Context,
     given: ProxyOptions,
-    listen: Address = _LISTEN,
+    listen: Address = LISTEN,
     token: Token = None,
     no_token: Annotated[bool, typer.Option("--no-token", help="Let every user of this machine use it.")] = False,
     json_path: JsonPath = None,
@@ -273,7 +273,7 @@ def serve(
         return
     host, port = options.read_address(listen)
     kept = token is None and not no_token and ip_address(host).is_loopback
-    token = kept_token(token_file(_TOKEN_FILE)) if kept else None if no_token else token
+    token = kept_token(token_file(TOKEN_FILE)) if kept else None if no_token else token
     settings = given.settings(token)
     from summarizing_context.contrib.proxy import server
 
@@ -287,7 +287,7 @@ def serve(
         if token is None:
             text += "\nWARNING: without a token, every user of this machine may use the proxy and read its figures"
         tell(text)
-        file = str(token_file(_TOKEN_FILE)) if kept else None
+        file = str(token_file(TOKEN_FILE)) if kept else None
         write_json({"serves": "proxy", "at": at, "urls": urls, "store": store, "token_file": file}, json_path)
         anyio.run(server.serve, app, listening)
 
@@ -296,9 +296,9 @@ proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))
 
 
 @command(proxy)
-def status(listen: Address = _LISTEN, token: Token = None) -> Result:
+def status(listen: Address = LISTEN, token: Token = None) -> Result:
     """Show what a running proxy does: its sessions, what was sent, kept and paid."""
-    address, kept = options.url_of(*options.read_address(listen)), token_file(_TOKEN_FILE)
+    address, kept = options.url_of(*options.read_address(listen)), token_file(TOKEN_FILE)
     token = kept_token(kept) if token is None and kept.exists() else token
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
@@ -334,7 +334,7 @@ def run(
     json_path: JsonPath = None,
 ) -> int:
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
-    named, file = os.environ.get(_TOKEN_VARIABLE), token_file(_TOKEN_FILE)
+    named, file = os.environ.get(_TOKEN_VARIABLE), token_file(TOKEN_FILE)
     settings = given.settings(named or kept_token(file))
     from summarizing_context.contrib.proxy.server import run_behind
 

@@ -20,6 +20,7 @@ from tests.docs.checkout import ROOT
 PROGRAM = "summarizing-context"
 ELSEWHERE = ("postgresql://", "~/.codex", "~/.gemini", "opencode.db")  # servers, and logs of other clients
 OTHERS = {"proxy", "mcp", "inspect", "worker", "check", "eval", "tune", "demo"}  # tests of their own run these
+OTHERS |= {"install", "uninstall", "continue"}
 EVALS = ("docs/guides/evals.md", "docs/guides/tuning.md", "docs/reference/cli.md")  # and the examples of these pages
 
 

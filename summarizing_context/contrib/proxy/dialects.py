@@ -55,6 +55,10 @@ class Asked:
     must_change: bool = False  # the provider would refuse it as it is, and with a view of all rows it would not
     bound_thinking: BoundThinking = "kept"
     cache: str | None = None  # how long the provider is asked to keep the beginning, in its words
+    compacts: bool = False  # the client replaces its history by what is answered
+    window: int | None = None  # of the model, in tokens, as the client knows it
+    stands_for: tuple[str, int] | None = None  # the first row does: a session, and how many of its messages
+    session: str = ""
 
 
 _ESCAPED = re.compile(

@@ -14,6 +14,7 @@ from collections import OrderedDict, deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ from summarizing_context.contrib.proxy.dialects import (
     bare,
     read_fields,
 )
+from summarizing_context.contrib.proxy.plugins import log_rows
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
@@ -112,6 +114,9 @@ class Rewriter:
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client, name = session_of(told, fields, asked)
         name = name or await self._unnamed(asked)
+        if asked.stands_for is not None:
+            name, asked = asked.stands_for[0], await self._whole(asked, *asked.stands_for)
+        asked = replace(asked, session=name)
         keys = [row.key for row in asked.rows]
         known = self._known.get(name) or _Known()
         if counts and (not known.keys or keys[: len(known.keys)] != known.keys):
@@ -125,8 +130,8 @@ class Rewriter:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
-        window = await self._window(dialect, asked.model, client, headers)
-        if "claude" in asked.model and "context-1m" in told.get("anthropic-beta", ""):
+        window = asked.window or await self._window(dialect, asked.model, client, headers)
+        if "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "") and not asked.window:
             window = 1_000_000
         if self._budget is None and window is None:
             words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
@@ -147,6 +152,15 @@ class Rewriter:
                 known = await told_window(self._upstream, dialect.name, model, headers)
             self._windows[model, client] = known
         return self._windows[model, client]
+
+    async def _whole(self, asked: Asked, session: str, count: int) -> Asked:
+        """Return the request with the messages of a log in place of the first row, which stands for them. Raise
+        `PassUnchanged` where the log does not hold them."""
+        async with self._sessions.use(session) as context:
+            log = await context.get_messages()
+        if not 0 < count <= len(log):
+            raise PassUnchanged(f"the session {session} has no {count} messages")
+        return replace(asked, rows=[*log_rows(log[:count]), *asked.rows[1:]])
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -230,8 +244,12 @@ class Rewriter:
         window = Window(dialect.name, asked.model, made.window, asked.max_output, lifetime)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
+            taken = partial(context.next_view, limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
             try:
-                view = await context.next_view(limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
+                view = await taken()
+                if asked.compacts:
+                    await context.summarize()
+                    view = await taken()
             except BudgetError as error:
                 if ceiling is not None:
                     raise
@@ -404,6 +422,7 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("session_id", "codex"),
     ("x-session-id", "opencode"),
     ("x-session-affinity", "opencode"),
+    ("x-pi-session-id", "pi"),
 )
 
 

@@ -45,7 +45,7 @@ try:
     import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect, Request
-    from starlette.responses import JSONResponse
+    from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Mount, Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 except ImportError as error:
@@ -53,6 +53,7 @@ except ImportError as error:
 
 from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
+from summarizing_context.contrib.proxy.plugins import Plugin
 from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.upstream import (
     TOKEN_HEADER,
@@ -267,6 +268,18 @@ class Passage:
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
         return rewritten
 
+    async def view(self, request: Request) -> Response:
+        """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
+        body, headers = await request.body(), list(request.headers.raw)
+        made = await self._guarded(self._rewriter.rewrite(Plugin(), body, headers)) if len(body) <= MAX_BYTES else None
+        if made is None:
+            return Response(status_code=204)
+        made.record.status = 200 if made.record.changed else 204
+        self._feed.add(made.record)
+        if self._shadow or not made.record.changed:
+            return Response(status_code=204)
+        return Response(made.body, media_type="application/json")
+
     async def _guarded(self, work: Awaitable[Made]) -> Made | None:
         """Return what the work makes; None where it fails or takes too long, which costs the client nothing else."""
         task = asyncio.ensure_future(work)
@@ -345,7 +358,8 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             yield
             await rewriter.close()
 
-    routes: list[BaseRoute] = [Route("/_status", status)]
+    passage = Passage(rewriter, upstream, feed, proxy.shadow)
+    routes: list[BaseRoute] = [Route("/_status", status), Route("/_view", passage.view, methods=["POST"])]
     if has_pages:
         inspector = inspector_app(
             settings.store,
@@ -357,7 +371,6 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         )
         routes.append(Mount(pages, inspector))
     own = Starlette(routes=routes, lifespan=lifespan)
-    passage = Passage(rewriter, upstream, feed, proxy.shadow)
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         async def send_without_scripts(message: Message) -> None:
@@ -377,7 +390,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             if words == _GOOGLE:
                 feed.notice("Google", f"answered with 404: {words}")
             return await _reply_error(send, status, words)
-        if scope["path"] == "/_status" or scope["path"].startswith(f"{pages}/"):
+        if scope["path"] in ("/_status", "/_view") or scope["path"].startswith(f"{pages}/"):
             return await own(scope, receive, send)
         return await passage(scope, receive, send_without_scripts)
 

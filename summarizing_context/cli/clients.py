@@ -1,0 +1,239 @@
+"""Commands for coding clients: `install` and `uninstall` of plug-ins that ask the proxy, and `continue`, which begins a
+session of another client with the view of a stored one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import anyio
+import typer
+
+from summarizing_context.cli import options
+from summarizing_context.cli.options import SERVE, STORED, argument, command, option
+from summarizing_context.cli.output import InputError, Result, confirm, plain
+from summarizing_context.cli.serve import LISTEN, TOKEN_FILE
+from summarizing_context.cli.sessions import StoredSession
+from summarizing_context.stores.private_files import replace_private, token_file
+
+commands = typer.Typer()
+
+NAME = "summarizing-context"
+_SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
+_FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
+
+
+def _home(variable: str, *folders: str) -> Path:
+    """Return the folder that a variable of the environment names, else one below the home folder."""
+    named = os.environ.get(variable)
+    return Path(named) if named else Path.home().joinpath(*folders)
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client that takes plug-ins."""
+
+    program: str
+    folder: Callable[[], Path]  # in which it looks for them
+    file: str  # of the plug-in, in this folder
+    does: str
+    manifests: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+
+_ABOUT = "Compactions by summarizing-context."
+CLIENTS = {
+    "claude-code": Client(
+        "claude",
+        lambda: _home("CLAUDE_CONFIG_DIR", ".claude") / "skills",
+        f"{NAME}/hooks/{NAME}.js",
+        "its compactions, also /compact, are views",
+        (
+            (f"{NAME}/.claude-plugin/plugin.json", {"name": NAME, "version": "0.2.0", "description": _ABOUT}),
+            (f"{NAME}/hooks/hooks.json", {"description": _ABOUT, "modules": [f"./{NAME}.js"]}),
+        ),
+    ),
+    "opencode": Client(
+        "opencode",
+        lambda: _home("XDG_CONFIG_HOME", ".config") / "opencode" / "plugin",
+        f"{NAME}.js",
+        "each of its requests holds a view",
+    ),
+    "pi": Client(
+        "pi",
+        lambda: _home("PI_CODING_AGENT_DIR", ".pi", "agent") / "extensions",
+        f"{NAME}.js",
+        "its compactions, also /compact, are views",
+    ),
+}
+
+ClientName = Annotated[
+    Literal["claude-code", "opencode", "pi"], argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
+]
+
+
+def plugin_files(client: str, service: str) -> dict[Path, bytes]:
+    """Return the files of a client's plug-in as they are installed, by their paths."""
+    one = CLIENTS[client]
+    folder = one.folder()
+    source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
+    for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
+        source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
+    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in one.manifests}
+    return {**files, folder / one.file: source.encode()}
+
+
+def _present(files: dict[Path, bytes]) -> list[Path]:
+    """Return which of these files are there. Raise `InputError` where one is not of this package."""
+    found = [path for path in files if path.exists() or path.is_symlink()]
+    for path in found:
+        try:
+            is_ours = NAME.encode() in path.read_bytes()
+        except OSError:  # a folder, or what may not be read
+            is_ours = False
+        if not is_ours:
+            raise InputError(f"{plain(path)}: this is no file of {NAME}; move it away, and run the command again")
+    return found
+
+
+def _cautions(client: str) -> list[str]:
+    """Return why a client might not load its plug-in. Raise `InputError` where its settings cannot be read."""
+    program = shutil.which(CLIENTS[client].program)
+    if program is None:
+        return [f"{CLIENTS[client].program} is not on the PATH; it loads the plug-in once it is there"]
+    if client != "claude-code":
+        return []
+    settings = _home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
+    try:
+        told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
+        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
+    except ValueError as error:
+        raise InputError(f"{plain(settings)}: this is no JSON ({error}); mend it, for Claude Code reads it") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise InputError(f"{plain(error)}; check the program and its settings") from error
+    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
+    why = "disableAllHooks is set in its settings" if is_off else ""
+    if version < _FIRST_MODS:
+        why = f"modules of hooks need {'.'.join(map(str, _FIRST_MODS))}, and this is {plain(said) or 'unknown'}"
+    instead = f"{NAME} proxy run --store STORE -- claude"
+    return [f"Claude Code will not load it: {why}. Without a plug-in: {instead}"] if why else []
+
+
+@command(commands, SERVE)
+def install(
+    client: ClientName,
+    listen: Annotated[str, option("HOST:PORT", "Address of the proxy that it asks.")] = LISTEN,
+    yes: options.Yes = False,
+) -> Result:
+    """Put a plug-in into a client; `uninstall` removes it.
+
+    The plug-in asks the proxy for views. The client's settings stay as they are, files are added alone. Where the proxy
+    does not run, the client goes on as without the plug-in, and says so once.
+
+    Examples:
+        install opencode
+    """
+    files = plugin_files(client, options.url_of(*options.read_address(listen)))
+    _present(files)
+    remarks = _cautions(client)
+    confirm(f"Write {', '.join(map(str, files))}?", yes, "installed")
+    for path, content in files.items():
+        replace_private(path, content)
+    shown = [f"Installed for {client}: {CLIENTS[client].does}.", *(f"  {plain(path)}" for path in files)]
+    shown.append(f"It asks the proxy at {listen}: {NAME} proxy --store STORE")
+    return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
+
+
+@command(commands, SERVE, hidden=True)  # that of `install` names it
+def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
+    """Remove a client's plug-in, and nothing else.
+
+    Examples:
+        uninstall opencode
+    """
+    one = CLIENTS[client]
+    found = _present(plugin_files(client, ""))
+    if not found:
+        return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
+    confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
+    for path in found:
+        path.unlink()
+        for folder in path.relative_to(one.folder()).parents[:-1]:  # our own, once they are empty
+            if not any((one.folder() / folder).iterdir()):
+                (one.folder() / folder).rmdir()
+    return Result({"client": client, "files": list(map(str, found))}, [f"Removed {plain(path)}." for path in found])
+
+
+# A session goes on in another client
+
+_MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
+_STARTS: dict[str, Callable[[list[str], str], list[str]]] = {
+    "claude-code": lambda words, prompt: ["claude", *words, prompt],
+    "codex": lambda words, prompt: ["codex", *words, prompt],
+    "opencode": lambda words, prompt: ["opencode", *words, *([] if "run" in words else ["--prompt"]), prompt],
+}
+
+
+@command(commands, STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
+def continue_in(
+    at: StoredSession,
+    client: Annotated[
+        Literal["claude-code", "codex", "opencode"],
+        option("CLIENT", "claude-code, codex or opencode.", "--in", show_choices=False),
+    ],
+    words: Annotated[list[str] | None, argument("-- OPTIONS", "Of the client.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the first prompt; start nothing.")] = False,
+) -> Result:
+    """Begin a session of another client with this view.
+
+    The client starts in this folder, and the view is its first prompt, summaries included. With the plug-in of
+    `install` and a proxy on this store the log itself goes on; else it stays as it is.
+
+    Examples:
+        continue s1 --store run.db --in codex
+        continue s1 --store run.db --in claude-code -- -p
+    """
+    settings, rest = at.find(words or [])
+    prompt, messages = anyio.run(_prompt, settings)
+    if (size := len(prompt.encode())) > _MOST_BYTES:
+        raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
+    started = _STARTS[client](rest, prompt)
+    document = {"session": settings.session_id, "client": client, "messages": messages, "prompt": prompt}
+    if dry_run:
+        return Result({**document, "status": None}, [prompt])
+    if shutil.which(started[0]) is None:
+        raise InputError(f"--in: {started[0]} is not on the PATH; install it, or see the prompt with --dry-run")
+    status = subprocess.run(started, check=False).returncode
+    return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
+
+
+async def _prompt(settings: Any) -> tuple[str, int]:
+    """Return the view of a session as one text, and how many messages of the log it stands for."""
+    from summarizing_context.assembly import open_context
+    from summarizing_context.contrib.proxy.plugins import handover_line
+    from summarizing_context.evaluation.laws import view_parts
+    from summarizing_context.messages.reading import message_text_parts, read_message
+    from summarizing_context.messages.rendering import render_messages
+
+    async with open_context(settings, read_only=True) as context:
+        view = await context.get_messages_for_request(token_budget=settings.max_tokens)
+        log = await context.get_messages()
+    texts = [handover_line(settings.session_id, len(log)), _FIRST]
+    for part, message in zip(view_parts(view, log), view, strict=True):
+        is_header = part == "header"
+        texts.append("\n".join(message_text_parts(message)) if is_header else render_messages([read_message(message)]))
+    return "\n\n".join([*texts, _LAST]), len(log)
+
+
+_FIRST = (
+    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
+    "messages as they were. Tools that are named there may be called otherwise here."
+)
+_LAST = "Say in two sentences where the work stands, and wait for what to do next."

@@ -1,0 +1,94 @@
+// Claude Code's compactions are made by a running `summarizing-context proxy`, from summaries that were made in the
+// background. Without it, Claude Code compacts by itself. Installed by `summarizing-context install claude-code`.
+const SERVICE = "{{SERVICE}}"
+const TOKEN_FILE = "{{TOKEN_FILE}}"
+
+/** The rows of a session as messages of Chat Completions, each with the rows that it stands for. */
+function chatOf(rows) {
+  const chat = []
+  for (const row of rows) {
+    for (const { tool_use_id, text } of row.toolResults ?? [])
+      chat.push({ rows: [row], result: tool_use_id, message: { role: "tool", tool_call_id: tool_use_id, content: text } })
+    const calls = (row.toolUses ?? []).map(({ tool_use_id, tool, input }) => ({
+      id: tool_use_id,
+      type: "function",
+      function: { name: tool, arguments: JSON.stringify(input) },
+    }))
+    if (!row.text && !calls.length) continue // thinking alone
+    const last = chat.at(-1)
+    if (row.role === "assistant" && last?.message.role === "assistant") {
+      // blocks of one reply have a row each
+      last.rows.push(row)
+      last.message.content = [last.message.content, row.text].filter(Boolean).join("\n")
+      if (calls.length) last.message.tool_calls = [...(last.message.tool_calls ?? []), ...calls]
+    } else {
+      chat.push({ rows: [row], message: { role: row.role, content: row.text, ...(calls.length && { tool_calls: calls }) } })
+    }
+  }
+  return chat
+}
+
+/** The rows that stay, once each, without handles: with them, a resumed session would go back behind the compaction. */
+function rowsBy(items, chat) {
+  const rows = new Map()
+  for (const { at, content } of items) {
+    const own = chat[at]
+    if (!own) rows.set({}, { role: "user", text: content, toolUses: [] })
+    for (const row of own?.rows ?? []) {
+      const { handle, ...plain } = rows.get(row) ?? row
+      const shorter = (one) => (one.tool_use_id === own.result ? { ...one, text: content } : one)
+      if (content !== undefined && own.result) plain.toolResults = plain.toolResults.map(shorter)
+      else if (content !== undefined) plain.text = row === own.rows[0] ? content : ""
+      rows.set(row, plain)
+    }
+  }
+  return [...rows.values()]
+}
+
+async function ask($, messages, compact) {
+  const model = await $.session.model()
+  const body = JSON.stringify({ model: model?.id ?? model, compact, messages })
+  const headers = {
+    "content-type": "application/json",
+    "x-claude-code-session-id": await $.session.id(),
+    "x-summarizing-context-token": (await $.fs.read(TOKEN_FILE)).trim(),
+  }
+  const answer = await $.http.fetch(`${SERVICE}/_view`, { method: "POST", headers, body })
+  if (answer.status >= 300) throw new Error(`it answered ${answer.status}`)
+  return answer.status === 204 ? undefined : JSON.parse(answer.body ?? answer.text).messages
+}
+
+const told = { isSaid: false }
+
+function say($, error) {
+  if (told.isSaid) return
+  told.isSaid = true
+  const start = "Start it with: summarizing-context proxy --store STORE"
+  $.ui.toast(`Claude Code compacts by itself: ${SERVICE} (${error.message}). ${start}`)
+}
+
+export function register(on) {
+  // While the session grows, so that the summaries are there when they are needed.
+  on("turn.complete", async ($, e, next) => {
+    const done = await next(e)
+    try {
+      if (e.agentId === undefined) await ask($, chatOf(await $.session.messages()).map(({ message }) => message), false)
+    } catch (error) {
+      say($, error)
+    }
+    return done
+  })
+
+  on("session.compact", async ($, e, next) => {
+    if (e.agentId !== undefined) return next(e)
+    if (e.trigger === "precompute") return { skip: "summarizing-context compacts when it is time" }
+    try {
+      const chat = chatOf(e.messages)
+      const items = await ask($, chat.map(({ message }) => message), true)
+      if (items !== undefined) return { messages: rowsBy(items, chat) }
+    } catch (error) {
+      say($, error)
+    }
+    return next(e)
+  })
+}

@@ -1,0 +1,147 @@
+"""Plug-ins come and go without a trace, and a session is handed to another client."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.testing import Conversation
+from tests.cli.commands import Runner, fill_store
+
+PLACES = {
+    "claude-code": ".claude/skills/summarizing-context/hooks/summarizing-context.js",
+    "opencode": ".config/opencode/plugin/summarizing-context.js",
+    "pi": ".pi/agent/extensions/summarizing-context.js",
+}
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home in which each client has settings, and no client on the PATH."""
+    for name in ("CLAUDE_CONFIG_DIR", "XDG_CONFIG_HOME", "PI_CODING_AGENT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    for path in (".claude/settings.json", ".config/opencode/opencode.json", ".pi/agent/settings.json", "bin/none"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text('{ "theme": "dark" }')
+    return tmp_path
+
+
+def program(home: Path, name: str, body: str) -> None:
+    path = home / "bin" / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
+def contents(home: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("client", PLACES)
+def test_a_plug_in_comes_and_goes_and_leaves_every_file_as_it_was(run: Runner, home: Path, client: str):
+    before = contents(home)
+    assert run("uninstall", client, "--yes").out == f"Nothing is installed for {client}.\n"
+    told = run("install", client, "--yes", "--listen", "9123", "--json", "-").document
+    added = contents(home).keys() - before.keys()
+    assert set(map(Path, told["files"])) == added
+    assert home / PLACES[client] in added
+    assert '"http://127.0.0.1:9123"' in (home / PLACES[client]).read_text()
+    assert "{{" not in (home / PLACES[client]).read_text()
+    assert run("install", client, "--yes").status == 0  # once more
+    assert run("uninstall", client, "--yes").status == 0
+    assert contents(home) == before
+
+
+def test_what_is_written_is_shown_first_and_not_done_without_a_yes(
+    run: Runner, home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("sys.stdin", StringIO("n\n"))
+    before = contents(home)
+    ran = run("install", "pi")
+    assert ran.status == 2
+    assert str(home / PLACES["pi"]) in ran.err
+    assert "nothing was installed" in ran.err
+    assert contents(home) == before
+
+
+@pytest.mark.parametrize("client", PLACES)
+def test_a_file_of_another_origin_is_left_alone(run: Runner, home: Path, client: str):
+    (home / PLACES[client]).parent.mkdir(parents=True)
+    (home / PLACES[client]).write_text("export default () => 1\n")
+    for command in ("install", "uninstall"):
+        ran = run(command, client, "--yes")
+        assert ran.status == 2
+        assert "is no file of summarizing-context" in ran.err
+    assert (home / PLACES[client]).read_text() == "export default () => 1\n"
+
+
+@pytest.mark.parametrize(
+    ("version", "settings", "why"),
+    [
+        ("2.1.286 (Claude Code)", "{}", "modules of hooks need 2.1.287"),
+        ("2.1.332 (Claude Code)", '{"disableAllHooks": true}', "disableAllHooks"),
+        ("2.1.332 (Claude Code)", "{}", None),
+    ],
+)
+def test_where_claude_code_loads_no_plug_in_the_proxy_is_offered(
+    run: Runner, home: Path, version: str, settings: str, why: str | None
+):
+    program(home, "claude", f"echo '{version}'")
+    (home / ".claude/settings.json").write_text(settings)
+    ran = run("install", "claude-code", "--yes")
+    assert ran.status == 0
+    if why is None:
+        assert ran.err == ""
+    else:
+        assert why in ran.err
+        assert "proxy run --store STORE -- claude" in ran.err
+
+
+def test_settings_that_are_no_json_are_named_and_nothing_is_written(run: Runner, home: Path):
+    program(home, "claude", "echo 2.1.332")
+    (home / ".claude/settings.json").write_text("{ theme")
+    before = contents(home)
+    ran = run("install", "claude-code", "--yes")
+    assert ran.status == 2
+    assert "settings.json: this is no JSON" in ran.err
+    assert contents(home) == before
+
+
+def test_another_client_starts_with_the_view_of_a_session(run: Runner, home: Path, tmp_path: Path):
+    talk = Conversation()
+    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(60)]
+    store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=6_000)
+    program(home, "codex", f"printf '%s\\n' \"$1\" > {home}/words; printf '%s' \"$2\" > {home}/prompt; exit 7")
+    ran = run("continue", "s1", "--store", store, "--in", "codex", "--json", "-", "--", "exec")
+    assert ran.status == 7
+    assert (home / "words").read_text() == "exec\n"
+    prompt = (home / "prompt").read_text()
+    assert prompt == ran.document["prompt"]
+    assert prompt.startswith(f"[summarizing-context: the first {len(messages)} messages of session s1]\n")
+    assert "<summary messages=" in prompt
+    assert "Never push to main" in prompt
+
+
+def test_a_view_too_long_for_a_prompt_says_which_budget_fits(run: Runner, home: Path, tmp_path: Path):
+    talk = Conversation()
+    store = fill_store(tmp_path / "run.db", "s1", [talk.user("word " * 40_000), *talk.turns(2)], max_tokens=100_000)
+    command = ("continue", "s1", "--store", store, "--in", "claude-code")
+    ran = run(*command)
+    assert ran.status == 2
+    budget = ran.err.rpartition("--budget ")[2].strip()
+    assert run(*command, "--budget", budget, "--dry-run").status == 0
+    ran = run(*command, "--budget", budget)
+    assert ran.status == 2
+    assert "claude is not on the PATH" in ran.err
+
+
+def test_the_document_of_a_look_holds_the_prompt(run: Runner, home: Path, tmp_path: Path):
+    talk = Conversation()
+    store = fill_store(tmp_path / "run.db", "s1", [talk.user("Fix the parser."), *talk.turns(2)])
+    ran = run("continue", "s1", "--store", store, "--in", "opencode", "--dry-run")
+    assert json.dumps("Fix the parser.")[1:-1] in ran.out
+    assert ran.out.startswith("[summarizing-context: ")

@@ -1,0 +1,328 @@
+"""Plug-ins of clients ask for views: answers, logs that go on behind a compaction, and the installed files."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.cli import main
+from tests.proxy.clients import proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+BUDGET = 8_000
+
+
+def history(steps: int) -> list[dict[str, Any]]:
+    """A session of an agent, as Chat Completions have it."""
+    said: list[dict[str, Any]] = [{"role": "user", "content": "Read the files. Never push to main."}]
+    for step in range(steps):
+        function = {"name": "read", "arguments": json.dumps({"path": f"src/part_{step}.py"})}
+        call = {"id": f"call-{step}", "type": "function", "function": function}
+        said.append({"role": "assistant", "content": f"Step {step}.", "tool_calls": [call]})
+        said.append({"role": "tool", "tool_call_id": f"call-{step}", "content": f"line {step} of the file\n" * 80})
+    return said
+
+
+class Service:
+    """What a plug-in sees of the proxy."""
+
+    def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
+        self.address = address
+        self._client = client
+
+    async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> list[dict[str, Any]] | None:
+        body = {"model": "m", "messages": messages, **more}
+        answer = await self._client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
+        assert answer.status_code in (200, 204)
+        return answer.json()["messages"] if answer.status_code == 200 else None
+
+
+@asynccontextmanager
+async def service(store: Path | str = ":memory:", **options: Any) -> AsyncIterator[Service]:
+    async with (
+        served(Fake()) as upstream,
+        proxied(upstream, store, budget=BUDGET, **options) as address,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        yield Service(address, client)
+
+
+def after(items: list[dict[str, Any]], said: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The history of a client that has put an answer in place of its own."""
+    return [said[item["at"]] if "at" in item else item for item in items]
+
+
+async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_rest():
+    said = history(40)
+    async with service() as proxy:
+        assert await proxy.ask(said[:5]) is None  # a history that fits stays as it is
+        items = await proxy.ask(said)
+        grown = await proxy.ask([*said, {"role": "assistant", "content": "All is read."}])
+        told = await status(proxy.address)
+    assert items is not None
+    assert grown == [*items, {"at": len(said)}]  # views grow at their end
+    places = [item["at"] for item in items if "at" in item]
+    assert places == sorted(places)
+    assert places[-1] == len(said) - 1
+    [ours] = [item for item in items if "at" not in item]
+    assert ours["role"] == "user"
+    assert "<summary messages=" in ours["content"]
+    assert told["failures"] == 0
+    assert max(record["view_tokens"] for record in told["records"]) <= BUDGET
+
+
+async def test_a_text_that_a_view_shows_shorter_comes_with_its_place():
+    said = [*history(3), {"role": "user", "content": "word " * 20_000}]
+    async with service() as proxy:
+        items = await proxy.ask(said)
+    assert items is not None
+    assert items[-1]["at"] == len(said) - 1
+    assert 0 < len(items[-1]["content"]) < BUDGET * 5
+
+
+async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path: Path):
+    said, store = history(12), tmp_path / "proxy.db"
+    async with service(store) as proxy:
+        assert await proxy.ask(said, compact=True) is not None
+        said += history(30)[1:]
+        items = await proxy.ask(said, compact=True)
+        assert items is not None
+        assert [item.get("at") for item in items[1:]] == list(range(len(said) - len(items) + 1, len(said)))
+        assert items[0]["content"].startswith("[summarizing-context: the first ")
+        assert "Never push to main" in items[0]["content"]
+    now = [*after(items, said), {"role": "user", "content": "Which port?"}]
+    async with service(store) as proxy:  # another process
+        again = await proxy.ask(now, compact=True)
+        told = await status(proxy.address)
+    assert again is not None
+    assert "Never push to main" in again[0]["content"]
+    assert [session["messages"] for session in told["sessions"]] == [len(said) + 1]
+
+
+async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
+    said = history(40)
+    async with served(Fake()) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+        proxy = Service(address, client)
+        assert await proxy.ask(said, "one", context_window=100_000) is None
+        assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
+
+
+async def test_a_line_about_messages_that_no_log_has_changes_nothing():
+    said = [{"role": "user", "content": "[summarizing-context: the first 7 messages of session other]\nGo on."}]
+    async with service() as proxy:
+        assert await proxy.ask(said + history(40)) is None
+        assert (await status(proxy.address))["failures"] == 0
+
+
+async def test_without_the_token_no_plug_in_gets_an_answer():
+    token = "0123456789abcdef0123"
+    async with service(token=token) as proxy, httpx2.AsyncClient(trust_env=False) as client:
+        assert (await client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
+
+
+# The files that are installed, in a JavaScript of its own with hosts that are made up
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+
+
+async def run_plugin(client: str, address: str, given: Any, home: Path, driver: str) -> Any:
+    """Install a plug-in, and return what a program that drives it writes; `plugin` and `given` are there."""
+    port = address.rpartition(":")[2]
+    assert main(["install", client, "--yes", "--listen", port, "--json", str(home / "told.json")]) == 0
+    source = Path(json.loads((home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
+    (module := home / "plugin.mjs").write_text(source)
+    head = f"import * as plugin from {json.dumps(str(module))}\nconst given = {json.dumps(given)}\n"
+    (script := home / "driver.mjs").write_text(f"import {{ readFileSync }} from 'node:fs'\n{head}{driver}\n")
+    with anyio.fail_after(60):
+        done = await anyio.run_process(["node", str(script)], check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def token(own_home: Path) -> str:
+    folder = own_home / ".config" / "summarizing-context"
+    folder.mkdir(parents=True)
+    (folder / "proxy-token").write_text("0123456789abcdef0123\n")
+    (folder / "proxy-token").chmod(0o600)
+    return "0123456789abcdef0123"
+
+
+OPENCODE = """
+const said = []
+const client = {
+  app: { log: async ({ body }) => said.push(body.message) },
+  tui: { showToast: async () => {} },
+  config: { providers: async () => ({ data: { providers: [] } }) },
+}
+const hooks = await plugin.SummarizingContext({ client })
+await hooks["tool.definition"]({ toolID: "read" }, { description: "Reads a file." })
+await hooks["experimental.chat.system.transform"]({ sessionID: "o" }, { system: ["You read files."] })
+const output = { messages: given }
+for (const _ of [1, 2]) await hooks["experimental.chat.messages.transform"]({}, output)
+console.log(JSON.stringify({ said, messages: output.messages }))
+"""
+
+
+def opencode_history() -> list[dict[str, Any]]:
+    """The same session as OpenCode holds it: a call and its result are one part."""
+    made: list[dict[str, Any]] = []
+    for at, row in enumerate(history(40)):
+        if row["role"] == "tool":
+            made[-1]["parts"][-1]["state"] |= {"status": "completed", "output": row["content"]}
+            continue
+        info = {"id": f"m{at}", "sessionID": "o", "role": row["role"], "model": {"providerID": "p", "modelID": "m"}}
+        made.append({"info": info, "parts": [{"type": "text", "text": row["content"]}]})
+        for call in row.get("tool_calls", ()):
+            state = {"input": json.loads(call["function"]["arguments"])}
+            made[-1]["parts"].append({"type": "tool", "callID": call["id"], "tool": "read", "state": state})
+    return made
+
+
+@needs_node
+async def test_opencode_sends_a_view_in_place_of_a_long_history(own_home: Path, token: str):
+    said = opencode_history()
+    async with service(token=token) as proxy:
+        told = await run_plugin("opencode", proxy.address, said, own_home, OPENCODE)
+    first, ours, *tail = told["messages"]
+    assert told["said"] == []
+    assert first == said[0]
+    assert "<summary messages=" in ours["parts"][0]["text"]
+    assert tail == said[-len(tail) :]
+
+
+@needs_node
+@pytest.mark.parametrize("client", ["opencode", "pi", "claude-code"])
+async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client: str, own_home: Path, token: str):
+    drivers = {"opencode": OPENCODE, "pi": PI, "claude-code": CLAUDE}
+    given = {"opencode": opencode_history(), "pi": pi_entries(), "claude-code": claude_rows()}[client]
+    told = await run_plugin(client, "127.0.0.1:9", given, own_home, drivers[client])
+    [words] = told["said"]
+    assert "summarizing-context proxy --store STORE" in words
+    assert told.get("messages", given) == given
+    assert told.get("compaction") is None
+
+
+PI = """
+const on = {}, said = []
+plugin.default({ on: (name, act) => (on[name] = act) })
+const sessionManager = { getSessionId: () => "p", getBranch: () => given }
+const ctx = { sessionManager, model: { id: "m" }, ui: { notify: (words) => said.push(words) } }
+const event = { branchEntries: given, preparation: { tokensBefore: 9 }, signal: new AbortController().signal }
+const gone = { notify: () => { throw new Error("the session has ended") } }
+await on.turn_end({}, { ...ctx, ui: gone })
+await on.turn_end({}, ctx)
+await on.session_before_compact(event, ctx)
+const done = await on.session_before_compact(event, ctx)
+console.log(JSON.stringify({ said, compaction: done?.compaction }))
+"""
+
+
+def pi_entries() -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = [{"type": "model_change", "id": "e"}]
+    for at, row in enumerate(history(40)):
+        content: list[dict[str, Any]] = [{"type": "text", "text": row["content"]}]
+        message: dict[str, Any] = {"role": "toolResult" if row["role"] == "tool" else row["role"], "content": content}
+        for call in row.get("tool_calls", ()):
+            arguments = json.loads(call["function"]["arguments"])
+            content.append({"type": "toolCall", "id": call["id"], "name": "read", "arguments": arguments})
+        entries.append(
+            {"type": "message", "id": f"e{at}", "message": message | {"toolCallId": row.get("tool_call_id")}}
+        )
+    return entries
+
+
+@needs_node
+async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home: Path, token: str):
+    entries = pi_entries()
+    async with service(token=token) as proxy:
+        told = await run_plugin("pi", proxy.address, entries, own_home, PI)
+    assert told["said"] == []
+    assert "<summary messages=" in told["compaction"]["summary"]
+    assert told["compaction"]["tokensBefore"] == 9
+    kept = [entry["id"] for entry in entries].index(told["compaction"]["firstKeptEntryId"])
+    assert len(entries) - 12 <= kept < len(entries)
+    assert entries[kept]["message"]["role"] == "assistant"  # no result without its call
+
+
+CLAUDE = """
+const on = {}, said = []
+plugin.register((name, act) => (on[name] = act))
+const fetched = async (url, init) => {
+  const answer = await fetch(url, init)
+  return { status: answer.status, text: await answer.text() }
+}
+const $ = {
+  session: { id: async () => "c", model: async () => "claude-x", messages: async () => given },
+  fs: { read: async (path) => readFileSync(path, "utf8") },
+  http: { fetch: fetched },
+  ui: { toast: (words) => said.push(words) },
+}
+const next = async (e) => ({ messages: e.messages })
+await on["turn.complete"]($, {}, next)
+const early = await on["session.compact"]($, { trigger: "precompute", messages: given }, next)
+const done = await on["session.compact"]($, { trigger: "auto", messages: given }, next)
+console.log(JSON.stringify({ said, skip: early.skip, messages: done.messages }))
+"""
+
+
+def claude_rows() -> list[dict[str, Any]]:
+    """The same session as Claude Code holds it: a row for each block."""
+    rows: list[dict[str, Any]] = []
+    for at, row in enumerate(history(40)):
+        if row["role"] == "tool":
+            result = {"tool_use_id": row["tool_call_id"], "text": row["content"], "isError": False}
+            rows.append({"role": "user", "text": "", "toolUses": [], "toolResults": [result], "handle": f"h{at}"})
+            continue
+        rows.append({"role": row["role"], "text": row["content"], "toolUses": [], "handle": f"h{at}"})
+        for call in row.get("tool_calls", ()):
+            use = {"tool_use_id": call["id"], "tool": "Read", "input": json.loads(call["function"]["arguments"])}
+            rows.append({"role": "assistant", "text": "", "toolUses": [use], "handle": f"u{at}"})
+    return rows
+
+
+@needs_node
+async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home: Path, token: str):
+    rows = claude_rows()
+    async with service(token=token) as proxy:
+        told = await run_plugin("claude-code", proxy.address, rows, own_home, CLAUDE)
+    ours, *tail = told["messages"]
+    assert told["said"] == []
+    assert told["skip"]
+    assert "<summary messages=" in ours["text"]
+    plain = [{name: value for name, value in row.items() if name != "handle"} for row in rows]
+    assert tail == plain[-len(tail) :]
+    assert len(tail) < 20
+
+
+async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path: Path, own_home: Path):
+    store = tmp_path / "run.db"
+    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
+        for message in history(40):
+            await context.add_message(message)
+        await context.get_messages_for_request()
+    told = tmp_path / "told.json"
+    command = ["continue", "s1", "--store", str(store), "--in", "opencode", "--dry-run", "--json", str(told)]
+    assert await anyio.to_thread.run_sync(main, command) == 0
+    prompt = json.loads(told.read_text())["prompt"]
+    assert "<summary messages=" in prompt
+    assert "line 39 of the file" in prompt
+    async with service(store) as proxy:
+        items = await proxy.ask([{"role": "user", "content": prompt}, {"role": "assistant", "content": "All is read."}])
+    async with open_context(Settings(store=store, session_id="s1"), read_only=True) as context:
+        log = await context.get_messages()
+    assert len(log) == 82
+    assert log[-1]["content"] == "All is read."
+    assert items is not None
+    assert items[-1] == {"at": 1}
