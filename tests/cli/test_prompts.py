@@ -27,7 +27,7 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert run("prompts", "show", "segment").out == f"{latest('segment').text}\n"  # a file to begin with
-    assert run("prompts", "show", "rollup/v3", "--json", "-").document["focuses"] == list(load("rollup/v3").focuses)
+    assert run("prompts", "show", "rollup/v4", "--json", "-").document["focuses"] == list(load("rollup/v4").focuses)
 
 
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
