@@ -132,7 +132,7 @@ def _side_by_side(pair: Pair) -> Table:
         shown.add_column(
             Text(head + (f"; loses {plain(', '.join(lost), 90)}" if lost else "")), ratio=1, overflow="fold"
         )
-        more = [f"… {len(lines) - 14} more lines"] if len(lines) > 14 else []
+        more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
         cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
     shown.add_row(*cells)
     return shown

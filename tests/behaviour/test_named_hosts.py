@@ -89,10 +89,11 @@ def test_a_command_with_a_model_asks_only_the_base_url(
     with serving_apart(answering) as server:
         url = url_of(server, provider)
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
+        judged = ("--judge-model", JUDGE, "--questions", 3, "--arms", "ours,tail", "--yes")
         arguments = {
             "replay": ("replay", log, *model),
             "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),
-            "eval ask": ("eval", "ask", log, "--judge-model", JUDGE, "--questions", 3, "--yes", *model),
+            "eval ask": ("eval", "ask", log, *judged, *model),
             "tune": ("tune", log, other, "--cassette", "c.jsonl", "--yes", "--prompt", "mine", *model),
         }[command]  # fmt: skip
         words = [str(word) for word in arguments]

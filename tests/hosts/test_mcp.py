@@ -148,7 +148,7 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
             await client.call_tool("forget", {})
 
 
-async def test_with_the_writers_settings_its_summaries_are_read(tmp_path: Path):
+async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(tmp_path: Path):
     async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
         place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}
         settings = Settings(store=tmp_path / "run.db", **place)
@@ -157,5 +157,5 @@ async def test_with_the_writers_settings_its_summaries_are_read(tmp_path: Path):
             asked = len(provider.requests)
             async with Client(make_server(settings)) as client, Client(serve(tmp_path / "run.db")) as stranger:
                 assert "heron" in await ask(client, "context_expand", range="0-30", detail="paragraph")
-                assert "heron" not in await ask(stranger, "context_expand", range="0-30", detail="paragraph")
+                assert "heron" in await ask(stranger, "context_expand", range="0-30", detail="paragraph")
             assert len(provider.requests) == asked
