@@ -18,7 +18,7 @@ from summarizing_context.summarizers.sdk import fenced
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
-_CAP = 420  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
+_CAP = 425  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
 
 
