@@ -89,17 +89,15 @@ class Plugin(Chat):
             texts = [handover_line(asked.session, asked.log[:at])]
             texts += _texts([message for _, message, _ in placed[:start]], ours)
             said.append({"role": "user", "content": "\n\n".join(texts)})
-        rest = list(zip(placed[start:], ours[start:], strict=True))
-        for is_own, run in groupby(rest, lambda one: one[0][0] is not None and one[0][0] >= old):
-            if not is_own:
-                held = list(run)
-                texts = _texts([message for (_, message, _), _ in held], [is_ours for _, is_ours in held])
-                said += [{"role": "user", "content": "\n\n".join(texts)}] if texts else []
+        done = start  # behind what was said
+        for end, (place, message, is_whole) in enumerate([*placed[start:], (old, {}, True)], start):
+            if place is None or place < old:
                 continue
-            for (place, message, is_whole), _ in run:
-                assert place is not None
-                own: dict[str, Any] = {"at": lead + place}
-                said.append(own if is_whole else {**own, "content": _text(message)})
+            if texts := _texts([message for _, message, _ in placed[done:end]], ours[done:end]):
+                said.append({"role": "user", "content": "\n\n".join(texts)})
+            done = end + 1
+            if end < len(placed):
+                said.append({"at": lead + place} if is_whole else {"at": lead + place, "content": _text(message)})
         return msgspec.json.encode({"messages": said})
 
 
