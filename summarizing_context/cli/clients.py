@@ -225,7 +225,7 @@ async def _prompt(settings: Any) -> tuple[str, int]:
     async with open_context(settings, read_only=True) as context:
         view = await context.get_messages_for_request(token_budget=settings.max_tokens)
         log = await context.get_messages()
-    texts = [handover_line(settings.session_id, len(log)), _FIRST]
+    texts = [handover_line(settings.session_id, log), _FIRST]
     for part, message in zip(view_parts(view, log), view, strict=True):
         is_header = part == "header"
         texts.append("\n".join(message_text_parts(message)) if is_header else render_messages([read_message(message)]))

@@ -121,7 +121,7 @@ def test_another_client_starts_with_the_view_of_a_session(run: Runner, home: Pat
     assert (home / "words").read_text() == "exec\n"
     prompt = (home / "prompt").read_text()
     assert prompt == ran.document["prompt"]
-    assert prompt.startswith(f"[summarizing-context: the first {len(messages)} messages of session s1]\n")
+    assert prompt.startswith(f"[summarizing-context: the first {len(messages)} messages of session s1, as ")
     assert "<summary messages=" in prompt
     assert "Never push to main" in prompt
 

@@ -14,7 +14,10 @@ import httpx2
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
+from summarizing_context.contrib.proxy import server
+from summarizing_context.contrib.proxy.plugins import handover_line
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 
@@ -118,11 +121,95 @@ async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
         assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
-async def test_a_line_about_messages_that_no_log_has_changes_nothing():
-    said = [{"role": "user", "content": "[summarizing-context: the first 7 messages of session other]\nGo on."}]
-    async with service() as proxy:
+async def test_a_line_about_messages_that_no_log_has_changes_nothing(tmp_path: Path):
+    line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
+    said, store = [{"role": "user", "content": f"{line}\nGo on."}], tmp_path / "run.db"
+    await stored(store, history(40))
+    async with service(store) as proxy:
         assert await proxy.ask(said + history(40)) is None
         assert (await status(proxy.address))["failures"] == 0
+    async with opened_store(store, read_only=True) as held:
+        assert [info.session_id for info in await held.sessions()] == ["s1"]
+
+
+async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
+    """Write a log, and return the line that stands for it."""
+    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
+        for message in messages:
+            await context.add_message(message)
+        return handover_line("s1", await context.get_messages())
+
+
+async def test_a_line_about_messages_that_a_log_does_not_hold_any_longer_changes_nothing(tmp_path: Path):
+    store = tmp_path / "run.db"
+    said = [{"role": "user", "content": await stored(store, history(40))}, {"role": "assistant", "content": "Read."}]
+    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
+        await context.set_messages([{**message, "content": "Another."} for message in history(40)])
+    async with service(store) as proxy:
+        assert await proxy.ask(said) is None
+        assert (await status(proxy.address))["failures"] == 0
+
+
+@pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])
+async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(
+    more: dict[str, Any], tmp_path: Path
+):
+    store = tmp_path / "run.db"
+    line = await stored(store, [{"role": "system", "content": "The old prompt."}, *history(40)])
+    async with service(store) as proxy:
+        said = [{"role": "user", "content": line}, {"role": "assistant", "content": "Read."}]
+        items = await proxy.ask(said, **more)
+    assert items is not None
+    [ours, newest] = items
+    assert newest == {"at": 1}
+    assert ours["role"] == "user"
+    assert "The old prompt." not in ours["content"]
+    record = ours["content"].rpartition("<session_record>\n")[2]
+    assert record.endswith("</session_record>")
+    assert "### assistant calls read\n" in record
+    assert "### result of read\nline 39 of the file" in record
+
+
+async def test_no_provider_is_asked_for_summaries_without_credentials():
+    fake = Fake()
+    async with (
+        served(fake) as upstream,
+        proxied(upstream, budget=BUDGET, lends=True) as address,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        assert await Service(address, client).ask(history(40), compact=True) is not None
+        posted = {"model": "m", "messages": history(40)}
+        for _ in range(3):
+            await client.post(f"{address}/v1/chat/completions", json=posted, headers={"x-session-id": "other"})
+    assert len([seen for seen in fake.seen if seen["raw"]]) == 3  # the requests of the client alone
+
+
+async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
+    tools = [{"type": "function", "function": {"name": "read"}}]
+    async with (
+        served(Fake()) as upstream,
+        proxied(upstream, budget=BUDGET) as address,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+    ):
+        proxy = Service(address, client)
+        assert await proxy.ask(history(40), tools=tools, compact=False) is not None
+        assert await proxy.ask(history(40), tools=tools, compact=True) is not None
+        posted = {"model": "m", "messages": history(40), "tools": tools}
+        await client.post(f"{address}/v1/chat/completions", json=posted, headers={"x-session-id": "s"})
+        [session] = (await status(address))["sessions"]
+    assert session["cache"]["requests"] == 1
+
+
+async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(server, "MAX_BYTES", 1_000)
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(20):
+            yield b" " * 100
+
+    async with service() as proxy, httpx2.AsyncClient(trust_env=False) as client:
+        for content in (b" " * 2_000, pieces()):
+            assert (await client.post(f"{proxy.address}/_view", content=content)).status_code == 413
 
 
 async def test_without_the_token_no_plug_in_gets_an_answer():
@@ -304,6 +391,33 @@ async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home: P
     plain = [{name: value for name, value in row.items() if name != "handle"} for row in rows]
     assert tail == plain[-len(tail) :]
     assert len(tail) < 20
+
+
+@needs_node
+async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home: Path, token: str):
+    """A row that holds a result and a text, of which the view shows one."""
+    use = {"tool_use_id": "c", "tool": "Read", "input": {}}
+    result = {"tool_use_id": "c", "text": "the file", "isError": False}
+    rows = [
+        {"role": "assistant", "text": "", "toolUses": [use], "handle": "a"},
+        {"role": "user", "text": "Stop.", "toolUses": [], "toolResults": [result], "handle": "b"},
+    ]
+    ours = {"role": "user", "content": "Summaries."}
+    for places, shown in (
+        ([2], [{"role": "user", "text": "Stop.", "toolUses": [], "toolResults": []}]),
+        (
+            [0, 1],
+            [
+                {"role": "assistant", "text": "", "toolUses": [use]},
+                {"role": "user", "text": "", "toolUses": [], "toolResults": [result]},
+            ],
+        ),
+    ):
+        answer = json.dumps({"messages": [ours, *({"at": at} for at in places)]})
+        answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
+        driver = answered + CLAUDE.replace("const fetched", "const unused")
+        told = await run_plugin("claude-code", "127.0.0.1:9", rows, own_home, driver)
+        assert told["messages"] == [{"role": "user", "text": "Summaries.", "toolUses": []}, *shown]
 
 
 async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path: Path, own_home: Path):

@@ -28,18 +28,27 @@ function chatOf(rows) {
   return chat
 }
 
-/** The rows that stay, once each, without handles: with them, a resumed session would go back behind the compaction. */
+/**
+ * The rows that stay, once each, with those of their parts that the view shows, and without handles: with them, a resumed
+ * session would go back behind the compaction.
+ */
 function rowsBy(items, chat) {
   const rows = new Map()
   for (const { at, content } of items) {
     const own = chat[at]
     if (!own) rows.set({}, { role: "user", text: content, toolUses: [] })
     for (const row of own?.rows ?? []) {
-      const { handle, ...plain } = rows.get(row) ?? row
-      const shorter = (one) => (one.tool_use_id === own.result ? { ...one, text: content } : one)
-      if (content !== undefined && own.result) plain.toolResults = plain.toolResults.map(shorter)
-      else if (content !== undefined) plain.text = row === own.rows[0] ? content : ""
-      rows.set(row, plain)
+      const { handle, ...plain } = row
+      const bare = { ...plain, text: "", toolUses: [], ...(row.toolResults && { toolResults: [] }) }
+      const shown = rows.get(row) ?? bare
+      if (own.result) {
+        const result = row.toolResults.find((one) => one.tool_use_id === own.result)
+        shown.toolResults.push({ ...result, text: content ?? result.text })
+      } else {
+        shown.toolUses = row.toolUses ?? []
+        shown.text = content === undefined ? row.text : row === own.rows[0] ? content : ""
+      }
+      rows.set(row, shown)
     }
   }
   return [...rows.values()]

@@ -34,8 +34,8 @@ function shownBy(items, rows) {
       const part = shown.at(-1).parts.find((one) => one.callID === own.part.callID)
       if (content !== undefined) part.state = { ...part.state, output: content, error: content }
     } else if (own) {
-      const texts = content === undefined ? [] : [{ ...textOf(own.message), text: content }]
-      const others = own.message.parts.filter((part) => !texts.length || part.type !== "text")
+      const texts = content ? [{ ...textOf(own.message), text: content }] : []
+      const others = own.message.parts.filter((part) => content === undefined || part.type !== "text")
       shown.push({ info: own.message.info, parts: [...texts, ...others.map((part) => ({ ...part }))] })
     } else {
       const id = `msg_summarizing_context_${shown.length}`

@@ -57,7 +57,9 @@ class Asked:
     cache: str | None = None  # how long the provider is asked to keep the beginning, in its words
     compacts: bool = False  # the client replaces its history by what is answered
     window: int | None = None  # of the model, in tokens, as the client knows it
-    stands_for: tuple[str, int] | None = None  # the first row does: a session, and how many of its messages
+    stands_for: tuple[str, int, str] | None = None  # the first row does: a session, how many messages, their digest
+    log: Sequence[Message] = ()  # as it is kept, where the client compacts
+    goes_out: bool = True  # to a provider, with the view or as it is
     session: str = ""
 
 

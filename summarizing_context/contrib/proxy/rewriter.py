@@ -31,7 +31,7 @@ from summarizing_context.contrib.proxy.dialects import (
     bare,
     read_fields,
 )
-from summarizing_context.contrib.proxy.plugins import log_rows
+from summarizing_context.contrib.proxy.plugins import Plugin, log_digest, log_rows
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
 from summarizing_context.messages.reading import read_message
@@ -125,7 +125,7 @@ class Rewriter:
         self._known.move_to_end(name)
         if len(self._known) > 1_000:
             self._known.popitem(last=False)
-        if self._lends:
+        if self._lends and not isinstance(dialect, Plugin):  # which brings no credentials of a provider
             if known.summarizer is None:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
@@ -153,14 +153,22 @@ class Rewriter:
             self._windows[model, client] = known
         return self._windows[model, client]
 
-    async def _whole(self, asked: Asked, session: str, count: int) -> Asked:
+    async def _whole(self, asked: Asked, session: str, count: int, digest: str) -> Asked:
         """Return the request with the messages of a log in place of the first row, which stands for them. Raise
-        `PassUnchanged` where the log does not hold them."""
+        `PassUnchanged` where the log does not hold them, or not any longer."""
+        if session not in self._sessions.contexts():  # one that is not there would be made by its use
+            stored = None
+            if str(self._settings.store) != ":memory:":
+                with suppress(StoreError):  # there is no store yet
+                    async with opened_store(self._settings.store, read_only=True) as store:
+                        stored = await store.load(session)
+            if stored is None:
+                raise PassUnchanged(f"there is no session {session}")
         async with self._sessions.use(session) as context:
-            log = await context.get_messages()
-        if not 0 < count <= len(log):
-            raise PassUnchanged(f"the session {session} has no {count} messages")
-        return replace(asked, rows=[*log_rows(log[:count]), *asked.rows[1:]])
+            log = (await context.get_messages())[:count]
+        if not 0 < count <= len(log) or log_digest(log) != digest:
+            raise PassUnchanged(f"the session {session} does not hold these {count} messages")
+        return replace(asked, rows=[*log_rows(log), *asked.rows[1:]])
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -248,8 +256,12 @@ class Rewriter:
             try:
                 view = await taken()
                 if asked.compacts:
+                    await context.observe_usage(0)
                     await context.summarize()
                     view = await taken()
+                    asked = replace(asked, log=await context.get_messages())
+                if not asked.goes_out:
+                    await context.observe_usage(0)
             except BudgetError as error:
                 if ceiling is not None:
                     raise

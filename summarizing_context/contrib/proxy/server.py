@@ -270,8 +270,14 @@ class Passage:
 
     async def view(self, request: Request) -> Response:
         """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
-        body, headers = await request.body(), list(request.headers.raw)
-        made = await self._guarded(self._rewriter.rewrite(Plugin(), body, headers)) if len(body) <= MAX_BYTES else None
+        told, body = request.headers.get("content-length", "0"), bytearray()
+        if int(told) > MAX_BYTES:  # the server takes no other than digits
+            return Response(status_code=413)
+        async for piece in request.stream():
+            body += piece
+            if len(body) > MAX_BYTES:
+                return Response(status_code=413)
+        made = await self._guarded(self._rewriter.rewrite(Plugin(), bytes(body), list(request.headers.raw)))
         if made is None:
             return Response(status_code=204)
         made.record.status = 200 if made.record.changed else 204

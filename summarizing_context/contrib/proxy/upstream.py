@@ -287,9 +287,11 @@ def _count(holder: Any, name: str) -> int:
 # Summaries by the client's own model: the same provider, the same credentials, lent for as long as they are fresh.
 # Those of a session's newest request are kept in memory; they are never stored and never logged.
 
+_CREDENTIALS = (b"authorization", b"x-api-key", b"api-key")
 _LENT = (  # headers of a client's request with which its provider is asked for summaries
-    *(b"authorization", b"x-api-key", b"anthropic-version", b"anthropic-beta", b"chatgpt-account-id"),
-    *(b"openai-organization", b"openai-project", b"user-agent", b"originator", b"api-key"),
+    *_CREDENTIALS,
+    *(b"anthropic-version", b"anthropic-beta", b"chatgpt-account-id"),
+    *(b"openai-organization", b"openai-project", b"user-agent", b"originator"),
 )
 
 _PATHS = {"anthropic": b"/v1/messages", "chat": b"/v1/chat/completions", "responses": b"/v1/responses"}
@@ -306,7 +308,9 @@ class ClientSummarizer:
         self.recipe = f"client/{dialect}/{model}"
 
     def lend(self, headers: Headers) -> None:
-        self._lent = [(name, value) for name, value in headers if name in _LENT]
+        """Take the headers of a request, if it brings credentials."""
+        if any(name in _CREDENTIALS for name, _ in headers):
+            self._lent = [(name, value) for name, value in headers if name in _LENT]
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer; raise `SummarizerError` or a subclass."""
