@@ -71,7 +71,12 @@ class Compactor:
             raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
         usage: Message = next(iter(reply["usage"].get("iterations") or ()), {})
         names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        return SummaryReply(json.dumps(content), token_count(usage, *names), token_count(usage, "output_tokens"))
+        return SummaryReply(
+            json.dumps(content),
+            token_count(usage, *names),
+            token_count(usage, "output_tokens"),
+            cached_tokens=token_count(usage, "cache_read_input_tokens"),
+        )
 
     async def _of_openai(self, asked: NativeRequest) -> SummaryReply:
         # all rows of a user are kept in the window, so those that views will bring again come as a developer's
@@ -84,7 +89,12 @@ class Compactor:
         window, usage = reply["output"], reply["usage"]
         if not is_compacted({"role": "assistant", "content": window}):
             raise SummarizerRefused(Refusal.EMPTY)
-        return SummaryReply(json.dumps(window), token_count(usage, "input_tokens"), token_count(usage, "output_tokens"))
+        return SummaryReply(
+            json.dumps(window),
+            token_count(usage, "input_tokens"),
+            token_count(usage, "output_tokens"),
+            cached_tokens=token_count(usage.get("input_tokens_details"), "cached_tokens"),
+        )
 
 
 def is_compacted(message: Message) -> bool:

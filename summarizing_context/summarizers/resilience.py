@@ -29,7 +29,7 @@ from summarizing_context.errors import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.limits import Breaker, Caps
+from summarizing_context.summarizers.limits import Breaker, Caps, Spent
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
 from summarizing_context.summarizers.verification.memories import read_items
@@ -282,19 +282,40 @@ class ResilientSummarizer:
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
             ) from (run.failure or error)
 
-    async def admitted(self, call: Coroutine[Any, Any, Reply], tokens: int) -> Reply:
+    async def admitted(self, call: Coroutine[Any, Any, SummaryReply], tokens: int) -> SummaryReply:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
-        times `call_timeout`. Raise `SummarizerNotReady` where no call is let through now, and what the call raises."""
-        spent = self._caps.admit(self._clock.now(), tokens) if self.ready_in() == 0.0 else None
+        times `call_timeout`, and count it. One that finds no room keeps none from the summaries.
+
+        Raise `SummarizerNotReady` where no call is let through now, `SummarizerError` where this one never fits, and
+        what the call raises.
+        """
+        now, ready = self._clock.now(), self.ready_in()
+        room = self._caps.ready_in(now, tokens)
+        spent = self._caps.admit(now, tokens) if ready == 0.0 and room == 0.0 else None
         self._warn_of_caps()
         if spent is None:
             call.close()
-            raise SummarizerNotReady("no call is let through now", retry_after=self.ready_in() or None)
+            if ready is not None and room == inf:
+                raise SummarizerError(f"a cap on input tokens has no room for its request of {tokens:,}")
+            wait = None if ready is None else max(ready, room)
+            raise SummarizerNotReady("no call is let through now", retry_after=wait)
         try:
-            return await call_within(3 * self._settings.call_timeout, call)
+            reply = await call_within(3 * self._settings.call_timeout, call)
         except BaseException:
             self._caps.correct(spent, 0)
             raise
+        self._count(spent, plain_reply(reply))
+        return reply
+
+    def _count(self, spent: Spent, said: SummaryReply) -> int:
+        """Count what a call cost, as its reply tells, else as we estimate; return the output tokens."""
+        if said.input_tokens is not None:
+            self._caps.correct(spent, said.input_tokens)
+            self._warn_of_caps()
+        output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
+        self._figures.output_tokens += output_tokens
+        self._figures.cached_tokens += said.cached_tokens or 0
+        return output_tokens
 
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
@@ -322,14 +343,7 @@ class ResilientSummarizer:
                 self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
                 raise
 
-            # what the call cost, whether or not its reply will do
-            said = plain_reply(reply)
-            if said.input_tokens is not None:
-                self._caps.correct(spent, said.input_tokens)
-                self._warn_of_caps()
-            output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-            self._figures.output_tokens += output_tokens
-            self._figures.cached_tokens += said.cached_tokens or 0
+            output_tokens = self._count(spent, plain_reply(reply))  # whether or not it will do
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import httpx2
 import pytest
 from starlette.requests import Request
@@ -149,24 +151,55 @@ async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_aske
     ],
 )
 async def test_the_provider_is_asked_once_for_the_window_of_an_unknown_model(make: Any, told: Any, window: int):
-    asked = []
+    asked, arrived = [], anyio.Event()
+
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        if "/models" not in request.url.path:
+            arrived.set()
+            return None
+        asked.append((request.url.path, request.headers.get("authorization") or request.headers.get("x-api-key")))
+        await arrived.wait()  # a request that waited for the window would never come
+        return JSONResponse(told)
+
+    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+        first, *later = [found async for found in asked_until(make, address, window)]
+    ((path, key),) = asked
+    assert path.removeprefix("/v1") in ("/models", "/models/our-own-7b")
+    assert "sk-secret" in key
+    assert 96_000 < first["records"][0]["budget"] < 128_000, "the usual window, meanwhile"
+    assert len((later or [first])[-1]["notices"]) == (window == 128_000)
+
+
+async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minutes(monkeypatch: pytest.MonkeyPatch):
+    now, asked = [1_000.0], []
 
     async def behave(request: Request, raw: bytes) -> Response | None:
         if "/models" not in request.url.path:
             return None
-        asked.append((request.url.path, request.headers.get("authorization") or request.headers.get("x-api-key")))
-        return JSONResponse(told)
+        asked.append(request.url.path)
+        row = {"id": "our-own-7b", "max_input_tokens": 64_000}
+        return JSONResponse({"error": "down"}, 503) if len(asked) == 1 else JSONResponse(row)
 
+    clock = SimpleNamespace(monotonic=lambda: now[0], time=lambda: 0.0)
+    monkeypatch.setattr("summarizing_context.contrib.proxy.rewriter.time", clock)
     async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
-        agent = make(address, model="our-own-7b")
-        for step in range(3):
-            await agent.step(f"step {step}")
-        found = await status(address)
-    ((path, key),) = asked
-    assert path.removeprefix("/v1") in ("/models", "/models/our-own-7b")
-    assert "sk-secret" in key
-    assert window * 0.75 < found["records"][-1]["budget"] < window
-    assert len(found["notices"]) == (window == 128_000)
+        failed = [found async for found in asked_until(AnthropicAgent, address, 128_000)]
+        now[0] += 3_600
+        told = [found async for found in asked_until(AnthropicAgent, address, 64_000)]
+    assert len(failed[-1]["notices"]) == 1
+    assert told[-1]["records"][-1]["budget"] < 64_000
+    assert len(asked) == 2
+
+
+async def asked_until(make: Any, address: str, window: int) -> AsyncIterator[dict[str, Any]]:
+    """What the proxy tells after each request of an agent, until they have this window, or it is told to be unknown."""
+    agent = make(address, model="our-own-7b")
+    for step in range(200):
+        await agent.step(f"step {step}")
+        yield (found := await status(address))
+        if window * 0.75 < found["records"][-1]["budget"] < window and (window != 128_000 or found["notices"]):
+            return
+    pytest.fail(f"no request had a window of {window:,} tokens")
 
 
 async def test_the_inspector_shows_the_ledger_of_a_session_that_the_proxy_holds(tmp_path: Path):

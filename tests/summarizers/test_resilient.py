@@ -16,7 +16,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
 from .scripted import GOOD, SECRET, job, never, reply, resilient
 
@@ -231,6 +231,32 @@ async def test_a_session_cap_ends_the_calls_and_an_hourly_one_has_room_again_aft
     outer, inner, _ = resilient(GOOD, max_input_tokens_per_session=SIZE * 5 // 2)
     await at_once(outer, 8)
     assert (outer.statistics().input_tokens, outer.ready_in()) == (2 * SIZE, None)
+
+
+async def test_a_call_that_never_fits_keeps_no_room_from_the_summaries():
+    async def block() -> SummaryReply:
+        return SummaryReply("[]")
+
+    outer, inner, clock = resilient(GOOD, max_input_tokens_per_hour=SIZE * 3 // 2)
+    with pytest.raises(SummarizerError, match="has no room"):
+        await outer.admitted(block(), SIZE * 2)
+    assert outer.ready_in() == 0.0
+    assert (await outer.summarize(job())).text == GOOD
+    with pytest.raises(SummarizerNotReady) as later:  # it fits in the next hour
+        await outer.admitted(block(), SIZE)
+    assert (later.value.retry_after, outer.ready_in(), len(inner.asked)) == (3600, 0.0, 1)
+    clock.time += 3600
+    assert (await outer.admitted(block(), SIZE)).text == "[]"
+
+
+async def test_what_another_call_cost_is_counted_as_its_reply_tells():
+    async def block() -> SummaryReply:
+        return SummaryReply("[]", 5_000, 700, cached_tokens=4_000)
+
+    outer, _, _ = resilient(GOOD)
+    await outer.admitted(block(), 9_000)
+    figures = outer.statistics()
+    assert (figures.input_tokens, figures.output_tokens, figures.cached_tokens) == (5_000, 700, 4_000)
 
 
 @pytest.mark.parametrize("failing", [OSError(), SummarizerTimeout("late"), SummarizerNotReady("later"), never])

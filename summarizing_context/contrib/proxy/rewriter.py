@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import Any
 
 import msgspec
@@ -40,6 +41,8 @@ from summarizing_context.models import ModelTable
 logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
+_MOST_WINDOWS = 256  # that are remembered
+_ASKED_AGAIN = 300.0  # seconds after which a provider that told no window is asked again
 _ANCHOR = 3  # messages by which the end of a history is known
 
 _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a size, and a limit
@@ -74,6 +77,12 @@ class _Known:
     summarizer: ClientSummarizer | None = None
 
 
+@dataclass(slots=True)
+class _ModelWindow:
+    tokens: int | None
+    asked_at: float = -inf  # its provider, by the monotonic clock
+
+
 class Rewriter:
     """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
 
@@ -95,7 +104,8 @@ class Rewriter:
         self._feed = feed
         self._upstream = upstream
         self._models = models
-        self._windows: dict[tuple[str, str], int | None] = {}  # by model and client
+        self._windows: dict[tuple[str, str], _ModelWindow] = {}  # by model and client
+        self._asking: set[asyncio.Task[None]] = set()  # providers, for windows
         self._budget = budget
         self._lends = lends
         self._sessions = Sessions(settings, most=64, waits_for_disk=False, warns_of_room=False)
@@ -130,28 +140,35 @@ class Rewriter:
                 model = self._settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
-        window = asked.window or await self._window(dialect, asked.model, client, headers)
-        if "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "") and not asked.window:
-            window = 1_000_000
-        if self._budget is None and window is None:
-            words = f"the window of the model {briefly(asked.model)} is not known, so it is taken for "
-            words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-            self._feed.notice(f"model {asked.model}", words)
+        is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
+        window = asked.window or await self._window(dialect, asked.model, client, headers, is_long=is_long)
         record = Record(name, client, dialect.name, asked.model)
-        return await self._viewed(
-            Rewritten(body, asked, dialect, window or _USUAL_WINDOW, record, counts=counts), known
-        )
+        return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
 
-    async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int | None:
-        """Return the window of a model: as it is known, else as its provider tells, which is asked once; None where
-        neither does."""
+    async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers, *, is_long: bool) -> int:
+        """Return the window of a model, as it is known; else the usual one, until its provider has told: no request
+        waits for that."""
         if (model, client) not in self._windows:
             await asyncio.to_thread(self._models.price_of, model)  # the first reads a large table
-            known = self._models.window_of(model, client)
-            if known is None and self._budget is None:
-                known = await told_window(self._upstream, dialect.name, model, headers)
-            self._windows[model, client] = known
-        return self._windows[model, client]
+            if len(self._windows) >= _MOST_WINDOWS:
+                self._windows.pop(next(iter(self._windows)))
+            self._windows.setdefault((model, client), _ModelWindow(self._models.window_of(model, client)))
+        if is_long:  # by its request
+            return 1_000_000
+        window, now = self._windows[model, client], time.monotonic()
+        if window.tokens is None and self._budget is None and now >= window.asked_at + _ASKED_AGAIN:
+            window.asked_at = now
+            task = asyncio.create_task(self._ask_for_window(window, dialect, model, headers))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+        return window.tokens or _USUAL_WINDOW
+
+    async def _ask_for_window(self, window: _ModelWindow, dialect: Dialect, model: str, headers: Headers) -> None:
+        window.tokens = await told_window(self._upstream, dialect.name, model, headers)
+        if window.tokens is None:
+            words = f"the window of the model {briefly(model)} is not known, so it is taken for "
+            words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
+            self._feed.notice(f"model {model}", words)
 
     async def _whole(self, asked: Asked, session: str, count: int, digest: str) -> Asked:
         """Return the request with the messages of a log in place of the first row, which stands for them. Raise
@@ -240,6 +257,9 @@ class Rewriter:
             await context.undo_activation()
 
     async def close(self) -> None:
+        for task in self._asking:
+            task.cancel()
+        await asyncio.gather(*self._asking, return_exceptions=True)
         await self._sessions.close()
 
     async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:

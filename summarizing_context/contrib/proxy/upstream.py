@@ -102,7 +102,7 @@ async def told_window(upstream: Upstream, dialect: str, model: str, headers: Hea
     Anthropic has `max_input_tokens`; vLLM, OpenRouter, Groq and Mistral have the others."""
     path = f"/v1/models/{quote(model, safe='')}" if dialect == "anthropic" else "/v1/models"
     given = [(name, value) for name, value in headers if name in _LENT]
-    with contextlib.suppress(httpx2.HTTPError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError):
+    with contextlib.suppress(httpx2.HTTPError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         async with asyncio.timeout(2.0):
             reply, data = await upstream.send("GET", path.encode(), given, b""), bytearray()
             try:
