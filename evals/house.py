@@ -41,7 +41,7 @@ PUBLIC = (  # modules that the documents name
     "summarizing_context.testing",
     "summarizing_context.transcripts",
 )
-CACHES = {"lru_cache", "cache", "cached_property"}
+CACHES = {"lru_cache", "cached_property"}  # and the decorator `cache`
 
 
 def lines(path: Path) -> int:
@@ -76,8 +76,10 @@ def costs() -> dict[str, int]:
                 found["regular_expressions"] += 1
             elif isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "NamedTuple" for base in node.bases):
                 found["named_tuples"] += 1
-            elif isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node).rpartition(".")[2] in CACHES:
+            elif isinstance(node, ast.Name) and node.id in CACHES:
                 found["caches"] += 1
+            if isinstance(node, ast.FunctionDef):
+                found["caches"] += sum(ast.unparse(one) == "cache" for one in node.decorator_list)
             if isinstance(node, ast.Module | ast.ClassDef):
                 found["numeric_constants"] += sum(map(_is_numeric_constant, node.body))
     return dict(found)
