@@ -8,7 +8,7 @@ high water, each message of the assistant preceded by a view. Printed for each b
 - activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
 - the share of the values that the session needed later which views hold (hindsight): at those tenths of the session
   before which it has outgrown the budget, the same for all, and right after each activation;
-- tokens of the mean view, tokens that a provider reads anew, and the cost where a token from its cache costs a tenth.
+- tokens of the mean view, uncached tokens, and the cost where a token from its cache costs a tenth.
 
 `--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
 """

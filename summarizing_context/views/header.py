@@ -454,7 +454,7 @@ NATIVE_INSTRUCTIONS = (
 
 
 def native_instructions(sources: Sources, first: int, leaves: int, stop: int) -> str:
-    """Return what a provider is told to keep in its block: the standing rules, and the summaries that are ready of the
+    """Return what a provider is asked to keep in its block: the standing rules, and the summaries that are ready of the
     segments from the `first` on, the newest of them where not all fit."""
     log, texts = sources.log, sources.summaries
     rules, _ = rule_block(log.pinned.texts, log.rules.before(stop), (), 2_000, sources.price)

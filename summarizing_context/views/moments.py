@@ -9,7 +9,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
-CACHED = 0.1  # price of a token that is read from a prompt cache, over one that is read anew; providers ask about that
+CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
 WAITED = 1.2  # times the usual distance of ends up to the high water: with more, another is waited for
 TOLERATED = 0.3  # of what an activation costs, that one at an end may cost more
 
@@ -36,7 +36,7 @@ def is_last_chance(log: MessageLog, ledger: SessionLedger | None, more: float) -
 def pays(log: MessageLog, *, before: int, after: int, high: float) -> bool:
     """Return whether an activation now is expected to cost little more than one at the high water.
 
-    It reads the new view anew. One at the high water does that later: so much sooner, such a share of a round from
+    It reads the new view uncached. One at the high water does that later: so much sooner, such a share of a round from
     `after` to `high` is lost, and all of it where the session ends before. One that was so long goes on for so much
     with the chance long / (long + more). What it saves is that requests until then read a smaller view from the cache.
     """
