@@ -5,6 +5,8 @@
 A session has tools, parallel calls, a child agent, an interruption, two resumes, and Claude Code's own compaction. The
 clients come from npm, into `evals/clients/.programs`; `--programs` names another folder of `npm install`. Everything
 stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
+
+`--direct` plays the same sessions without the proxy, as clients compact them alone; the costs of both can be compared.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import tempfile
 import urllib.request
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -100,18 +102,19 @@ async def ended(process: Process) -> None:
             await process.wait()
 
 
-async def run_session(name: str, program: Path, folder: Path, steps: int, budget: int) -> Verdict:
-    """Drive one client through a session, and return what is said of it."""
+async def run_session(name: str, program: Path, folder: Path, steps: int, budget: int | None) -> Verdict:
+    """Drive one client through a session, and return what is said of it; without a budget, there is no proxy."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
     work = folder / "work"
     for path, text in source_files(plan.seed).items():
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).write_text(text)
-    provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget)
-    async with provided(provider) as upstream, proxied(upstream, budget, folder) as proxy:
-        client = PROGRAMS[name](program, folder, proxy.address)
-        watching = asyncio.ensure_future(proxy.watch())
+    provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget or 10**9)
+    async with provided(provider) as upstream, AsyncExitStack() as stack:
+        proxy = None if budget is None else await stack.enter_async_context(proxied(upstream, budget, folder))
+        client = PROGRAMS[name](program, folder, upstream if proxy is None else proxy.address)
+        watching = None if proxy is None else asyncio.ensure_future(proxy.watch())
         try:
             await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
             await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
@@ -121,11 +124,15 @@ async def run_session(name: str, program: Path, folder: Path, steps: int, budget
                 await say(client, client.compaction, work, verdict)
             await say(client, "Go on to the end.", work, verdict, plan.final)
         finally:
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
-        await proxy.look()
-        judge(verdict, provider.seen, list(proxy.records.values()), proxy.told)
+            if watching is not None:
+                watching.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await watching
+        if proxy is None:
+            judge(verdict, provider.seen, (), {})
+        else:
+            await proxy.look()
+            judge(verdict, provider.seen, list(proxy.records.values()), proxy.told)
     return verdict
 
 
@@ -171,6 +178,7 @@ def main() -> int:
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
     parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
+    parser.add_argument("--direct", action="store_true", help="without the proxy")
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
@@ -184,11 +192,11 @@ def main() -> int:
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             parser.error(f"{name} cannot be installed: {error}")
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
-            session = run_session(name, program, Path(folder), options.steps, options.budget)
+            session = run_session(name, program, Path(folder), options.steps, None if options.direct else options.budget)
             verdicts.append(asyncio.run(session))
-    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients through the proxy")
+    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients without the proxy" if options.direct else "Real clients through the proxy")
     for figure, _ in list(verdicts[0].asdict().items())[3:-1]:
-        made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,}" for one in verdicts))
+        made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)
     for verdict in verdicts:
         for words in verdict.problems:

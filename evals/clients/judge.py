@@ -11,6 +11,11 @@ from evals.clients.tokens import kept_items
 from evals.clients.upstream import UNIQUE, Seen
 
 
+# US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
+# that. Claude Sonnet 4.5 and GPT-5.1 by their providers' pages; OpenCode's sessions are priced as the latter.
+PRICES = {"claude": (0.3, 3.75), "codex": (0.125, 1.25), "opencode": (0.125, 1.25)}
+
+
 @dataclass(slots=True)
 class Verdict:
     """One session of one client. What has to be zero comes first."""
@@ -33,6 +38,7 @@ class Verdict:
     most_tokens: int = 0
     tokens: int = 0  # of all requests
     cached: int = 0  # of these, begun with the request before
+    dollars: float = 0.0  # for them, at PRICES; without replies, and without what the proxy's summarizer takes
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -70,6 +76,9 @@ def judge(
         verdict.lost += len(each.lost)
         verdict.tokens += each.tokens
         verdict.cached += each.cached
+        read, written = PRICES[verdict.client]
+        step = 2 if each.tokens > 200_000 else 1
+        verdict.dollars += step * (each.cached * read + (each.tokens - each.cached) * written) / 1e6
         verdict.most_tokens = max(verdict.most_tokens, each.tokens)
     verdict.requests = len(seen)
     for number in (each.number for each in seen if each.kind == "compaction" and each.ended):

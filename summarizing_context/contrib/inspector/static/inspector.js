@@ -42,9 +42,10 @@ async function refresh() {
 }
 
 async function show(id) {
-  const state = await ask("session", { id });
-  if (id !== page.id) return;
   const fresh = page.state?.session !== id;
+  byId("reading").hidden = !fresh;
+  const state = await ask("session", { id }).finally(() => { byId("reading").hidden = true; });
+  if (id !== page.id) return;
   page.state = state;
   notice(state.warning ?? page.said ?? state.failure);
   document.title = inert(`${id} · inspector`);
@@ -124,6 +125,7 @@ function theme(wanted) {
   if (wanted) localStorage.setItem("theme", wanted);
 }
 
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => theme());
 byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 byId("pick").addEventListener("change", (event) => choose(event.target.value));
 byId("undo").addEventListener("click", safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); })));
