@@ -186,15 +186,16 @@ def main() -> int:
     if set(names) - set(PROGRAMS) or options.steps < 10:
         parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: at least 10")
     console, verdicts = Console(stderr=True), list[Verdict]()
+    budget, title = (None, "without") if options.direct else (options.budget, "through")
     for name in names:
         try:
             program = install(name, options.programs)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             parser.error(f"{name} cannot be installed: {error}")
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
-            session = run_session(name, program, Path(folder), options.steps, None if options.direct else options.budget)
+            session = run_session(name, program, Path(folder), options.steps, budget)
             verdicts.append(asyncio.run(session))
-    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients without the proxy" if options.direct else "Real clients through the proxy")
+    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title=f"Real clients {title} the proxy")
     for figure, _ in list(verdicts[0].asdict().items())[3:-1]:
         made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)

@@ -10,7 +10,6 @@ from evals.clients.script import summary_name
 from evals.clients.tokens import kept_items
 from evals.clients.upstream import UNIQUE, Seen
 
-
 # US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
 # that. Claude Sonnet 4.5 and GPT-5.1 by their providers' pages; OpenCode's sessions are priced as the latter.
 PRICES = {"claude": (0.3, 3.75), "codex": (0.125, 1.25), "opencode": (0.125, 1.25)}
