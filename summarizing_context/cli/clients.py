@@ -174,10 +174,22 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
 # A session goes on in another client
 
 _MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
-_STARTS: dict[str, Callable[[list[str], str], list[str]]] = {
-    "claude-code": lambda words, prompt: ["claude", *words, prompt],
-    "codex": lambda words, prompt: ["codex", *words, prompt],
-    "opencode": lambda words, prompt: ["opencode", *words, *([] if "run" in words else ["--prompt"]), prompt],
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """How a client begins with a prompt: where it runs without a screen it reads that from its standard input."""
+
+    program: str
+    without_screen: frozenset[str]  # options and commands
+    at_input: tuple[str, ...] = ()  # arguments that stand for the prompt then
+    before: tuple[str, ...] = ()  # else it is an argument behind these
+
+
+_STARTS = {
+    "claude-code": Start("claude", frozenset({"-p", "--print"})),
+    "codex": Start("codex", frozenset({"exec", "e"}), at_input=("-",)),
+    "opencode": Start("opencode", frozenset({"run"}), before=("--prompt",)),
 }
 
 
@@ -194,7 +206,8 @@ def continue_in(
     """Begin a session of another client with this view.
 
     The client starts in this folder, and the view is its first prompt, summaries included. With the plug-in of
-    `install` and a proxy on this store the log itself goes on; else it stays as it is.
+    `install` and a proxy on this store the log itself goes on; else it stays as it is. Without a screen, as by `-p`,
+    `exec` or `run`, the client reads the prompt from its standard input; else `ps` shows it as an argument.
 
     Examples:
         continue s1 --store run.db --in codex
@@ -202,34 +215,31 @@ def continue_in(
     """
     settings, rest = at.find(words or [])
     prompt, messages = anyio.run(_prompt, settings)
-    if (size := len(prompt.encode())) > _MOST_BYTES:
+    start = _STARTS[client]
+    is_read = not start.without_screen.isdisjoint(rest)
+    started = [start.program, *rest, *(start.at_input if is_read else (*start.before, prompt))]
+    if not is_read and (size := len(prompt.encode())) > _MOST_BYTES:
         raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
-    started = _STARTS[client](rest, prompt)
     document = {"session": settings.session_id, "client": client, "messages": messages, "prompt": prompt}
     if dry_run:
         return Result({**document, "status": None}, [prompt])
-    if shutil.which(started[0]) is None:
-        raise InputError(f"--in: {started[0]} is not on the PATH; install it, or see the prompt with --dry-run")
-    status = subprocess.run(started, check=False).returncode
+    if shutil.which(start.program) is None:
+        raise InputError(f"--in: {start.program} is not on the PATH; install it, or see the prompt with --dry-run")
+    status = subprocess.run(started, input=prompt.encode() if is_read else None, check=False).returncode
     return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
 
 
 async def _prompt(settings: Any) -> tuple[str, int]:
     """Return the view of a session as one text, and how many messages of the log it stands for."""
     from summarizing_context.assembly import open_context
-    from summarizing_context.contrib.proxy.plugins import handover_line
+    from summarizing_context.contrib.proxy.plugins import handover_line, view_texts
     from summarizing_context.evaluation.laws import view_parts
-    from summarizing_context.messages.reading import message_text_parts, read_message
-    from summarizing_context.messages.rendering import render_messages
 
     async with open_context(settings, read_only=True) as context:
         view = await context.get_messages_for_request(token_budget=settings.max_tokens)
         log = await context.get_messages()
-    texts = [handover_line(settings.session_id, log), _FIRST]
-    for part, message in zip(view_parts(view, log), view, strict=True):
-        is_header = part == "header"
-        texts.append("\n".join(message_text_parts(message)) if is_header else render_messages([read_message(message)]))
-    return "\n\n".join([*texts, _LAST]), len(log)
+    texts = view_texts(view, [part == "header" for part in view_parts(view, log)])
+    return "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST]), len(log)
 
 
 _FIRST = (

@@ -343,6 +343,35 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home: P
     assert entries[kept]["message"]["role"] == "assistant"  # no result without its call
 
 
+@needs_node
+async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(own_home: Path, token: str):
+    late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
+    entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
+    async with service(token=token) as proxy:
+        told = await run_plugin("pi", proxy.address, entries, own_home, PI)
+    assert "It took an hour." in told["compaction"]["summary"]
+    assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
+
+
+@needs_node
+async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_before_a_compaction(
+    own_home: Path, token: str
+):
+    counted = """
+    let [open, most] = [0, 0]
+    globalThis.fetch = async () => {
+      most = Math.max(most, ++open)
+      await new Promise((done) => setTimeout(done, 20))
+      open--
+      return { ok: true, status: 204 }
+    }
+    """
+    driver = PI.replace("await on.turn_end({}, ctx)", "for (const _ of given) await on.turn_end({}, ctx)")
+    driver = counted + driver.replace("{ said,", "{ said, most,")
+    told = await run_plugin("pi", "127.0.0.1:9", pi_entries(), own_home, driver)
+    assert told["most"] == 2  # one of the turns', and the compaction's
+
+
 CLAUDE = """
 const on = {}, said = []
 plugin.register((name, act) => (on[name] = act))

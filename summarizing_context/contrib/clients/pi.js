@@ -31,6 +31,7 @@ function rowOf(entry) {
 
 export default function (pi) {
   let isSaid = false
+  let ahead // a request that no compaction waits for; each holds the whole history, so one at a time will do
 
   /** What the service says of a branch of the session; undefined where it does not answer, or has nothing to change. */
   async function ask(branch, ctx, compact, signal = AbortSignal.timeout(8_000)) {
@@ -48,7 +49,9 @@ export default function (pi) {
     } catch (error) {
       if (!isSaid) {
         const start = "Start it with: summarizing-context proxy --store STORE"
-        ctx.ui.notify(`Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`, "warning")
+        const words = `Pi compacts by itself: ${SERVICE} (${error.message}). ${start}`
+        if (ctx.hasUI === false) console.error(words)
+        else ctx.ui.notify(words, "warning")
       }
       isSaid = true
     }
@@ -56,14 +59,17 @@ export default function (pi) {
 
   // While the session grows, so that the summaries are there when they are needed. It may end before the answer comes;
   // then its context throws.
-  pi.on("turn_end", (_, ctx) => void ask(ctx.sessionManager.getBranch(), ctx, false).catch(() => {}))
+  pi.on("turn_end", (_, ctx) => {
+    const end = () => (ahead = undefined)
+    ahead ??= ask(ctx.sessionManager.getBranch(), ctx, false).then(end, end)
+  })
 
   pi.on("session_before_compact", async ({ branchEntries, preparation, signal }, ctx) => {
     const within = AbortSignal.any([signal, AbortSignal.timeout(30_000)])
     const found = await ask(branchEntries, ctx, true, within)
-    const kept = found?.entries[found.items[1]?.at]
-    if (!kept) return undefined
-    const [{ content: summary }] = found.items
-    return { compaction: { summary, firstKeptEntryId: kept.id, tokensBefore: preparation.tokensBefore } }
+    if (!found) return undefined
+    const [{ content: summary }, first] = found.items
+    const firstKeptEntryId = found.entries[first?.at]?.id ?? "none" // the text may stand for all of it
+    return { compaction: { summary, firstKeptEntryId, tokensBefore: preparation.tokensBefore } }
   })
 }

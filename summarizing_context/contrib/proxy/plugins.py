@@ -87,13 +87,13 @@ class Plugin(Chat):
             while start and placed[start - 1][0] == at - 1 >= max(1, old):
                 start, at = start - 1, at - 1
             texts = [handover_line(asked.session, asked.log[:at])]
-            texts += _texts([message for _, message, _ in placed[:start]], ours)
+            texts += view_texts([message for _, message, _ in placed[:start]], ours)
             said.append({"role": "user", "content": "\n\n".join(texts)})
         done = start  # behind what was said
         for end, (place, message, is_whole) in enumerate([*placed[start:], (old, {}, True)], start):
             if place is None or place < old:
                 continue
-            if texts := _texts([message for _, message, _ in placed[done:end]], ours[done:end]):
+            if texts := view_texts([message for _, message, _ in placed[done:end]], ours[done:end]):
                 said.append({"role": "user", "content": "\n\n".join(texts)})
             done = end + 1
             if end < len(placed):
@@ -106,7 +106,7 @@ def log_rows(messages: Sequence[Message]) -> list[Row]:
     return [Row(message, (), str(message.get(KEY) or f"{at} of the log")) for at, message in enumerate(messages)]
 
 
-def _texts(messages: Sequence[Message], ours: Sequence[bool]) -> list[str]:
+def view_texts(messages: Sequence[Message], ours: Sequence[bool]) -> list[str]:
     """Return our own texts as they are, and messages between them as records, without those of the system."""
     texts: list[str] = []
     for is_ours, run in groupby(zip(messages, ours, strict=False), lambda one: one[1]):
