@@ -311,7 +311,8 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         why = type(error).__name__
         raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error
     unchanged, failures = told["passed_unchanged"], told["failures"]
-    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of the proxy"
+    views = f", {told['plugin_views']:,} views for plug-ins" if told["plugin_views"] else ""
+    title = f"{told['requests']:,} requests{views}, {unchanged:,} without a view, {failures:,} failures of the proxy"
     rows = []
     for each in told["sessions"]:
         cached = f"{each['cache_read'] / each['input_tokens']:.0%}" if each["input_tokens"] else "–"

@@ -230,6 +230,37 @@ async def test_a_session_that_is_open_elsewhere_is_not_undone(store: Path) -> No
         assert context.activations()[-1].undoes == context.activations()[-2].number
 
 
+async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path: Path) -> None:
+    path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
+    await fill(path, name, 100)
+    async with writing(path, name) as context:
+        assert (await context.summarize(3)).activated
+    async with asking(app_of(path), origin=HERE) as client:
+        assert (await undo(client, json={"session": name, "confirm": "bb99"})).status_code == 400
+        assert (await undo(client, json={"session": name, "confirm": name[-8:]})).status_code == 200
+
+
+async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(store: Path) -> None:
+    async def pin(client: httpx.AsyncClient, message: object) -> httpx.Response:
+        return await client.post("/api/pin", json={"session": "s1", "message": message})
+
+    async with asking(app_of(store), origin=HERE) as client:
+        assert (await pin(client, 1)).json()["pinned"]
+        assert [(await pin(client, wrong)).status_code for wrong in ("1", 10_000)] == [400, 400]
+    async with writing(store) as context:
+        assert [one.index for one in context.pins()] == [1]
+
+        async def of_the_host(session_id: str, message: int) -> str:
+            assert session_id == "s1"
+            return await context.pin(message)
+
+        async with asking(app_of(store), origin=HERE) as client:
+            assert (await pin(client, 2)).status_code == 409
+        async with asking(app_of(store, pin=of_the_host), origin=HERE) as client:
+            assert (await pin(client, 2)).status_code == 200
+        assert [one.index for one in context.pins()] == [1, 2]
+
+
 async def test_it_is_mounted_in_another_application(store: Path) -> None:
     outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
     async with asking(outer, host="agents.example:9") as client:

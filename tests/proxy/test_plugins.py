@@ -196,8 +196,12 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
         assert await proxy.ask(history(40), tools=tools, compact=True) is not None
         posted = {"model": "m", "messages": history(40), "tools": tools}
         await client.post(f"{address}/v1/chat/completions", json=posted, headers={"x-session-id": "s"})
-        [session] = (await status(address))["sessions"]
+        told = await status(address)
+        [session] = told["sessions"]
     assert session["cache"]["requests"] == 1
+    for counted in (told, session):
+        assert (counted["requests"], counted["plugin_views"]) == (1, 2)
+    assert [record["by_plugin"] for record in told["records"]] == [True, True, False]
 
 
 async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch: pytest.MonkeyPatch):

@@ -66,10 +66,12 @@ except ImportError as error:
 
 Json = dict[str, Any]
 Undo = Callable[[str], Awaitable[object]]
+Pin = Callable[[str, int], Awaitable[object]]
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_BODY = 4_096  # bytes of a request
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
+_TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
 
@@ -79,6 +81,7 @@ def inspector_app(
     *,
     settings: Settings | None = None,
     undo: Undo | None = None,
+    pin: Pin | None = None,
     checks_host: bool = True,
     access: Access | None = None,
     cache: Callable[[str], Json | None] = lambda _: None,
@@ -90,28 +93,30 @@ def inspector_app(
         settings: those of the program that writes the sessions, as far as they differ from the defaults.
         undo: undoes a session's last activation; needed by a program that has sessions open itself. Without it the
             undo is made in the store, and refused with `SessionInUseError` for a session that any program has open.
+        pin: pins a message of a session, by its number; needed where `undo` is.
         checks_host: whether to refuse requests whose header Host does not name this machine. An application around
             this one that has its own rules for names passes False.
-        access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read
-            and undo; an application around this one has to know who asks.
+        access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read,
+            pin and undo; an application around this one has to know who asks.
         cache: tells what the requests of a session took from the prompt cache, as `statistics().cache` has it; of a
             program that has sessions open itself.
     """
     reader = Reader(store, settings or Settings(), cache)
-    pages = _Pages(reader, undo or reader.undo)
+    pages = _Pages(reader, undo or reader.undo, pin or reader.pin)
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
         Route("/api/events", pages.events),
         Route("/api/undo", pages.undo, methods=["POST"]),
+        Route("/api/pin", pages.pin, methods=["POST"]),
         Route("/api/{what}", pages.read),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
 
 class _Pages:
-    def __init__(self, reader: Reader, undo: Undo) -> None:
-        self._reader, self._undo = reader, undo
+    def __init__(self, reader: Reader, undo: Undo, pin: Pin) -> None:
+        self._reader, self._undo, self._pin = reader, undo, pin
         self._looks = asyncio.Semaphore(2)  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
@@ -149,28 +154,44 @@ class _Pages:
         return await self._answer(anyio.to_thread.run_sync(anyio.run, way, abandon_on_cancel=True))
 
     async def undo(self, request: Request) -> Response:
-        """Undo the last activation of the session whose name was typed."""
+        """Undo the last activation of the session whose name, or the end of a long one, was typed."""
+
+        async def undone(session: str, asked: Json) -> Json:
+            if asked.get("confirm") not in (session, session[-_TYPED:]):
+                raise SettingsError("type the session's name, or the end of a long one, to confirm")
+            await self._reader.check_known(session)
+            await self._undo(session)
+            return {"undone": session}
+
+        return await self._changed(request, undone)
+
+    async def pin(self, request: Request) -> Response:
+        """Pin a message of a session by its number."""
+
+        async def pinned(session: str, asked: Json) -> Json:
+            if type(message := asked.get("message")) is not int:
+                raise SettingsError("name the message by its number")
+            await self._reader.check_known(session)
+            return {"pinned": await self._pin(session, message)}
+
+        return await self._changed(request, pinned)
+
+    async def _changed(self, request: Request, change: Callable[[str, Json], Awaitable[Json]]) -> Response:
+        """Answer a request that changes a session, with what it says as JSON."""
         body = b""
         async for chunk in request.stream():
             body += chunk
             if len(body) > _MAX_BODY:
                 return _json({"error": f"the request is larger than {_MAX_BODY} bytes"}, 413)
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return _json({"error": "an undo is asked for with JSON"}, 415)
-        try:
+            return _json({"error": "a change is asked for with JSON"}, 415)
+        asked: object = None
+        with suppress(ValueError):
             asked = json.loads(body)
-        except ValueError:
-            asked = None
-        session = asked.get("session") if isinstance(asked, Mapping) else None
-        if not isinstance(session, str) or not session or asked.get("confirm") != session:
-            return _json({"error": "type the session's name to confirm"}, 400)
-
-        async def undone() -> Json:
-            await self._reader.check_known(session)
-            await self._undo(session)
-            return {"undone": session}
-
-        return await self._answer(undone())
+        session = asked.get("session") if isinstance(asked, dict) else None
+        if not isinstance(asked, dict) or not isinstance(session, str) or not session:
+            return _json({"error": "a change is asked for with the session's name"}, 400)
+        return await self._answer(change(session, asked))
 
     async def events(self, request: Request) -> Response:
         """Tell of every change, as server-sent events; the first comes at once."""
@@ -346,6 +367,11 @@ class Reader:
         """Undo the last activation of a session that is open nowhere. Raises `SessionInUseError` and `UndoError`."""
         async with self._opened(session_id, undoes=True, read_only=False) as context:
             await context.undo_activation()
+
+    async def pin(self, session_id: str, message: int) -> str:
+        """Pin a message of a session that is open nowhere. Raises `SessionInUseError` and `SettingsError`."""
+        async with self._opened(session_id, undoes=True, read_only=False) as context:
+            return await context.pin(message)
 
     async def search(self, session_id: str, query: str) -> Json:
         """Return messages and summaries of the session that hold the words, the best first."""

@@ -142,7 +142,7 @@ class Rewriter:
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or await self._window(dialect, asked.model, client, headers, is_long=is_long)
-        record = Record(name, client, dialect.name, asked.model)
+        record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
         return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
 
     async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers, *, is_long: bool) -> int:
@@ -256,6 +256,11 @@ class Rewriter:
         async with self._sessions.use(name) as context:
             await context.undo_activation()
 
+    async def pin(self, name: str, message: int) -> str:
+        """Pin a message of a session. Raise as `pin` of a context does."""
+        async with self._sessions.use(name) as context:
+            return await context.pin(message)
+
     async def close(self) -> None:
         for task in self._asking:
             task.cancel()
@@ -342,6 +347,7 @@ class Record:
     client: str
     dialect: str
     model: str
+    by_plugin: bool = False  # a view that a plug-in asked for: no request to a provider
     messages: int = 0  # of the client's history
     sent_messages: int = 0
     tokens: int = 0  # of the history, as we count
@@ -371,7 +377,7 @@ class Feed:
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
         self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
-        self._total = 0
+        self._total = self._plugin_views = 0
         self.passed_unchanged = 0  # requests that no view can be made for
         self.failures = 0  # of the proxy, after which a request went on unchanged
         self.last_failure: str | None = None
@@ -391,6 +397,7 @@ class Feed:
 
     def add(self, record: Record) -> None:
         self._total += 1
+        self._plugin_views += record.by_plugin
         record.at, record.number = time.time(), self._total
         usage, price = record.usage or Usage(), self._models.price_of(record.model)
         if record.usage is not None and price is not None:
@@ -398,7 +405,8 @@ class Feed:
             record.cost = price.at(total).cost(total, usage.output, usage.cache_read, **written)
         self._records.append(record)
         sums = {
-            "requests": 1,
+            "requests": not record.by_plugin,
+            "plugin_views": record.by_plugin,
             "failed": not 200 <= record.status < 300,  # an error of the provider, or nothing
             "activations": record.activation is not None,
             "input_tokens": usage.total_input,
@@ -433,7 +441,8 @@ class Feed:
         return {
             **self._about,
             "started_at": self._started,
-            "requests": self._total,
+            "requests": self._total - self._plugin_views,
+            "plugin_views": self._plugin_views,
             "passed_unchanged": self.passed_unchanged,
             "failures": self.failures,
             "last_failure": self.last_failure,

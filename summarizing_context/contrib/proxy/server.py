@@ -371,6 +371,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             settings.store,
             settings=settings,
             undo=rewriter.undo,
+            pin=rewriter.pin,
             checks_host=is_loopback,
             access=proxy.access,
             cache=feed.cache_of,

@@ -76,13 +76,14 @@ function whyNone(one) {
 
 export async function askUndo(state, done) {
   const last = await ask("undo", { id: state.session });
+  const typed = state.session.slice(-8); // the end of a long name
   const input = make("input", { id: "confirm", autocomplete: "off", spellcheck: "false", autocapitalize: "off" });
   const button = make("button", { class: "button danger", disabled: true }, "Undo it");
   const said = make("p", { class: "note", role: "alert" });
-  input.addEventListener("input", () => { button.disabled = input.value !== state.session; });
+  input.addEventListener("input", () => { button.disabled = ![typed, state.session].includes(input.value); });
   const form = make("form", { class: "confirm", onsubmit: async (event) => {
     event.preventDefault();
-    if (input.value !== state.session) return;
+    if (button.disabled) return;
     button.disabled = true;
     try {
       await tell("undo", { session: state.session, confirm: input.value });
@@ -92,7 +93,7 @@ export async function askUndo(state, done) {
   } },
     make("p", {}, `The view goes from about ${number(last.tokens_before)} back to about ${tokens(last.tokens_after)}, of a budget of ${number(last.budget)}: ${span(last.covered_to, last.covered_from)} come back word for word. It stays so until it needs another activation.`),
     make("p", {}, "No message and no summary is lost. The session must not be open elsewhere."),
-    make("label", { for: "confirm" }, "Type ", make("code", {}, state.session), " to confirm"), make("div", { class: "line" }, input, button), said);
+    make("label", { for: "confirm" }, "Type ", make("code", {}, typed), " to confirm"), make("div", { class: "line" }, input, button), said);
   openDialog(`Undo activation ${last.undoes}?`, form);
   input.focus();
 }

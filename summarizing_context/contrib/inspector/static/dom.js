@@ -72,10 +72,22 @@ export function spoken(id, row) {
   const text = make("pre", {}, row.text);
   const said = make("article", { class: `said ${row.kind}` },
     make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
-      make("span", { class: "size" }, tokens(row.tokens))), text);
+      row.part === "log" ? pinning(id, row.message) : null, make("span", { class: "size" }, tokens(row.tokens))), text);
   if (row.left && row.message !== null) said.append(rest(id, row.message, text, row.text.length, row.left));
   else if (row.left) text.append(` … (${number(row.left)} more characters)`);
   return said;
+}
+
+function pinning(session, message) {
+  const failed = make("span", { role: "alert" });
+  const button = make("button", { type: "button", class: "link", title: "Keep this message in every view", onclick: async () => {
+    button.disabled = true;
+    try {
+      await tell("pin", { session, message });
+      button.textContent = "Pinned";
+    } catch (error) { failed.textContent = ` ${upper(error.message)}`; button.disabled = false; }
+  } }, "Pin");
+  return make("span", {}, button, failed);
 }
 
 function rest(id, message, text, at, left) {
