@@ -51,6 +51,15 @@ def looks_only(tool: str) -> bool:
 _VALUES = 200  # of the arguments of one call
 
 
+_IN_SCRIPT = "tools.exec_command("  # Codex runs its commands in JavaScript, as arguments of one tool
+_COMMAND = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    return {"n": "\n", "t": "\t"}.get(found[1], found[1])
+
+
 def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
     """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
     name. The words of one command are one text."""
@@ -68,6 +77,9 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
             value = " ".join(words[:_VALUES])  # a program and its words, not several commands
         if isinstance(value, str) or (numbers and type(value) in (int, float)):
             found.append((name, str(value)))
+            if _IN_SCRIPT in str(value)[:_HUGE]:
+                literals = _COMMAND.findall(value[:_HUGE])[:_VALUES]
+                found.extend(("cmd", _ESCAPED.sub(_unescaped, literal[1:-1])) for literal in literals)
         elif isinstance(value, dict | list):
             each = value.items() if isinstance(value, dict) else ((name, inner) for inner in value[:_VALUES])
             for key, inner in each:

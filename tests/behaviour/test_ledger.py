@@ -215,6 +215,7 @@ SHELLS = [
     {"input": {"type": "exec", "command": ["/bin/zsh", "-lc", "pytest -q"], "env": {}}},
     {"commands": ["pytest -q"]},
     {"commands": [{"cmd": ["sh", "-c", "pytest -q"]}]},
+    {"input": 'const done = await tools.exec_command({ cmd: "pytest -q", workdir: "/repo" });\ntext(done.output)'},
 ]
 
 
@@ -225,6 +226,20 @@ async def test_a_newer_result_of_a_command_takes_the_place_of_the_older_however_
     found = await facts(*first, *again)
     assert [fact[1:3] for fact in found if fact.kind == "command" and not fact.superseded] == [("pytest -q", "exit 0")]
     assert [fact.operation for fact in found if fact.kind == "error"] == ["fixed"]
+
+
+async def test_the_commands_in_a_script_of_codex_are_told_with_what_they_do_to_files():
+    script = r"""
+    const files = ["src/a.py"]
+    const done = await Promise.all([
+      tools.exec_command({ "cmd": "rm \"src/old.py\"", workdir: "/repo" }),
+      tools.exec_command({cmd: `git status`, yield_time_ms: 9}),
+    ])
+    """
+    found = {fact[:2] for fact in await done("exec", {"input": script}, "ok")}
+    assert {("path", "src/old.py"), ("command", 'rm "src/old.py"'), ("command", "git status")} <= found
+    patch = r'await tools.apply_patch("*** Begin Patch\n*** Update File: src/b.py\n+x\n*** End Patch")'
+    assert ("path", "src/b.py", "edited") in await done("exec", {"input": patch}, "ok")
 
 
 @pytest.mark.parametrize(
