@@ -124,7 +124,8 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        lifetime = window.cache_lifetime or self._models.cache_of(window.model).seconds()
+        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
+        lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         self.last_view = view = await session.view(key, budget, memories, lifetime, begin=lead)
         if not session.read_only and (latest := session.views.latest) is not None:

@@ -116,7 +116,7 @@ class SummarizingMiddleware(AgentMiddleware):
         model, settings = request.model, request.model_settings or {}
         profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
-        window = Window(type(model).__name__, _model_name(model), *limits)
+        window = Window(type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings))
         thinking = settings.get("thinking") or getattr(model, "thinking", None)
         is_anthropic = getattr(model, "_llm_type", "") == "anthropic-chat"
         bound = bound_thinking(_model_name(model), thinking, may_ask=is_anthropic)
@@ -250,6 +250,16 @@ class _ChatModelSummarizer:
 def _model_name(model: BaseChatModel) -> str:
     """Return the name that a provider knows the model by; empty where it has none."""
     return str(getattr(model, "model_name", None) or getattr(model, "model", None) or "")
+
+
+def _cache_asked(prompt: Any, rows: Sequence[Message], settings: Mapping[str, Any]) -> str | None:
+    """Return how long a request asks for its beginning to be kept: by OpenAI's fields, or Anthropic's last mark."""
+    contents = [content for content in (prompt, *(row["content"] for row in rows)) if isinstance(content, list)]
+    marks = [block.get("cache_control") for content in contents for block in content if isinstance(block, dict)]
+    marks += [settings.get("cache_control"), settings.get("prompt_cache_options")]
+    marks.append({"ttl": settings.get("prompt_cache_retention")})
+    told = (mark.get("ttl") for mark in reversed(marks) if isinstance(mark, dict))
+    return next((word for word in told if isinstance(word, str)), None)
 
 
 def _row_of(message: BaseMessage) -> Message:

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,28 +60,18 @@ async def opened_store(place: Path | str, *, read_only: bool = False) -> AsyncIt
         await store.close()
 
 
+@dataclass(frozen=True, slots=True)
 class Window:
-    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it; also
-    how many seconds its prompt cache lives, where a request asks for that."""
+    """A model as `get_messages_for_request` reads providers: its name, and its window where the host knows it."""
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        context_window: int | None,
-        max_output_tokens: int | None,
-        cache_lifetime: float | None = None,
-    ) -> None:
-        self.name = name
-        self._info = {
-            "id": model,
-            "context_window": context_window,
-            "max_output_tokens": max_output_tokens,
-            "cache_lifetime": cache_lifetime,
-        }
+    name: str
+    model: str
+    context_window: int | None
+    max_output_tokens: int | None
+    cache_lifetime: str | None = None  # of its prompt cache, where a request asks for one, such as `1h`
 
     def get_model_info(self) -> dict[str, Any]:
-        return self._info
+        return {**asdict(self), "id": self.model}
 
 
 def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[Any]) -> list[Message]:

@@ -6,7 +6,7 @@ it was goes out as the host's own object, so that signatures, ids and files are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
@@ -79,7 +79,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         said = [part.content for part in parameters.instruction_parts or ()]
         beside = beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
-        window = Window(str(model.system), model.model_name, *limits)
+        window = Window(str(model.system), model.model_name, *limits, _cache_asked(request_context.messages, settings))
         async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
@@ -105,6 +105,20 @@ class SummarizingCapability(AbstractCapability[Any]):
                 output_tokens=usage.output_tokens,
             )
         return response
+
+
+def _cache_asked(messages: Sequence[host.ModelMessage], settings: Mapping[str, Any]) -> str | None:
+    """Return how long a request asks for its beginning to be kept: by the settings of a provider, by those of the host
+    for all providers, else by the last mark in it."""
+    words = [settings.get(f"anthropic_cache{part}") for part in ("", "_messages", "_instructions", "_tool_definitions")]
+    words.append(settings.get("openai_prompt_cache_retention"))
+    for key, name in (("openai_prompt_cache_options", "ttl"), ("cache", "retention")):
+        told = settings.get(key)
+        words.append(told.get(name) if isinstance(told, Mapping) else told)
+    contents = [part.content for message in messages for part in message.parts if isinstance(part, host.UserPromptPart)]
+    items = [item for content in contents if not isinstance(content, str) for item in content]
+    words += [item.ttl for item in reversed(items) if isinstance(item, host.CachePoint)]
+    return next((word for word in words if isinstance(word, str)), None)
 
 
 class _Row(NamedTuple):

@@ -39,14 +39,14 @@ class ProviderWindow(NamedTuple):
     max_output: int | None  # tokens
     name: str = ""
     model: str = ""
-    cache_lifetime: float | None = None  # seconds, as its requests ask
+    cache_lifetime: float | str | None = None  # seconds, or the provider's word, as its requests ask
 
 
 def read_provider(provider: Any) -> ProviderWindow:
     """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
 
     Where neither tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for. The
-    model may tell the `cache_lifetime` that its requests ask for. A
+    model may tell the `cache_lifetime` that its requests ask for, in seconds or in the provider's word, such as `1h`. A
     provider that misbehaves tells only its type.
     """
     if provider is None:
@@ -61,8 +61,10 @@ def read_provider(provider: Any) -> ProviderWindow:
         name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
         which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
         lives = field_of(model, "cache_lifetime")
-        lifetime = float(lives) if isinstance(lives, int | float) and 0 < lives < inf else None
-        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which, lifetime)
+        told_lifetime = isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf)
+        return ProviderWindow(
+            f"{name}/{which}/{window or ''}", window, output, name, which, lives if told_lifetime else None
+        )
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)

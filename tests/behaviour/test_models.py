@@ -159,7 +159,7 @@ async def test_without_a_known_price_there_is_no_estimate():
 class Provider:
     """A model as hosts give them: with its name and, where its requests ask for that, the life of its cache."""
 
-    def __init__(self, model: str, cache_lifetime: float | None = None) -> None:
+    def __init__(self, model: str, cache_lifetime: float | str | None = None) -> None:
         self.name, self._info = "p", {"id": model, "context_window": 6_000, "cache_lifetime": cache_lifetime}
 
     def get_model_info(self) -> dict[str, Any]:
@@ -173,6 +173,8 @@ class Provider:
         (Provider("model-of-mine"), None, 300),
         (Provider("anthropic/claude-opus-5-5"), None, 300),
         (Provider("claude-opus-5-5", 3_600), None, 3_600),
+        (Provider("claude-opus-5-5", "1h"), None, 3_600),
+        (Provider("claude-opus-5-5", "2h"), None, 300),  # no word of its provider
         (Provider("gpt-6.1-sol"), None, 1_800),
         (Provider("gpt-5.4"), None, 86_400),
         (Provider("gemini-3.6-flash"), None, 300),

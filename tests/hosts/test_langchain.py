@@ -26,6 +26,7 @@ from tests.hosts.langchain_agents import (
 pytest.importorskip("langchain")
 
 from langchain.agents import create_agent
+from langchain.agents.middleware import AgentMiddleware
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -239,3 +240,35 @@ def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
         (figures,) = ours.statistics().values()
         assert figures.activations
     assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
+
+
+class Marks(AgentMiddleware):
+    """Asks for the cache as LangChain's own middleware for Anthropic does."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+
+    def wrap_model_call(self, request: Any, handler: Any) -> Any:
+        return handler(request.override(model_settings=self.settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "block", "expiries"),
+    [
+        ({}, {}, 1),
+        ({"cache_control": {"type": "ephemeral", "ttl": "1h"}}, {}, 0),
+        ({"cache_control": {"type": "ephemeral"}}, {}, 1),
+        ({}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, 0),
+    ],
+)
+def test_a_cache_lives_as_long_as_the_request_asks_for(middleware: Any, settings: Any, block: Any, expiries: int):
+    now = [0.0]
+    model = ScriptedModel(messages=iter([AIMessage("One."), AIMessage("Two.")]), model_name="claude-opus-5-5")
+    ours = middleware(clock=lambda: now[0], max_tokens=20_000)
+    agent = create_agent(model, [read], middleware=[Marks(settings), ours], checkpointer=InMemorySaver())
+    for at in (0.0, 1_000.0):
+        now[0] = at
+        said = {"type": "text", "text": "Fix the parser. " * 400, **block}
+        agent.invoke({"messages": [HumanMessage([said])]}, THREAD)
+    [figures] = ours.statistics().values()
+    assert (figures.cache.requests, figures.cache.expiries) == (2, expiries)

@@ -16,6 +16,7 @@ pytest.importorskip("pydantic_ai")
 from pydantic_ai import Agent
 from pydantic_ai.messages import (
     BinaryContent,
+    CachePoint,
     ModelMessage,
     ModelRequest,
     ModelResponse,
@@ -197,3 +198,27 @@ async def test_system_prompts_stay() -> None:
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
             assert isinstance(messages[0].parts[0], SystemPromptPart)
+
+
+@pytest.mark.parametrize(
+    ("asked", "mark", "is_cold"),
+    [
+        ({}, [], True),
+        ({"anthropic_cache": "1h"}, [], False),
+        ({"anthropic_cache_messages": True}, [], True),
+        ({"cache": {"retention": "1h"}}, [], False),
+        ({}, [CachePoint(ttl="1h")], False),
+    ],
+)
+async def test_a_cache_lives_as_long_as_the_request_asks_for(asked: Any, mark: list[Any], is_cold: bool) -> None:
+    now, said = [0.0], ModelResponse(parts=[TextPart("Yes.")])
+    async with SummarizingCapability(small(), clock=lambda: now[0]) as capability:
+        model = FunctionModel(lambda messages, info: said, model_name="claude-opus-5-5")
+        agent = Agent(model, capabilities=[capability])
+        history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("word " * 60)]) for _ in range(30)]
+        for at in (0.0, 1_000.0):
+            now[0] = at
+            ran = await agent.run(["Go on.", *mark], message_history=history, model_settings=asked, conversation_id="c")
+            history = ran.all_messages()
+        made = (await capability.context_of("c")).activations()
+    assert [one.reason for one in made] == (["idle"] if is_cold else [])

@@ -273,8 +273,7 @@ class Rewriter:
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
         limit = min((limit for limit in (self._budget, ceiling) if limit is not None), default=None)
-        lifetime = self._models.cache_of(asked.model).seconds(asked.cache)
-        window = Window(dialect.name, asked.model, made.window, asked.max_output, lifetime)
+        window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
             taken = partial(context.next_view, limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
