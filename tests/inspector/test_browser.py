@@ -91,6 +91,21 @@ def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
         assert f"Activation {before} is undone" in page.inner_text("#notice")
 
 
+def test_a_message_is_pinned_where_it_is_read(browser: Any, tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "mine", 100)
+
+    async def pinned() -> list[int | None]:
+        async with writing(store, "mine") as context:
+            return [one.index for one in context.pins()]
+
+    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
+        page.get_by_role("group", name="Segments").locator("button").first.click()
+        message = page.locator("dialog[open] .said", has_text="#3")
+        message.get_by_role("button", name="Pin").click()
+        message.get_by_role("button", name="Pinned").wait_for()
+    assert run_apart(pinned) == [3]
+
+
 def test_the_keyboard_reaches_everything(browser: Any, served: tuple[str, Path]) -> None:
     with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
         page.keyboard.press("Tab")
