@@ -497,6 +497,11 @@ class Viewer:
             # an activation that only begins the view differently cannot be undone
             can_undo=undoes is None
             and (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes),
+            ends_turn=before.bounds != state.bounds
+            and before
+            == msgspec.structs.replace(
+                state, **{name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
+            ),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:

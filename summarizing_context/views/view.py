@@ -101,14 +101,18 @@ class ActivationRecord(NamedTuple):
     undoes: int | None = None  # the number of the activation that it took back
     is_undone: bool = False
     can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
+    ends_turn: bool = False  # a turn ended that the activation of its reason left open: its signed thinking went, no more
 
     @property
     def why(self) -> str:
         """Why the view changed, in a few words, and whether that was undone."""
         if self.undoes is not None:
             return f"undo of {self.undoes}"
-        moved = self.covered_from != self.covered_to
-        words = REASON_WORDS[self.reason] if moved or self.reason != "high_water" else "newest did not fit"
+        words = REASON_WORDS[self.reason]
+        if self.ends_turn:
+            words = "thinking of a finished turn went"
+        elif self.reason == "high_water" and self.covered_from == self.covered_to:
+            words = "newest did not fit"
         return f"{words}, undone" if self.is_undone else words
 
     def stored(self, before: bytes) -> NewActivation:

@@ -72,6 +72,12 @@ async def test_finished_turns_lose_it_at_the_activation_and_the_unfinished_one_w
                     seen += 1
                 last = view
         figures = context.statistics()
+        ended = [one for one in context.activations() if one.ends_turn]
+        assert ended
+        for one in ended:
+            assert one.why == "thinking of a finished turn went"
+            assert (one.covered_from, one.tokens_before > one.tokens_after) == (one.covered_to, True)
+        assert all(one.covered_to > one.covered_from for one in context.activations() if one.why == "nearly full")
         assert seen >= 3
         assert figures.repairs["thinking_dropped"] > 5
         assert figures.repairs["chain_dropped"] > 5

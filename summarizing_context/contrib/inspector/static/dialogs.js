@@ -70,6 +70,7 @@ export async function showActivation(id, number_) {
 function whyNone(one) {
   if (one.blocks === null) return "The log was replaced since: its messages are no longer told.";
   if (one.covered_to < one.covered_from) return "An undo: these messages came back word for word.";
+  if (one.ends_turn) return "No message left the view. Only the signed thinking of a finished turn did.";
   if (one.reason === "high_water") return "No message left the view. What was too long for it is shown shortened.";
   return "No message left the view. Only what it begins with has changed: pins, notes or memories.";
 }
