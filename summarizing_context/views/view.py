@@ -101,7 +101,7 @@ class ActivationRecord(NamedTuple):
     undoes: int | None = None  # the number of the activation that it took back
     is_undone: bool = False
     can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
-    ends_turn: bool = False  # a turn ended that the activation of its reason left open: its signed thinking went, no more
+    ends_turn: bool = False  # nothing went but signed thinking of a turn that was open in an earlier activation
 
     @property
     def why(self) -> str:
