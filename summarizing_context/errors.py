@@ -59,7 +59,7 @@ class WrongEventLoopError(SummarizingContextError):
 
 
 class SessionInUseError(SummarizingContextError):
-    """Another writer has the session open: `pid`, if known, is its process, `host` its machine if the store has several."""
+    """Another writer has the session open: process `pid`, if known, and on `host`, if the store serves several."""
 
     def __init__(self, session_id: str, pid: int | None, host: str | None = None) -> None:
         self.session_id, self.pid, self.host = session_id, pid, host

@@ -85,7 +85,8 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """The page of commands, from the app itself."""
     app = build_command()
-    return "\n".join([_head("cli"), *(line for path, command in _commands(app, ()) for line in _section(path, command))]) + "\n"
+    lines = [line for path, command in _commands(app, ()) for line in _section(path, command)]
+    return "\n".join([_head("cli"), *lines]) + "\n"
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
