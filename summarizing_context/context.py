@@ -263,7 +263,7 @@ class SummarizingContext:
         for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
             if type(count) is not int or count < 0:
                 raise SettingsError(
-                    f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
+                    f"observe_usage got {briefly(count)}; usage is counted in tokens, ints of at least 0"
                 )
         if (view := self.last_view) is not None:
             self._budgets.observe(took.total, view.tokens + view.fixed_tokens)
@@ -545,5 +545,5 @@ class SummarizingContext:
 
 def _checkpoint_id(id: object) -> str:
     if not isinstance(id, str):
-        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
+        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() returns it; not {type(id).__name__}")
     return id

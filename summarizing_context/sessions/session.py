@@ -522,7 +522,7 @@ class Session:
         log = self.log
         if isinstance(what, str):
             if not what.strip() or len(what) > 2_000:
-                raise SettingsError("a pinned text has 1-2,000 characters; pin the message it stands in by its index")
+                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
             try:
                 what.encode()
             except UnicodeEncodeError:
@@ -542,7 +542,7 @@ class Session:
     async def unpin(self, id: str) -> None:
         """Give up a pin."""
         if not isinstance(id, str):
-            raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
         async with self.changing:
             changed = self.log.pinned.without(id)
             if changed is None:

@@ -193,7 +193,7 @@ class Worker:
             if work in (self._read_ahead, self._extract_ahead):  # views read what is left
                 del self._side_tasks[work]
             self.last_error = type(error).__name__
-            logger.error("work beside the summaries has failed", extra={"cause": self.last_error})
+            logger.error("background work other than summaries has failed", extra={"cause": self.last_error})
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()

@@ -202,7 +202,7 @@ class Passage:
             passing.cancel()
             await asyncio.wait([passing])
             with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
-                await _reply_error(send, 503, "the proxy was told to end; ask again")
+                await _reply_error(send, 503, "the proxy is ending; ask again")
             raise
         finally:
             for task in tasks:

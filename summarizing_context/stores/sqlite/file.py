@@ -66,7 +66,7 @@ _FULL: Fault = (
 )
 _CANNOT_OPEN: Fault = (
     StoreError,
-    "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
+    "the file cannot be opened; make it, its folder and the -wal file next to it readable",
 )
 
 _BY_SQLITE = {  # by code; extended codes are looked up first

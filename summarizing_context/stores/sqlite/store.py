@@ -70,7 +70,7 @@ class SqliteEngine(Engine):
         if self._identity is None or self._file.path is None or identity(self._file.path) == self._identity:
             return None
         return StoreError(
-            f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
+            f"{self.name}: the file, or one that belongs to it, was removed, moved or replaced while it was open; "
             "nothing is acknowledged any more, for it would be lost. Put the files back if you can, close this, and "
             "open it again"
         )
