@@ -324,7 +324,7 @@ class SummarizingContext:
         session = self._open_session
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(
-                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
+                f"make_space got {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
             )
         memories, now, report = await self.memory.choose(), session.used_tokens(), None
         if now + tokens > session.budget:
@@ -520,7 +520,7 @@ class SummarizingContext:
         session = self._session
         topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
-            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
+            raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
         memories = await self.memory.choose()
         report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
         session.wake()

@@ -286,7 +286,7 @@ class SqliteStore(RelationalStore):
         except (sqlite3.Error, StoreLockedError) as error:
             fault = translate(error, self.name)
             raise type(fault)(
-                f"{fault}. What was removed is no longer to be found by the store, but its bytes may still be in the "
+                f"{fault}. Removed text can no longer be found, but its bytes may still be in the "
                 "file: call purge when the cause is gone"
             ) from error
         finally:
