@@ -109,7 +109,7 @@ class Options:
 
 
 _WANTED = (  # of what a program passes, a method, and what is said without it
-    ("store", "claim", "it is an open store of yours; a path goes into Settings(store=)"),
+    ("store", "claim", "pass an open store; a path goes into Settings(store=)"),
     ("summarizer", "summarize", "it needs a method `async def summarize(job) -> str`"),
     ("redact", "__call__", "it is a function from text to text, or None"),
     (
@@ -345,7 +345,9 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
             "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
         )
     if is_address(path):
-        raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
+        raise SettingsError(
+            "vector_store = 'chroma' needs a store in a file; leave it out with store = 'postgresql://…'"
+        )
     folder = None if path == ":memory:" else Path(f"{path}.chroma")
     vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
     return vectors

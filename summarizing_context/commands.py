@@ -167,7 +167,7 @@ async def _undo(context: SummarizingContext, rest: str) -> CommandResult:
 async def _pin(context: SummarizingContext, rest: str) -> CommandResult:
     what = _needed(rest, "a message's number, or a text to keep in every view")
     id = await context.pin(int(what) if _is_count(what) else what)
-    return CommandResult(f"Pinned as {id}. To give it up: {PREFIX} unpin {id}", {"id": id})
+    return CommandResult(f"Pinned as {id}. To remove it: {PREFIX} unpin {id}", {"id": id})
 
 
 async def _unpin(context: SummarizingContext, rest: str) -> CommandResult:
@@ -223,7 +223,7 @@ async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
     details = [word for word in words[1:] if word in ("line", "paragraph", "full")]
     cursors = [word for word in words[1:] if ":" in word]
     if len(words) > 1 + len(details) + len(cursors) or len(details) > 1 or len(cursors) > 1:
-        raise SettingsError("behind the node stand only its detail (line, paragraph, full) and a cursor")
+        raise SettingsError("behind the node give only its detail (line, paragraph, full) and a cursor")
     detail: Any = details[0] if details else cursors[0].partition(":")[0] if cursors else "full"
     page = await context.expand(words[0], detail, cursor=cursors[0] if cursors else None)
     more = f"\n\nMore: {PREFIX} expand {words[0]} {page.next_cursor}" if page.next_cursor else ""
@@ -265,25 +265,25 @@ async def _help(context: SummarizingContext, rest: str) -> CommandResult:
 
 
 _ALL = (
-    Command("status", "how full the view is, and which nodes stand for the past", _status),
+    Command("status", "show how full the view is, and the nodes of its header", _status),
     Command("summarize [KEEP|TOPIC]", "cover all but the newest messages; note a topic", _summarize, "10", writes=True),
     Command("compress [IMPORTANCE]", "cover the past, but keep what is important whole", _compress, "0.6", writes=True),
     Command("activations", "list when and why the view changed, and what it covered", _activations),
     Command("undo", "take back the last activation, until the view needs another one", _undo, writes=True),
     Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin, "12", writes=True),
-    Command("unpin ID", "give up a pin", _unpin, "p1", writes=True),
+    Command("unpin ID", "remove a pin", _unpin, "p1", writes=True),
     Command("pins", "list what is pinned", _pins),
-    Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint, "start", writes=True),
+    Command("checkpoint [NAME]", "save the present state", _checkpoint, "start", writes=True),
     Command("checkpoints", "list the checkpoints", _checkpoints),
     Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore, "start", writes=True),
     Command("fork ID SESSION", "begin another session from a checkpoint", _fork, "start s2", writes=True),
     Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search),
-    Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand, "12-47"),
-    Command("recall QUERY", "one page of what the view leaves out", _recall, "failed deploy"),
-    Command("memory QUERY", "what sessions of this project have kept for each other", _memory, "billing"),
-    Command("ledger [WORDS]", "paths, commands, errors and rules, and what became of them", _ledger, "src/"),
-    Command("budget", "tokens of the budget, and how many are used", _budget),
-    Command("help", "this list", _help),
+    Command("expand NODE [line|paragraph|full] [CURSOR]", "show what a node covers", _expand, "12-47"),
+    Command("recall QUERY", "show a page of what the view leaves out", _recall, "failed deploy"),
+    Command("memory QUERY", "find memories of the project", _memory, "billing"),
+    Command("ledger [WORDS]", "list paths, commands, errors and rules, and their state", _ledger, "src/"),
+    Command("budget", "show the budget, and how much of it is used", _budget),
+    Command("help", "show this list", _help),
 )
 COMMANDS = {command.usage.partition(" ")[0]: command for command in _ALL}
 

@@ -264,7 +264,7 @@ class SummarizingContext:
         for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
             if type(count) is not int or count < 0:
                 raise SettingsError(
-                    f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
+                    f"observe_usage got {briefly(count)}; usage is counted in tokens, ints of at least 0"
                 )
         if (view := self.last_view) is not None:
             self._budgets.observe(took.total, view.tokens + view.fixed_tokens)
@@ -325,7 +325,7 @@ class SummarizingContext:
         session = self._open_session
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(
-                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
+                f"make_space got {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
             )
         memories, now, report = await self.memory.choose(), session.used_tokens(), None
         if now + tokens > session.budget:
@@ -521,7 +521,7 @@ class SummarizingContext:
         session = self._session
         topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
-            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
+            raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
         memories = await self.memory.choose()
         report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
         session.wake()
@@ -546,5 +546,5 @@ class SummarizingContext:
 
 def _checkpoint_id(id: object) -> str:
     if not isinstance(id, str):
-        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
+        raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() returns it; not {type(id).__name__}")
     return id

@@ -15,7 +15,7 @@ class SummarizingContextError(Exception):
 
 
 class SettingsError(SummarizingContextError, ValueError):
-    """One or more settings are wrong. `problems` holds one readable sentence for each, all at once."""
+    """Settings are wrong: `problems` has a sentence for each."""
 
     def __init__(self, problems: str | Sequence[str]) -> None:
         self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
@@ -23,14 +23,14 @@ class SettingsError(SummarizingContextError, ValueError):
 
 
 class MessageError(SummarizingContextError, ValueError):
-    """A message was refused: it is not a mapping with a string role and JSON values only."""
+    """Not a message: a mapping with a string role and JSON values. The log is unchanged."""
 
 
 class BudgetError(SummarizingContextError):
-    """No lawful view fits: `required_tokens` are needed, the budget is `budget_tokens`.
+    """No view fits the budget: `rows` has the index and the tokens of the messages that need more.
 
-    Needed by the leading system rows, or, where these fit, by the newest messages if their calls are still open and
-    they cannot be shrunk further; `what` says which. `rows` holds the index and the tokens of these messages.
+    These are the leading system rows, or the newest messages if their calls are open and they cannot be shrunk further;
+    `what` says which. `required_tokens` are needed, the budget is `budget_tokens`.
     """
 
     def __init__(
@@ -51,16 +51,15 @@ class BudgetError(SummarizingContextError):
 
 
 class ContextClosedError(SummarizingContextError):
-    """The context is closed: its `async with` block has ended."""
+    """The context is closed: its `async with` has ended."""
 
 
 class WrongEventLoopError(SummarizingContextError):
-    """A context belongs to the asyncio loop in which it was opened; it was called from another one, or under trio."""
+    """The call came from another event loop than the one in which the context was opened, or from trio."""
 
 
 class SessionInUseError(SummarizingContextError):
-    """Another writer has this session open. `pid` is its process id, or None where it left none; `host` names its
-    machine where the store serves several."""
+    """Another writer has the session open: process `pid`, if known, and on `host`, if the store serves several."""
 
     def __init__(self, session_id: str, pid: int | None, host: str | None = None) -> None:
         self.session_id, self.pid, self.host = session_id, pid, host
@@ -72,19 +71,19 @@ class SessionInUseError(SummarizingContextError):
 
 
 class StoreError(SummarizingContextError):
-    """The store could not be read or written. Nothing that was acknowledged is lost."""
+    """The store could not be read or written. Acknowledged messages are safe."""
 
 
 class StoreLockedError(StoreError):
-    """The file stayed locked by another process; try again, or find out who holds it."""
+    """Another process holds the file; try again, or end that process."""
 
 
 class StoreCorruptError(StoreError):
-    """The file is damaged or is not a store of this package; it was left as it is."""
+    """The file is damaged or is no store of this package; it stays as it is."""
 
 
 class DamagedMessageError(StoreCorruptError):
-    """A stored message is not what was written: message `seq` of session `session_id`, counted from 0."""
+    """A stored message is damaged: `seq`, counted from 0, of `session_id`."""
 
     def __init__(self, session_id: str, seq: int, store: str) -> None:
         self.session_id, self.seq, self.store = session_id, seq, store
@@ -96,7 +95,7 @@ class DamagedMessageError(StoreCorruptError):
 
 
 class StoreVersionError(StoreError):
-    """The store has another schema than that of this version; use the version that wrote it, or another store."""
+    """Another version wrote the store; use that version, or another store."""
 
 
 class StoreFullError(StoreError):
@@ -104,19 +103,19 @@ class StoreFullError(StoreError):
 
 
 class StoreReadOnlyError(StoreError):
-    """A write was asked of a file or a context that may only be read."""
+    """The file or the context is read-only."""
 
 
 class StoreUnreachableError(StoreError):
-    """The database server cannot be reached; it was waited for. Nothing that was acknowledged is lost."""
+    """The database server could not be reached in time. Acknowledged messages are safe."""
 
 
 class SessionLostError(StoreError):
-    """This host lost its lease of a session, so it writes no more to it; nothing of the call was written."""
+    """Another host has taken the session; nothing of the call was written."""
 
 
 class SessionExistsError(StoreError, ValueError):
-    """A fork was to get the id of a session that the store has already, `session_id`. No fork was made."""
+    """The id of the fork is taken: `session_id`. No fork was made."""
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -135,7 +134,7 @@ class MemoryNotFoundError(SummarizingContextError, LookupError):
 
 
 class NodeNotFoundError(SummarizingContextError, LookupError):
-    """The session has no such node, messages or place to read on from."""
+    """The session has no such node, messages or cursor."""
 
 
 class PinNotFoundError(SummarizingContextError, LookupError):
@@ -147,7 +146,7 @@ class UndoError(SummarizingContextError):
 
 
 class MissingExtraError(SummarizingContextError, ImportError):
-    """A library that is installed on demand is missing; `extra` names what brings it."""
+    """An optional library is missing; install `extra`."""
 
     def __init__(self, extra: str, why: str) -> None:
         self.extra, self.why = extra, why
@@ -155,10 +154,7 @@ class MissingExtraError(SummarizingContextError, ImportError):
 
 
 class SummarizerError(SummarizingContextError):
-    """A summary could not be made now. The log is safe and it is tried again.
-
-    `retry_after` is the number of seconds after which the provider wants to be asked again, when it said so.
-    """
+    """No summary could be made; it is tried again, after `retry_after` seconds if the provider said so."""
 
     def __init__(self, message: str = "the summarizer failed", *, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -166,9 +162,9 @@ class SummarizerError(SummarizingContextError):
 
 
 class SummarizerNotReady(SummarizerError):
-    """The breaker, a cap or the host lets no call through now; `retry_after` says when it may, if that is known.
+    """The breaker, a cap or the host lets no call through now.
 
-    A summarizer may raise it: then nothing has failed, and no call is made before `retry_after` has passed.
+    A summarizer may raise it: then nothing has failed, and no call is made before `retry_after` has passed, if known.
     """
 
 
@@ -177,11 +173,11 @@ class SummarizerTimeout(SummarizerError):
 
 
 class SummarizerRefused(SummarizerError):
-    """A reply came that cannot serve as a summary: empty, cut off, too long, or not text."""
+    """The reply is no summary: empty, cut off, too long, or not text."""
 
 
 class SummarizerRateLimited(SummarizerError):
-    """The provider asks for fewer calls; `retry_after` says when, if it told."""
+    """The provider asks for fewer calls."""
 
 
 class PromptError(SummarizingContextError):
@@ -193,15 +189,15 @@ class TranscriptError(SummarizingContextError, ValueError):
 
 
 class CassetteError(SummarizingContextError, ValueError):
-    """Recorded replies of a model cannot be read or kept; the message begins with the file, and `file:line` in it."""
+    """Recorded replies cannot be read or kept; the message begins with the file, or `file:line` in it."""
 
 
 class CassetteMissError(CassetteError):
-    """A request has no recorded reply; its messages, prompt, model or limits are new."""
+    """A request has no recorded reply: its messages, prompt, model or limits are new."""
 
 
 class CassetteLimitError(CassetteError):
-    """Recording has stopped at a cap on calls or tokens. What was recorded is kept, and not sent again."""
+    """Recording stopped at a cap on calls or tokens. What was recorded is kept, and not sent again."""
 
 
 def briefly(value: object, most: int = 40) -> str:

@@ -1,6 +1,6 @@
-"""Write the documentation pages that follow from the code: the settings and the command line.
+"""Write the documentation pages that follow from the code: settings, command line, errors and slash commands.
 
-`python -m docs.tools.generate_docs` writes both pages; `--check` only tells whether they are up to date.
+`python -m docs.tools.generate_docs` writes the pages; `--check` only reports whether they are up to date.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 from summarizing_context import Settings
 from summarizing_context.cli import build_command
+from summarizing_context.commands import COMMANDS, PREFIX
+from summarizing_context.errors import SummarizingContextError
 from summarizing_context.settings.values import declared
 
 ROOT = Path(__file__).parents[2]
@@ -24,7 +26,7 @@ NO_LIMIT = " to 1,000,000,000"  # the bound of every count
 
 def configuration() -> str:
     """The page of settings: its introduction, then a table for each group."""
-    lines = [(Path(__file__).parent / "configuration_head.md").read_text(encoding="utf-8").rstrip()]
+    lines = [_head("configuration")]
     for name, setting in declared(Settings).items():
         if setting.group:
             title, _, note = setting.group.partition(". ")
@@ -33,6 +35,35 @@ def configuration() -> str:
         allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))
         lines.append(f"| `{name}` | {_default(setting.default)} | {_cell(setting.description)} Allowed: {allowed}. |")
     return "\n".join(lines) + "\n"
+
+
+def errors() -> str:
+    """The page of errors: its introduction, then the tree of classes, each with the first sentence of its docstring."""
+    rows = [(SummarizingContextError.__name__, ""), *_below(SummarizingContextError, "")]
+    width = max(len(name) for name, _ in rows)
+    tree = [f"{name:<{width}}  {about}".rstrip() for name, about in rows]
+    return "\n".join([_head("errors"), "", "```text", *tree, "```"]) + "\n"
+
+
+def _below(base: type[Exception], indent: str) -> Iterator[tuple[str, str]]:
+    classes = [each for each in base.__subclasses__() if each.__module__ == SummarizingContextError.__module__]
+    for number, each in enumerate(classes, start=1):
+        branch, further = ("└── ", "    ") if number == len(classes) else ("├── ", "│   ")
+        others = ", ".join(other.__name__ for other in each.__bases__[1:])
+        first = " ".join((each.__doc__ or "").split()).split(". ")[0].rstrip(".")
+        yield f"{indent}{branch}{each.__name__}{f' ({others})' if others else ''}", first
+        yield from _below(each, indent + further)
+
+
+def slash_commands() -> str:
+    """The page of slash commands: its introduction, then a line for each."""
+    width = max(len(command.usage) for command in COMMANDS.values())
+    lines = [f"{PREFIX} {command.usage:<{width}}  {command.about}" for command in COMMANDS.values()]
+    return "\n".join([_head("slash_commands"), "", "```text", *lines, "```"]) + "\n"
+
+
+def _head(page: str) -> str:
+    return (Path(__file__).parent / f"{page}_head.md").read_text(encoding="utf-8").rstrip()
 
 
 def _default(value: Any) -> str:
@@ -54,8 +85,8 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """The page of commands, from the app itself."""
     app = build_command()
-    head = (Path(__file__).parent / "cli_head.md").read_text(encoding="utf-8").rstrip()
-    return "\n".join([head, *(line for path, command in _commands(app, ()) for line in _section(path, command))]) + "\n"
+    lines = [line for path, command in _commands(app, ()) for line in _section(path, command)]
+    return "\n".join([_head("cli"), *lines]) + "\n"
 
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -101,6 +132,8 @@ def _plain(text: str) -> str:
 PAGES: dict[str, Callable[[], str]] = {
     "docs/configuration.md": configuration,
     "docs/reference/cli.md": command_line,
+    "docs/reference/errors.md": errors,
+    "docs/guides/slash-commands.md": slash_commands,
 }
 
 

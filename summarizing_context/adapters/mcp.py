@@ -97,7 +97,7 @@ def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
     for name, (about, properties, required) in _TOOLS.items():
         # where one session is served, no call can name another
         own = {key: value for key, value in properties.items() if session is None or key != "scope"}
-        said = "A session's id, as context_search tells it; the one changed last if not given."
+        said = "A session's id, as context_search returns it; the one changed last if not given."
         own |= {"session": {**_TEXT, "description": said}} if session is None else {}
         schema = tool_schema(name, about, own, "anthropic", required=[required])["input_schema"]
         tools[name] = Tool(name=name, description=about, input_schema=schema, annotations=marks)

@@ -86,7 +86,7 @@ class ChromaVectors:
         except Exception as error:
             raise StoreError(
                 f"{self._folder or 'chroma in memory'}: Chroma failed with {type(error).__name__}; where its folder is "
-                "damaged, remove it: the vectors are made anew"
+                "damaged, remove it: the vectors are made again"
             ) from error
 
     @cached_property

@@ -233,7 +233,7 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
         return b""
     _, message_sum, facts_sum = _SEALED.unpack_from(kept)
     if message_sum != zlib.crc32(data):
-        raise StoreCorruptError("the bytes of a stored message are damaged: their checksum is another")
+        raise StoreCorruptError("the bytes of a stored message are damaged: their checksum differs")
     facts = kept[_SEALED.size :]
     return facts if facts_sum == zlib.crc32(facts) else b""
 

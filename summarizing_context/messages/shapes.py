@@ -137,7 +137,7 @@ def _copy(value: object, where: str, depth: int) -> Any:
     if isinstance(value, str):
         if value.isascii() or not _SURROGATE_PAIR.search(value):
             return str.__str__(value)
-        wrong = "two halves of one character stand as two; join them before adding the message"
+        wrong = "a character is split into its two halves; join them before adding the message"
     elif isinstance(value, int):
         if value.bit_length() <= _MAX_INT_BITS:
             return int(value)

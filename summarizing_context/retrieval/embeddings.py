@@ -145,7 +145,7 @@ class EmbeddingSearch:
                 vectors = await made if inspect.isawaitable(made) else made
                 kept = await anyio.to_thread.run_sync(lambda: list(map(packed, vectors)))
             if len(kept) != len(texts):
-                raise ValueError("an embedding gave another number of vectors than it was given texts")
+                raise ValueError("an embedding returned another number of vectors than texts")
             if any(len(vector) != (size or len(kept[0])) for vector in kept):
                 raise ValueError("an embedding gave vectors of several lengths")
             return kept

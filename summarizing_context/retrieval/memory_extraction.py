@@ -233,7 +233,7 @@ class MemoryExtractor:
     def _fail(self, error: Exception) -> None:
         known = isinstance(error, SummarizerError | StoreError)
         self.last_error = str(error) if known else type(error).__name__
-        logger.warning("memories could not be learnt", extra={"cause": type(error).__name__})
+        logger.warning("memories could not be learned", extra={"cause": type(error).__name__})
 
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""

@@ -89,7 +89,7 @@ _TOOLS: Mapping[str, _Tool] = {
     ),
     FORGET: _Tool(
         "Remove a memory that is wrong or no longer needed.",
-        {"id": _text("As memory_search tells it, such as 'm12'.")},
+        {"id": _text("As memory_search lists it, such as 'm12'.")},
         "{'id': '...'}",
         ["id"],
     ),
@@ -233,7 +233,7 @@ async def answer_memory_call(memory: Memory, name: str, arguments: object) -> st
             return f"Remembered as {kept.id}, in the place of what was known of {metadata['about']!r} before."
         return f"This was known already, as {kept.id}."
     except MemoryNotFoundError:
-        return f"There is no memory {given['id'][:40]!r}; {SEARCH} tells the ids. Nothing was done."
+        return f"There is no memory {given['id'][:40]!r}; {SEARCH} lists the ids. Nothing was done."
     except SettingsError as error:
         return f"{name} needs other arguments: {error}. Nothing was done."
     except StoreError as error:

@@ -522,7 +522,7 @@ class Session:
         log = self.log
         if isinstance(what, str):
             if not what.strip() or len(what) > 2_000:
-                raise SettingsError("a pinned text has 1-2,000 characters; pin the message it stands in by its index")
+                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
             try:
                 what.encode()
             except UnicodeEncodeError:
@@ -542,7 +542,7 @@ class Session:
     async def unpin(self, id: str) -> None:
         """Give up a pin."""
         if not isinstance(id, str):
-            raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
         async with self.changing:
             changed = self.log.pinned.without(id)
             if changed is None:
@@ -715,7 +715,7 @@ class Session:
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
-                raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
+                raise UndoError("the previous view is no longer kept, or the log is cut differently now")
             key, latest = undone.provider, views.latest
             budget = self.budget
             if latest is None or (latest.key, latest.provider) != (key, self.key):
@@ -723,7 +723,7 @@ class Session:
                 budget = state.room + views.system_rows.tokens
             change = await self._decided(partial(views.undo, key, there, budget), True)
             if change is None:
-                raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
+                raise UndoError("the previous view with the messages since does not fit; give a larger budget")
             made = views.record(change, undone.number)
 
             async def commit() -> None:

@@ -25,7 +25,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
     """Return all of a session, and what of it is left out: damaged messages, and checkpoints of other logs."""
     stored = await store.load(info.session_id)
     if stored is None:
-        raise StoreError(f"session {info.session_id!r} is in the store no longer")
+        raise StoreError(f"session {info.session_id!r} is no longer in the store")
     messages: list[Any] = []
     damaged: list[int] = []
     for seq, entry in enumerate(stored.entries):

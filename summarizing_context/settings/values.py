@@ -319,7 +319,7 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
             if key not in (_WHOLE, _MEMORIES):
                 take(KEY_ALIASES.get(key, key), value, label)
             elif key == _WHOLE and inside != where:
-                problems.append(f"{label} stands inside of itself; leave one of them out")
+                problems.append(f"{label} contains itself; leave one of them out")
             elif not isinstance(value, Mapping):
                 problems.append(f"{label} = {shown(value)} is refused; allowed: a group of settings")
             else:
@@ -467,7 +467,7 @@ class Settings:
     summarizer: SummarizerName = _setting(
         "extractive",
         "Source of summaries, unless you pass an object. `host` is for Amplifier: a mounted provider.",
-        group="What stands for the past",
+        group="Summaries of the past",
     )
     strategy: Strategy = _setting(
         "hierarchical",
@@ -489,7 +489,7 @@ class Settings:
     )
     summary_instructions: Instructions | None = _setting(
         None,
-        "What else a model shall heed in each summary. It stands behind the prompts `segment`, `rollup` and `focus`.",
+        "A requirement for each summary by a model. It follows the prompts `segment`, `rollup` and `focus`.",
     )
     summarize_thinking: bool = _setting(False, "Let summaries read what the agent thought.")
     prices: TomlFile | None = _setting(
@@ -584,7 +584,7 @@ class Settings:
     embedding_api_key: Key | None = _setting(None, "Key of that service.", secret=True)
     vector_store: Literal["sqlite", "chroma"] = _setting(
         "sqlite",
-        "`sqlite` keeps vectors in the store's file. `chroma` keeps them in a folder beside it (extra `chroma`).",
+        "`sqlite` keeps vectors in the store's file. `chroma` keeps them in a folder next to it (extra `chroma`).",
     )
     similarity_threshold: ClosedShare | None = _setting(
         None,

@@ -87,7 +87,7 @@ def _found(known: Sequence[StoredMemory], id: str) -> StoredMemory:
     for one in known:
         if one.id == id:
             return one
-    raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() tell the ids there are")
+    raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
 
 
 class _Changes:

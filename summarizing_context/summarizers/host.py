@@ -66,7 +66,7 @@ def read_provider(provider: Any) -> ProviderWindow:
             f"{name}/{which}/{window or ''}", window, output, name, which, lives if told_lifetime else None
         )
     except Exception as error:
-        logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
+        logger.warning("a provider names no window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
 
 
@@ -76,7 +76,7 @@ def _answer(provider: Any, method: str) -> Any:
         found = getattr(provider, method, None)
         answer = found() if callable(found) else None
     except Exception as error:
-        logger.warning("a provider does not tell its window", extra={"method": method, "cause": type(error).__name__})
+        logger.warning("a provider names no window", extra={"method": method, "cause": type(error).__name__})
         return None
     if isinstance(answer, Coroutine):
         answer.close()

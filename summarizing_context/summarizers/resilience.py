@@ -109,7 +109,7 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply
     if task.cancelled():
         raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
     if not isinstance(failure := task.exception(), Exception | KeyboardInterrupt | SystemExit | None):
-        raise SummarizerError("the summarizer raised what is no Exception; let it raise SummarizerError") from failure
+        raise SummarizerError("the summarizer raised no Exception; let it raise SummarizerError") from failure
     return task.result()
 
 
@@ -286,7 +286,7 @@ class ResilientSummarizer:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
         times `call_timeout`, and count it. One that finds no room keeps none from the summaries.
 
-        Raise `SummarizerNotReady` where no call is let through now, `SummarizerError` where this one never fits, and
+        Raise `SummarizerNotReady` where no call goes through now, `SummarizerError` where this one never fits, and
         what the call raises.
         """
         now, ready = self._clock.now(), self.ready_in()
@@ -298,7 +298,7 @@ class ResilientSummarizer:
             if ready is not None and room == inf:
                 raise SummarizerError(f"a cap on input tokens has no room for its request of {tokens:,}")
             wait = None if ready is None else max(ready, room)
-            raise SummarizerNotReady("no call is let through now", retry_after=wait)
+            raise SummarizerNotReady("no call goes through now", retry_after=wait)
         try:
             reply = await call_within(3 * self._settings.call_timeout, call)
         except BaseException:

@@ -143,7 +143,7 @@ class Worker:
             owner.cancel()
             await asyncio.wait({owner}, timeout=_STOP_WITHIN)
             if not owner.done():
-                logger.warning("the summarizing worker did not end in time; abandoned")
+                logger.warning("the worker did not end in time and was abandoned")
         if self._unsaved_failure is not None:
             await self._save_failure()
         self._signal()
@@ -193,7 +193,7 @@ class Worker:
             if work in (self._read_ahead, self._extract_ahead):  # views read what is left
                 del self._side_tasks[work]
             self.last_error = type(error).__name__
-            logger.error("work beside the summaries has failed", extra={"cause": self.last_error})
+            logger.error("background work other than summaries has failed", extra={"cause": self.last_error})
         finally:
             self._running_side_tasks.discard(work)
             self._awake.set()
@@ -400,7 +400,7 @@ class Worker:
         source: Callable[[], str]
         if node == NOTE:  # about a topic: a segment with instructions of its own
             if (focus := summaries.focus_of(want.hash)) is None:
-                raise SummarizerError("the note is not wanted any more")
+                raise SummarizerError("the note is no longer needed")
             entries, topic = range(focus.start, focus.stop), focus.text
             render = partial(self._sources.render, log.entries[focus.start : focus.stop])
             source = lambda: summaries.note_source(self._redacted(topic), render())  # noqa: E731

@@ -24,12 +24,11 @@ from tests.contract.store_builders import log_of
 from tests.pool.test_pool import PATIENCE, Model, host, talk, until, working
 from tests.postgres_server import rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "operate" / "production.md"
+COMPOSE = Path(__file__).parents[2] / "docs" / "operate" / "compose.yaml"
 
 
 def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
-    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    compose: dict[str, Any] = yaml.safe_load(text)
+    compose: dict[str, Any] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
     services = compose["services"]
     program, name, *arguments = shlex.split(services["worker"]["command"])
     assert (program, name) == ("summarizing-context", "worker")

@@ -105,7 +105,7 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path:
             await rest
         answer = await under_way
     assert answer.status_code == 503
-    assert "told to end" in answer.json()["error"]["message"]
+    assert "is ending" in answer.json()["error"]["message"]
     assert os.listdir(tmp_path) == ["run.db"]  # closed: no journal is left beside it
     session = next(each["session"] for each in told["sessions"] if each["client"] == "claude-code")
     async with open_context(Settings(store=store, session_id=session), read_only=True) as context:

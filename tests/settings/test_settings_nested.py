@@ -50,7 +50,7 @@ def test_a_group_around_all_settings_is_taken_apart():
     whole: dict[str, Any] = {"context_management": MANAGED}
     assert Settings.from_mapping(whole) == KEPT == Settings.from_mapping(MANAGED)
     assert Settings(**whole) == KEPT == Settings.load(environ={}, **whole)
-    assert "stands inside of itself" in problems({"context_management": whole})
+    assert "contains itself" in problems({"context_management": whole})
     assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
 
 

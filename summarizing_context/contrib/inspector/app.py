@@ -539,7 +539,7 @@ class Guard:
         if self._checks_host and not is_local(host):
             reason = "the header Host names no address of this machine; open the page as http://127.0.0.1:PORT/"
         elif origin is not None and not is_own(origin, host):
-            reason = "pages of other origins may not ask"
+            reason = "requests from pages of other origins are refused"
         elif given.get("sec-fetch-site", "none") not in ("same-origin", "none") and not opens_page:
             reason = "pages of other sites may not ask"
         elif self._access is not None and not self._access.admits(scope):

@@ -345,7 +345,7 @@ class PostgresEngine(Engine):
                 f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
             )
         if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
-            return StoreError(f"{name}: the store was given something that it cannot keep ({type(error).__name__})")
+            return StoreError(f"{name}: the store cannot keep a value ({type(error).__name__})")
         state = error.sqlstate or ""
         kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
         fault = kind(f"{name}: {text}")

@@ -127,7 +127,7 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if not raw_path.startswith(b"/"):
         raise Refused(400, "this is no proxy for other hosts; set it as the base URL of a client")
     if b"#" in raw_path + query:
-        raise Refused(400, "an address that is asked for has no fragment")
+        raise Refused(400, "a requested address has no fragment")
     segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
     if b"." in segments or b".." in segments:
         raise Refused(400, "an address has no segments of dots")
@@ -159,7 +159,7 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
     is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin")
     if is_foreign or not all(is_own(origin, host) for origin in origins):
-        raise Refused(403, "pages of other origins may not ask")
+        raise Refused(403, "requests from pages of other origins are refused")
 
     # What is spoken here. Of Anthropic's paths the server, a gateway perhaps, may ask for headers of Google's too.
     asks_google = any(name.startswith(b"x-goog-") for name in given)
@@ -167,7 +167,7 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if asks_google or _GOOGLES_PATH.search(path) or b"&key=AIza" in b"&" + query:
         raise Refused(404, _GOOGLE)
     if scope["method"] == "GET" and "websocket" in given.get(b"upgrade", "").lower():
-        raise Refused(426, "no WebSocket is spoken here; ask the same by POST, whose reply may be a stream of events")
+        raise Refused(426, "WebSockets are not supported; send the same by POST, whose reply may be a stream of events")
     return {**scope, "path": path, "raw_path": raw_path}
 
 
@@ -202,7 +202,7 @@ class Passage:
             passing.cancel()
             await asyncio.wait([passing])
             with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
-                await _reply_error(send, 503, "the proxy was told to end; ask again")
+                await _reply_error(send, 503, "the proxy is ending; ask again")
             raise
         finally:
             for task in tasks:
@@ -565,7 +565,7 @@ def codex_asks_chatgpt(token: str) -> bool:
         raise SettingsError(f"the files of Codex in {folder} cannot be read: {error}") from error
     provider, base_url = told.get("model_provider", "openai"), told.get("openai_base_url")
     if provider not in ("openai", _CODEX_PROVIDER):
-        raise SettingsError(f"{config}: model_provider is {provider!r}, and the proxy stands in for OpenAI alone")
+        raise SettingsError(f"{config}: model_provider is {provider!r}, and the proxy serves OpenAI only")
     if base_url is not None and f"/token/{token}/" not in base_url:
         raise SettingsError(f"{config}: openai_base_url is {base_url!r}; take it out, and name it by --openai instead")
     return bool(known.get("tokens")) and not known.get("OPENAI_API_KEY")

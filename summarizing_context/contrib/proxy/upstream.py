@@ -169,7 +169,7 @@ class Reply:
         Raise `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
         """
         if not 200 <= self.status < 600:
-            raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
+            raise httpx2.RemoteProtocolError(f"status {self.status} cannot be passed on")
         headers = [*passed_on(self.headers.raw), *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         async for piece in self.pieces():

@@ -436,7 +436,7 @@ def put_in_place(connection: Connection, session_id: str, head: Head, shared: in
 def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
-        raise StoreError("the store was given something that it cannot keep; it takes bytes")
+        raise StoreError("the store takes bytes; it got something else")
     places = list(enumerate(entries, head.stop))
     connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
     connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)

@@ -66,7 +66,7 @@ _FULL: Fault = (
 )
 _CANNOT_OPEN: Fault = (
     StoreError,
-    "the file cannot be opened; see whether it, its folder and the file ending in -wal beside it may be read",
+    "the file cannot be opened; make it, its folder and the -wal file next to it readable",
 )
 
 _BY_SQLITE = {  # by code; extended codes are looked up first
@@ -305,7 +305,7 @@ def translate(error: Exception, path: str) -> SummarizingContextError:
         return error
     if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
         return StoreError(f"{path}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
-    known: Fault = (StoreError, f"the store was given something that it cannot keep ({type(error).__name__})")
+    known: Fault = (StoreError, f"the store cannot keep a value ({type(error).__name__})")
     if isinstance(error, OSError):
         known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
     elif isinstance(error, sqlite3.Error):

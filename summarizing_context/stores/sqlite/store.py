@@ -70,7 +70,7 @@ class SqliteEngine(Engine):
         if self._identity is None or self._file.path is None or identity(self._file.path) == self._identity:
             return None
         return StoreError(
-            f"{self.name}: the file, or one of those beside it, was removed, moved or replaced while it was open; "
+            f"{self.name}: the file, or one that belongs to it, was removed, moved or replaced while it was open; "
             "nothing is acknowledged any more, for it would be lost. Put the files back if you can, close this, and "
             "open it again"
         )
@@ -286,7 +286,7 @@ class SqliteStore(RelationalStore):
         except (sqlite3.Error, StoreLockedError) as error:
             fault = translate(error, self.name)
             raise type(fault)(
-                f"{fault}. What was removed is no longer to be found by the store, but its bytes may still be in the "
+                f"{fault}. Removed text can no longer be found, but its bytes may still be in the "
                 "file: call purge when the cause is gone"
             ) from error
         finally:
