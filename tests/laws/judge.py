@@ -169,11 +169,22 @@ class Judge:
         self._note_interruption(own)
         problems = self._problems(own, wanted, key)
         if problems:
+            self._tell(own, key)
             raise LawBroken("; ".join(problems))
         vandalise(view)
         self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
         self._replaced = False
         return own
+
+    def _tell(self, view: list[Message], key: str) -> None:
+        """Print what is needed to trace a broken law: random sessions do not repeat by their seed."""
+        for shown_key, shown in self.shown.items():
+            _print_rows(f"shown before to {shown_key}, of {shown.entries} entries", shown.rows)
+        _print_rows(f"now to {(key, self._room())}", view)
+        _print_rows("log", self.log)
+        print(f"interrupted {self.interrupted}, loaded {self.loaded}, last {self.context.last_view}")
+        for one in self.context.activations()[-5:]:
+            print(one)
 
     def _note_interruption(self, view: list[Message]) -> None:
         """A request gives up what it cannot wait for. An earlier process may have done so before anything was kept of
@@ -325,6 +336,12 @@ def vandalise(value: Any) -> None:
         for item in value:
             vandalise(item)
         value.append("vandal")
+
+
+def _print_rows(title: str, rows: Sequence[Message]) -> None:
+    print(f"{title}:")
+    for at, row in enumerate(rows):
+        print(f"  {at}: {str(row)[:240]}")
 
 
 def _first_difference(kept: list[Message], wanted: list[Message]) -> str:
