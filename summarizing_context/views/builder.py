@@ -330,7 +330,7 @@ class Viewer:
         self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
         for view, history in zip(self._provider_views.values(), histories, strict=True):
             kept = kept_state(view.state, history, old, same, self._log)
-            view.state = kept or self._first_state(view.state)
+            view.state = kept or self._first_state(view.state.room)
             view.tail = self._tail_behind(view.state)
             if kept is None:
                 view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
@@ -747,7 +747,7 @@ class Viewer:
 
     def _first_view(self, key: str, room: int) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        state = self._first_state(ActivationState(room=room), self.system_rows.name)
+        state = self._first_state(room, self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
@@ -772,10 +772,9 @@ class Viewer:
             provider_view.tail = self._tail_behind(provider_view.state)
         extend_tail(self._log, provider_view.tail)
 
-    def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:
-        """The state of a view that shows the whole log, in the room of the state before."""
-        serial, stop, counter = before.serial, self._log.leading_count, self._counter
-        return ActivationState(serial=serial, room=before.room, stop=stop, counter=counter, system=system)
+    def _first_state(self, room: int, system: str = "") -> ActivationState:
+        """The state of a view that shows the whole log and was not shown yet."""
+        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter, system=system)
 
     def _priced(self, state: ActivationState) -> ActivationState:
         """A state that an earlier process may have made, with tokens by this one's counter."""
