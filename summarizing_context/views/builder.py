@@ -308,7 +308,7 @@ class Viewer:
             system=present.system,
             bounds=bounds,
             held_at=self._log.bounds().rewritten,
-            interruptions=present.interruptions,
+            interruptions=self._log.interruptions_behind(there.stop),
         ).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
@@ -375,7 +375,7 @@ class Viewer:
                 view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
             log.interrupt()
-        given_up = tuple(place for place in log.interruptions if place > view.state.stop)
+        given_up = log.interruptions_behind(view.state.stop)
         if given_up != view.state.interruptions:
             view.state, view.is_unsaved = msgspec.structs.replace(view.state, interruptions=given_up), True
         if view.tail.bound and view.has_turn_ended(log):

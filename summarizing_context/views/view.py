@@ -337,6 +337,5 @@ def kept_state(
         moved = {entry.data for entry in old[same : bounds.rewritten]}
         stop = max((at + 1 for at in range(same, length) if log.entries[at].data in moved), default=same)
         bounds = Bounds(stop, min(bounds.settled, stop) if same >= bounds.settled else stop)
-    given_up = tuple(place for place in log.interruptions if place > state.stop)
-    held = min(state.held_at, same)
+    held, given_up = min(state.held_at, same), log.interruptions_behind(state.stop)
     return msgspec.structs.replace(state, bounds=bounds, held_at=held, interruptions=given_up).on(log)

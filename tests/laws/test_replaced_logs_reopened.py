@@ -27,9 +27,8 @@ ONE, TWO = Provider("one", BUDGET + 20), Provider("two", BUDGET + 100)
 @asynccontextmanager
 async def a_session(path: Path, summarizer: Any = None) -> AsyncIterator[tuple[Judge, Callable[[], Awaitable[None]]]]:
     """A judge over a session with eight turns, and what opens that again."""
-    settings = Settings(
-        max_tokens=BUDGET, store=kept_at(path), session_id="s", safety_margin=0, concurrency=1, start_at=0.0, **SMALL
-    )
+    options: dict[str, Any] = {"max_tokens": BUDGET, "store": kept_at(path), "session_id": "s", "safety_margin": 0}
+    settings = Settings(**options | SMALL, concurrency=1, start_at=0.0)
     async with AsyncExitStack() as doors:
 
         async def opened() -> Any:
@@ -121,3 +120,19 @@ async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_fo
         activations = judge.activations
         await judge.view(provider=ONE)
         assert judge.activations == activations + 1
+
+
+@pytest.mark.usefixtures("each_store")
+async def test_calls_given_up_in_what_an_undo_shows_again_stay_given_up(tmp_path: Path) -> None:
+    async with a_session(tmp_path / "log.db") as (judge, reopen):
+        await judge.view(provider=ONE)
+        await judge.context.summarize(2)
+        for a, b in (("a", "b"), ("c", "d")):
+            await judge.add(user("Look at both."), call("openai", (a, "read", {})), call("openai", (b, "read", {})))
+            await judge.view(provider=ONE)
+            await judge.add(result("openai", a, "of one"), result("openai", b, "of the other"))
+        await judge.context.summarize(5)
+        await judge.view(provider=ONE)
+        await judge.context.undo_activation()
+        await reopen()
+        assert str(await judge.view(provider=ONE)).count("[no result of this call") == 4
