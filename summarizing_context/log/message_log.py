@@ -552,6 +552,10 @@ class MessageLog:
         if any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
+    def interruptions_behind(self, stop: int) -> tuple[int, ...]:
+        """The places behind entry `stop` before which views have given up open calls."""
+        return tuple(self.interruptions[bisect_right(self.interruptions, stop) :])
+
     def take_interruptions(self, places: Iterable[int]) -> None:
         """Take those of an earlier process, or of an earlier state."""
         found = {*self.interruptions, *(place for place in places if place <= len(self.entries))}

@@ -308,7 +308,7 @@ class Viewer:
             system=present.system,
             bounds=bounds,
             held_at=self._log.bounds().rewritten,
-            interruptions=present.interruptions,
+            interruptions=self._log.interruptions_behind(there.stop),
         ).on(self._log)
         tail = self._tail_behind(state)
         above = self.system_rows.tokens + state.head_tokens
@@ -330,7 +330,7 @@ class Viewer:
         self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
         for view, history in zip(self._provider_views.values(), histories, strict=True):
             kept = kept_state(view.state, history, old, same, self._log)
-            view.state = kept or self._first_state(view.state)
+            view.state = kept or self._first_state(view.state.room)
             view.tail = self._tail_behind(view.state)
             if kept is None:
                 view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
@@ -375,7 +375,7 @@ class Viewer:
                 view.state = msgspec.structs.replace(view.state, system=system)
         if for_request:
             log.interrupt()
-        given_up = tuple(place for place in log.interruptions if place > view.state.stop)
+        given_up = log.interruptions_behind(view.state.stop)
         if given_up != view.state.interruptions:
             view.state, view.is_unsaved = msgspec.structs.replace(view.state, interruptions=given_up), True
         if view.tail.bound and view.has_turn_ended(log):
@@ -752,7 +752,7 @@ class Viewer:
 
     def _first_view(self, key: str, room: int) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        state = self._first_state(ActivationState(room=room), self.system_rows.name)
+        state = self._first_state(room, self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = self._tail_behind(state)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
@@ -777,10 +777,9 @@ class Viewer:
             provider_view.tail = self._tail_behind(provider_view.state)
         extend_tail(self._log, provider_view.tail)
 
-    def _first_state(self, before: ActivationState, system: str = "") -> ActivationState:
-        """The state of a view that shows the whole log, in the room of the state before."""
-        serial, stop, counter = before.serial, self._log.leading_count, self._counter
-        return ActivationState(serial=serial, room=before.room, stop=stop, counter=counter, system=system)
+    def _first_state(self, room: int, system: str = "") -> ActivationState:
+        """The state of a view that shows the whole log and was not shown yet."""
+        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter, system=system)
 
     def _priced(self, state: ActivationState) -> ActivationState:
         """A state that an earlier process may have made, with tokens by this one's counter."""

@@ -324,7 +324,8 @@ def kept_state(
     state: ActivationState, history: tuple[object, ...], old: Sequence[Entry], same: int, log: MessageLog
 ) -> ActivationState | None:
     """The state for a log whose end is written anew behind its first `same` entries, so that its views begin as before;
-    None where what the state covers is not the same any more, or nothing is left behind it."""
+    None where what the state covers is not the same any more, or nothing is left behind it. What views did with the
+    old end goes with that: calls given up in it, segments ended in it."""
     length, covers = len(log), state.stop > log.leading_count
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
@@ -340,4 +341,5 @@ def kept_state(
         moved = {entry.data for entry in old[same : bounds.rewritten]}
         stop = max((at + 1 for at in range(same, length) if log.entries[at].data in moved), default=same)
         bounds = Bounds(stop, min(bounds.settled, stop) if same >= bounds.settled else stop)
-    return msgspec.structs.replace(state, bounds=bounds, held_at=min(state.held_at, same))
+    held, given_up = min(state.held_at, same), log.interruptions_behind(state.stop)
+    return msgspec.structs.replace(state, bounds=bounds, held_at=held, interruptions=given_up).on(log)

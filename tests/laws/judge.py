@@ -24,16 +24,17 @@ from .checkers import (
     tool_safe_problems,
     view_tokens,
 )
-from .grouping import interrupts
+from .grouping import interrupts, read_log
 from .places import kept_at
 from .repairs import ALL_REPAIRS
-from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows
+from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows, sendable
 
 REASONS = {
     "high_water", "budget_lowered", "budget_raised", "provider_changed", "system_changed", "log_replaced", "idle",
     "explicit", "restored", "task_end",
 }  # fmt: skip
 IMAGE_TOKENS = 1600
+STAND_IN_TOKENS = 10  # at least, of a stand-in result
 OTHER_ROOM = 1.5  # times as much room: another view
 SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
 TINY = {"segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 16}
@@ -169,11 +170,22 @@ class Judge:
         self._note_interruption(own)
         problems = self._problems(own, wanted, key)
         if problems:
+            self._tell(own, key)
             raise LawBroken("; ".join(problems))
         vandalise(view)
         self.last, self.shown[key, self._room()] = own, Shown(own, len(self.log))
         self._replaced = False
         return own
+
+    def _tell(self, view: list[Message], key: str) -> None:
+        """Print what is needed to trace a broken law: random sessions do not repeat by their seed."""
+        for shown_key, shown in self.shown.items():
+            _print_rows(f"shown before to {shown_key}, of {shown.entries} entries", shown.rows)
+        _print_rows(f"now to {(key, self._room())}", view)
+        _print_rows("log", self.log)
+        print(f"interrupted {self.interrupted}, loaded {self.loaded}, last {self.context.last_view}")
+        for one in self.context.activations()[-5:]:
+            print(one)
 
     def _note_interruption(self, view: list[Message]) -> None:
         """A request gives up what it cannot wait for. An earlier process may have done so before anything was kept of
@@ -244,12 +256,15 @@ class Judge:
 
     def _is_too_large(self, start: int, stop: int) -> bool:
         """Only then may the newest group not be shown, or its newest messages alone: not even shrunk do its
-        messages fit a group's share."""
+        messages, with stand-ins for calls that were given up, fit a group's share."""
         system = self.log[: leading_system_rows(self.log)]
         room = self.least - sum(map(self._price, system))
         rows = self.log[start:stop]
         least = [68 * max(1, len(called_ids(row)) + len(answered_ids(row))) for row in rows]
-        return sum(min(tokens, self._price(row)) for row, tokens in zip(rows, least, strict=True)) > 0.4 * room
+        needed = sum(min(tokens, self._price(row)) for row, tokens in zip(rows, least, strict=True))
+        groups = read_log(sendable(self.log), self.interrupted).groups
+        given_up = [groups[at] for at in range(start, stop) if at in groups and groups[at].abandoned]
+        return needed + STAND_IN_TOKENS * sum(len(group.waiting) for group in given_up) > 0.4 * room
 
     def _price(self, row: Message) -> int:
         key = canonical_once(row)
@@ -325,6 +340,12 @@ def vandalise(value: Any) -> None:
         for item in value:
             vandalise(item)
         value.append("vandal")
+
+
+def _print_rows(title: str, rows: Sequence[Message]) -> None:
+    print(f"{title}:")
+    for at, row in enumerate(rows):
+        print(f"  {at}: {str(row)[:240]}")
 
 
 def _first_difference(kept: list[Message], wanted: list[Message]) -> str:

@@ -22,7 +22,7 @@ class Lying:
     """Shows what `lie` makes of the log."""
 
     def __init__(self, lie: Callable[[list[Message]], list[Message]], *, keeps: bool = True) -> None:
-        self.lie, self.keeps, self.log, self.activations = lie, keeps, [], 0
+        self.lie, self.keeps, self.log, self.activated = lie, keeps, [], 0
         self.last_view: SimpleNamespace | None = None
 
     async def add_message(self, message: Message) -> None:
@@ -37,11 +37,14 @@ class Lying:
         self.last_view = SimpleNamespace(tokens=tokens, activation=None)
         return view
 
+    def activations(self) -> list[object]:
+        return []
+
     def budget(self) -> SimpleNamespace:
         return SimpleNamespace(max_tokens=100_000)
 
     def statistics(self) -> SimpleNamespace:
-        return SimpleNamespace(activations=self.activations, activations_by_reason={}, repairs={})
+        return SimpleNamespace(activations=self.activated, activations_by_reason={}, repairs={})
 
 
 LIES = {
@@ -103,7 +106,7 @@ async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_on
     context.lie = lambda log: [log[0], HEADER, *log[2:]]
     with pytest.raises(LawBroken, match="append_only"):
         await judge.view()
-    context.activations += 1
+    context.activated += 1
     assert await judge.view()
 
 
@@ -122,3 +125,17 @@ async def test_a_refusal_without_need_is_caught() -> None:
     await judge.add(user("hello"))
     with pytest.raises(LawBroken, match="within_budget"):
         await judge.view()
+
+
+@pytest.mark.parametrize(("budget", "is_lawful"), [(150, True), (400, False)])
+async def test_the_newest_call_may_stand_alone_where_stand_ins_for_those_before_take_the_room(
+    budget: int, is_lawful: bool
+) -> None:
+    alone = Lying(lambda log: [log[0], user("<history>so far</history>"), user("[1 call left out]")])
+    judge = Judge(alone, budget=budget, keeps=True)
+    await judge.add(user("Look at all of them."), *(call("openai", (f"c{n}", "read", {"path": "a"})) for n in range(5)))
+    if is_lawful:
+        assert await judge.view()
+    else:
+        with pytest.raises(LawBroken, match="newest_message_present"):
+            await judge.view()
