@@ -60,9 +60,8 @@ async def test_what_is_important_stays_whole_and_in_order(dialect: str):
 
 @pytest.mark.parametrize("asked_before", [True, False])
 @pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
-@pytest.mark.parametrize("seed", range(3))
-async def test_compressing_never_makes_a_view_larger(seed: int, budget: int, asked_before: bool):
-    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(seed + at, 30, size=25))]
+async def test_compressing_never_makes_a_view_larger(budget: int, asked_before: bool):
+    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(at, 30, size=25))]
     async with open_context(small(max_tokens=budget), count_tokens=count) as context:
         for some in (log[:5], log[5:60], log[60:]):
             await fill(context, some)

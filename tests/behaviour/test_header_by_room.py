@@ -11,9 +11,9 @@ from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 
-BUDGETS = (8_000, 32_000)
-SYSTEM = (0.0, 0.5, 0.7)  # of the budget
-SEGMENTS = (1, 16, 40)
+ROOMS = [  # a budget, the share of it that a system row takes, and segments
+    (8_000, 0.0, 1), (8_000, 0.0, 40), (8_000, 0.7, 16), (8_000, 0.7, 40), (32_000, 0.0, 16), (32_000, 0.5, 40),
+]  # fmt: skip
 WORDS = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
 
 
@@ -68,9 +68,7 @@ async def cell(budget: int, system: float, segments: int) -> Cell:
         return Cell(budget - fixed, merges, [node for node in nodes if node not in merges])
 
 
-@pytest.mark.parametrize("segments", SEGMENTS)
-@pytest.mark.parametrize("system", SYSTEM)
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize(("budget", "system", "segments"), ROOMS)
 async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int) -> None:
     found = await cell(budget, system, segments)
     assert found.is_fair

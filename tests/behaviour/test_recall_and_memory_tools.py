@@ -82,36 +82,36 @@ async def test_the_cursor_of_an_answer_reads_on() -> None:
         assert list(dict.fromkeys(seen)) == list(range(41))
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {},
-        None,
-        "no json",
-        [1],
-        {"query": "a", "node": "0"},
-        {"query": ""},
-        {"query": 7},
-        {"query": "walrus", "cursor": "x"},
-        {"node": "900-901"},
-        {"node": "the parser"},
-        {"node": {"a": 1}},
-        {"node": "0", "detail": "all"},
-        {"node": "0", "cursor": "x"},
-        {"node": "0", "max_tokens": "many"},
-        {"question": "walrus"},
-        {"query": " ?! "},
-        {"node": 10**5_000},
-        {"node": "5-3"},
-        {"node": "0", "max_tokens": 10**5_000},
-        {"node": "0", "cursor": "full:0:0:999999999999:000000"},
-    ],
-)
-async def test_a_models_mistakes_are_answered_with_what_to_do(arguments: Any) -> None:
+MISTAKES: list[Any] = [
+    {},
+    None,
+    "no json",
+    [1],
+    {"query": "a", "node": "0"},
+    {"query": ""},
+    {"query": 7},
+    {"query": "walrus", "cursor": "x"},
+    {"node": "900-901"},
+    {"node": "the parser"},
+    {"node": {"a": 1}},
+    {"node": "0", "detail": "all"},
+    {"node": "0", "cursor": "x"},
+    {"node": "0", "max_tokens": "many"},
+    {"question": "walrus"},
+    {"query": " ?! "},
+    {"node": 10**5_000},
+    {"node": "5-3"},
+    {"node": "0", "max_tokens": 10**5_000},
+    {"node": "0", "cursor": "full:0:0:999999999999:000000"},
+]
+
+
+async def test_a_models_mistakes_are_answered_with_what_to_do() -> None:
     async with opened() as context:
-        answer = await context.call_recall_tool(arguments)
-        assert answer.startswith("context_recall needs other arguments: ")
-        assert "Ursula" not in answer
+        for arguments in MISTAKES:
+            answer = await context.call_recall_tool(arguments)
+            assert answer.startswith("context_recall needs other arguments: "), str(arguments)[:80]
+            assert "Ursula" not in answer
 
 
 async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten():

@@ -136,10 +136,9 @@ def log(dice: random.Random, sizes: list[int]) -> Iterator[dict[str, Any]]:
         yield from (user(f"go on {number} " + prose(dice, 300)), assistant(f"done {number} " + prose(dice, 300)))
 
 
-@pytest.mark.parametrize("seed", range(2))
-async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
+async def test_no_part_of_a_secret_leaves_by_any_way():
     pytest.importorskip("numpy")
-    dice, outside, redact = random.Random(seed), Outside(), Taking()
+    dice, outside, redact = random.Random(1), Outside(), Taking()
     sizes = [dice.choice((500, 3_000, 9_000, 40_000, 120_000)) for _ in range(7)]
     settings = Settings(**SMALL, memory_include="auto", memory_extract=True, summarize_thinking=True)
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}

@@ -49,10 +49,19 @@ async def fill(store: Path, *sessions: str) -> None:
             await context.compact()  # there is something to undo
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a store of two sessions, for each page to copy."""
+    folder = tmp_path_factory.mktemp("filled")
+    anyio.run(fill, folder / "run.db", "s1", "s2")
+    return folder
+
+
 @pytest.mark.parametrize("page", LINES)
 def test_the_commands_of_a_page_run_in_their_order(
-    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    page: str, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     text = "".join(json.dumps(message) + "\n" for message in messages())
@@ -60,7 +69,6 @@ def test_the_commands_of_a_page_run_in_their_order(
         folder.mkdir(parents=True)
         (folder / "one.jsonl").write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "prompts", "mine")
-    anyio.run(fill, Path("run.db"), "s1", "s2")
     for line in LINES[page]:
         status = main(shlex.split(line)[1:])
         written = capsys.readouterr()

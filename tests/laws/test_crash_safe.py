@@ -17,6 +17,7 @@ import pytest
 
 from summarizing_context import Settings, open_context
 
+from .amounts import ALL
 from .builders import Message, count, session
 from .judge import SMALL, watched
 from .places import STORE, after_kill, kept_at
@@ -24,7 +25,7 @@ from .processes import command, environment
 from .shapes import canonical
 from .summarizers import Counting
 
-KILLS = 50
+KILLS = 50 if ALL else 20
 
 
 @pytest.mark.skipif(STORE != "sqlite", reason="a server's files are not copied while it runs")
@@ -32,7 +33,7 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
     """What is on the disk when a view has returned is what a crash right then would leave."""
     store, images = tmp_path / "a.db", 0
     async with watched(Counting(), budget=1_500, store=str(store)) as judge:
-        for number, message in enumerate(session(51, 240)):
+        for number, message in enumerate(session(51, 140)):
             await judge.add(message)
             view = await judge.view()
             if number % 3 == 0 and not judge.context.open_calls():  # another process gives them stand-ins
@@ -130,5 +131,5 @@ async def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path, nurs
     for _ in range(KILLS):
         grower.run_and_kill(rng.choice((0, 0, 1, 2, rng.randint(3, 40))))
         await grower.check(log)
-    assert grower.acknowledged > 100
+    assert grower.acknowledged > KILLS
     assert grower.views_kept > KILLS * 8 // 10

@@ -15,6 +15,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 
+from .amounts import ALL
 from .builders import Message, assistant, call, count, result, user
 from .checkers import in_flight, refusals, tool_safe_problems
 from .shapes import answered_ids, called_ids
@@ -133,7 +134,7 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
     every, repairs = episodes(), Counter[str]()
     assert len(every) > 800
     rng = random.Random(7)
-    for _ in range(10):
+    for _ in range(10 if ALL else 4):
         view: list[Message] = []
         sent: list[Message] = []
         async with open_context(Settings(max_tokens=1_000_000), count_tokens=count) as context:
@@ -152,4 +153,4 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
             view = await context.get_messages_for_request()
             assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
             repairs.update(context.statistics().repairs)
-    assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 20
+    assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 8

@@ -21,7 +21,7 @@ from .judge import SMALL
 from .places import kept_at, opened_store
 from .summarizers import Counting
 
-LOG = session(34, 250)
+LOG = session(34, 180)
 
 
 @asynccontextmanager
@@ -45,7 +45,7 @@ async def finished(path: Path, log: Sequence[Message] = LOG) -> Counting:
     summarizer = Counting("counting/1")
     async with opened(path, summarizer) as context:
         await feed(context, log)
-        assert context.statistics().model_calls == paid(summarizer) > summarizer.calls > 20
+        assert context.statistics().model_calls == paid(summarizer) > summarizer.calls > 10
         assert context.statistics().activations > 2
     return summarizer
 
@@ -75,7 +75,7 @@ async def test_a_finished_session_costs_nothing_when_it_is_reopened(tmp_path: Pa
         await context.get_messages_for_request()
         assert await context.wait_idle()
         assert await context.get_messages() == LOG
-        assert context.statistics().summaries_ready > 10
+        assert context.statistics().summaries_ready > 5
     assert paid(again) == 0
 
 
@@ -103,8 +103,8 @@ async def test_another_recipe_is_paid_for_and_a_summarizer_without_one_shares_no
         assert await context.wait_idle()
     async with opened(tmp_path / "a.db", nameless, "two") as context:
         await feed(context, LOG)
-    assert other.calls > 10
-    assert nameless.calls > 10
+    assert other.calls > 5
+    assert nameless.calls > 5
 
 
 class Slow(Counting):
@@ -129,7 +129,7 @@ async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
             tasks.start_soon(feed, two, LOG)
         assert await one.wait_idle()
         assert await two.wait_idle()  # or closing would cut calls short, which the other context then makes again
-    assert summarizer.calls > 20
+    assert summarizer.calls > 10
     assert summarizer.rule_jobs
     assert set(keys(summarizer).values()) == {1}
 
@@ -138,10 +138,10 @@ async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
     """Segments end by what is said, so that behind a message that is put in they soon end where they did: also where
     all messages are of one size, and sizes alone would never."""
     rng, again, changes = random.Random(54), Counting("counting/1"), []
-    log = [(user, assistant)[at % 2](f"{at} {words(rng, 45)}"[:160]) for at in range(400)]
+    log = [(user, assistant)[at % 2](f"{at} {words(rng, 45)}"[:160]) for at in range(300)]
     first = await finished(tmp_path / "a.db", log)
     async with opened(tmp_path / "a.db", again, "edits") as context:
-        for number in range(12):
+        for number in range(8):
             place, gone = rng.randrange(len(log)), number % 2  # it is put in, or in the place of another one
             before, merges = len(again.segments), again.calls - len(again.segments)
             said = assistant(f"{number} {words(rng, 45)}"[:160])
@@ -173,7 +173,7 @@ class NothingFound:
 async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recipe: str | None) -> None:
     """Where messages are counted, pieces are summarized ahead; one may end where its segment ends."""
     shared = 0
-    for number in range(4):
+    for number in range(2):
         rng, summarizer = random.Random(number), Counting(recipe)
         store: Any = NothingFound(await opened_store(kept_at(tmp_path / f"{number}.db")))
         settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, **SMALL)
@@ -185,4 +185,4 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
                 assert await context.wait_idle()
         assert set(keys(summarizer).values()) == {1}
         shared += len(keys(summarizer))
-    assert shared > 60
+    assert shared > 30

@@ -20,7 +20,7 @@ from .server import Answer
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("case"), 1, turns=20)
+    return write(tmp_path_factory.mktemp("case"), 1, turns=14)
 
 
 def command(

@@ -52,7 +52,7 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write(tmp_path / "logs", *range(1, 9), turns=14)
+    write(tmp_path / "logs", *range(1, 6), turns=14)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=7, text=better())
@@ -61,6 +61,11 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
     return tmp_path
+
+
+def keep(checkout: Path, sessions: int) -> None:
+    for path in sorted((checkout / "logs").iterdir())[sessions:]:
+        path.unlink()
 
 
 def tune(*arguments: object) -> int:
@@ -78,10 +83,6 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert "requests (" in capsys.readouterr().err
         assert tune("--dry-run", *where, *tried, "--json", "-") == 0
         planned = json.loads(capsys.readouterr().out)
-        assert tune("--dry-run", *where, "--propose", 3, "--json", "-") == 0
-        proposed = json.loads(capsys.readouterr().out)
-        assert proposed["calls"] < planned["calls"]
-        assert proposed["proposals"] == 3
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
         assert tune("--yes", *where, *tried, "--out", "one", "--write", "new", "--json", "one.json") == 0
@@ -91,8 +92,8 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     tuning = run["tuning"]
     assert tuning["winner"] == "segment/v7"
     assert f"+{BETTER}" in tuning["diff"]
-    assert tuning["pairs"]
-    assert all(pair["old"] != pair["new"] and pair["source"] and pair["needed"] for pair in tuning["pairs"])
+    assert all(pair["old"] != pair["new"] and pair["source"] for pair in tuning["pairs"])
+    assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
     assert all(arm["cost"] > 0 for arm in run["arms"].values())
     assert run["verdict"].startswith("segment/v7: better by ")
     assert "more tokens in a view" in run["verdict"]
@@ -112,8 +113,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
 def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ):
-    for path in sorted((checkout / "logs").iterdir())[2:]:
-        path.unlink()
+    keep(checkout, 2)
     own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
@@ -134,13 +134,17 @@ def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
 
 @pytest.mark.parametrize("optimizer", ["model", "gepa"])
 def test_the_model_writes_a_better_prompt_from_hindsight(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, optimizer: str
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], optimizer: str
 ):
     if optimizer == "gepa":
         pytest.importorskip("gepa", reason="the extra gepa is not installed")
-    asked = ("--propose", 3, "--optimizer", optimizer)
+    keep(checkout, 3)
+    asked = ("--propose", 2, "--optimizer", optimizer)
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--dry-run", *where, *asked, "--json", "-") == 0
+        assert json.loads(capsys.readouterr().out)["proposals"] == 2
+        assert server.requests == []
         assert tune("--yes", *where, *asked, "--out", "one", "--write", "new") == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told

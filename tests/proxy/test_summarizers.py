@@ -86,16 +86,15 @@ async def test_the_clients_own_model_is_asked_with_the_clients_own_key(
     assert "sk-secret" not in caplog.text
 
 
-@pytest.mark.parametrize("agent", AGENTS)
 async def test_a_named_model_is_asked_at_its_own_place_with_its_own_key(
-    agent: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     fake, other = Fake(), Fake(behave=summarizing())
     async with served(fake) as upstream, served(other) as place:
         named = {"summarizer": "openai", "model": "small", "base_url": f"{place}/v1", "api_key": "sk-of-the-summaries"}
         with caplog.at_level(logging.DEBUG):
             async with proxied(upstream, tmp_path / "run.db", named, budget=BUDGET) as proxy:
-                assert await shown_at_last(agent, fake, proxy)
+                assert await shown_at_last(AnthropicAgent, fake, proxy)
                 told = await dumped(proxy)
     assert {(each["path"], each["body"]["model"]) for each in asked(other)} == {("/v1/chat/completions", "small")}
     assert {each["headers"]["authorization"] for each in other.seen} == {"Bearer sk-of-the-summaries"}

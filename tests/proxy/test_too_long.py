@@ -61,8 +61,9 @@ async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(
     assert (last["replayed"], last["status"], len(told["sessions"])) == (True, 200, 1)
 
 
-@AGENTS
-@IN_STREAM
+@pytest.mark.parametrize(
+    ("agent", "in_stream"), [(AnthropicAgent, False), (ChatAgent, False), (ChatAgent, True), (ResponsesAgent, True)]
+)
 async def test_what_nothing_helps_against_is_passed_on(agent: Any, in_stream: bool):
     fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:
