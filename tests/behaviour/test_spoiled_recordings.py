@@ -74,6 +74,22 @@ def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(
         assert asked(server) == first, "what could be used is not asked again"
 
 
+def test_a_summary_that_is_refused_stops_the_recording_and_is_asked_for_again(capsys: pytest.CaptureFixture[str]):
+    def refusing(request: Request) -> Answer:
+        refused = json.dumps(completion(None, refusal="I cannot help with that.")).encode()
+        return Answer(body=refused) if kind_of(request.body) == "summary" else answering(request)
+
+    with serving_apart(refusing) as server:
+        assert ask(server) == 2
+        assert asked(server).keys() == {"questions", "summary"}
+        assert asked(server)["summary"] < 5
+        told = capsys.readouterr().err
+        assert f"{WRITER} at {server.root}/v1 gave no " in told
+        assert "asks again" in told
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+
+
 def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
