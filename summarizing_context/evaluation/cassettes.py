@@ -364,7 +364,7 @@ class RecordedModel:
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
         self.recipe = f"cassette/{self.maker}"
-        self.mode, self.check = cassette.mode, cassette.check
+        self.mode = cassette.mode
         self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
@@ -377,7 +377,7 @@ class RecordedModel:
         return await self._cassette.reply(request, partial(self._sent, call, 3), assumed=assumed, is_usable=is_usable)
 
     async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why.
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why.
 
         A context tries again by itself. Who asks without one names a `kind`, and here it is tried again.
         """
