@@ -228,7 +228,7 @@ class Cassette:
         """
         system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
-        key, spent, tokens = request.key, self.spent[request.model], request.tokens
+        key, spent = request.key, self.spent[request.model]
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
@@ -247,6 +247,7 @@ class Cassette:
                 )
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
+            tokens = request.tokens
             spent.calls += 1
             spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
             spent.input_tokens += tokens
