@@ -24,8 +24,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from evals.real.exchange import FileModel
-from summarizing_context import Settings, StandingRule, SummaryJob, open_context
+from evals.real.exchange import FileModel, Writer
+from summarizing_context import Settings, StandingRule, SummaryJob, SummaryReply, open_context
 from summarizing_context.messages.reading import content_texts, read_message
 from summarizing_context.transcripts import read_session
 
@@ -38,14 +38,10 @@ class RulesByFiles:
     recipe = "recorded replies/1"
 
     def __init__(self, folder: Path) -> None:
-        self.missing, self._model = 0, FileModel(folder, "files")
+        self.writer = Writer(FileModel(folder, "files"))
 
-    async def summarize(self, job: SummaryJob) -> str:
-        if job.kind != "rules":
-            return "## Done\n- The work went on."
-        reply = await self._model.write("rules", job)
-        self.missing += reply is None
-        return reply or "none"
+    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
+        return await self.writer.summarize(job) if job.kind == "rules" else "## Done\n- The work went on."
 
 
 async def run_log(
@@ -126,7 +122,7 @@ async def main(arguments: argparse.Namespace) -> None:
         messages = read_session(arguments.transcripts / labels["log"]).messages
         model = RulesByFiles(arguments.exchange) if with_model else None
         figures, lines = judge(messages, labels, await run_log(messages, model, settings))
-        figures["missing"] = model.missing if model else 0
+        figures["missing"] = model.writer.missing if model else 0
         print(f"{file.stem} {_rules(figures)}", *(lines if arguments.show else []), sep="\n")
         total.update(figures)
     print(f"all: {_rules(total)}; {total['missing']} requests have no reply")

@@ -11,17 +11,20 @@ views, then a judge's marks, who sees the answers under shuffled letters.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
 
-from summarizing_context.evaluation.asking import AnswerRecorder
+from summarizing_context.evaluation.asking import mark_answers, read_answers
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.recording import Recording, add_case
-from summarizing_context.evaluation.views import ARMS, PENDING, reply_key
+from summarizing_context.evaluation.recording import AskedCase, Case, Recording, add_case
+from summarizing_context.evaluation.views import ARMS, build
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+
+PENDING = "Nothing is recorded for this part of the session yet."
 
 
 class Missing(Exception):
@@ -33,11 +36,10 @@ class FileModel:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.model, self.recipe, self._folder = name, name, folder
-        self._is_waiting = False  # for standing rules, which are asked for in the order of the session
 
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         """Return the reply to a request. Raise `Missing` where there is none, once the request is written."""
-        key = reply_key(system, user)
+        key = hashlib.sha256(f"{system}\0{user}".encode("utf8", "surrogatepass")).hexdigest()[:20]
         reply, todo = self._folder / "replies" / f"{key}.txt", self._folder / "todo" / f"{key}.txt"
         if reply.exists():
             return SummaryReply(reply.read_text(encoding="utf8").strip())
@@ -45,32 +47,49 @@ class FileModel:
         todo.write_text(f"=== SYSTEM ===\n{system}\n\n=== USER ===\n{user}\n", encoding="utf8", errors="replace")
         raise Missing(key)
 
-    async def write(self, purpose: str, job: SummaryJob) -> str | None:
-        """Return the reply to a job, if there is one. What holds a placeholder of another one is not asked for yet."""
-        if PENDING in job.content or (purpose == "rules" and self._is_waiting):
-            return None
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """Return a summary. Raise `Missing`."""
+        return await self.complete(job.instructions, job.content, job.max_tokens)
+
+
+class Writer:
+    """A summarizer that goes on without the replies that are missing, so that many requests are written at once."""
+
+    def __init__(self, model: RecordedModel | FileModel) -> None:
+        self.missing, self.recipe, self._model = 0, model.recipe, model
+        self._is_waiting = False  # for standing rules, which are asked for in the order of the session
+
+    async def summarize(self, job: SummaryJob, *, kind: str = "") -> str | SummaryReply:
+        """Return the reply to a job. What holds the placeholder of another one is not asked for yet."""
         try:
-            return (await self.complete(job.instructions, job.content, job.max_tokens)).text
+            if PENDING in job.content or (job.kind == "rules" and self._is_waiting):
+                raise Missing
+            asked = {"kind": kind} if kind else {}
+            return await self._model.summarize(job, **asked)
         except Missing:
-            self._is_waiting |= purpose == "rules"
-            return None
+            self.missing += 1
+            self._is_waiting |= job.kind == "rules"
+            return "none" if job.kind == "rules" else PENDING
 
 
 def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = tuple(ARMS)) -> int:
     """Take in the replies of a folder, and write the requests that have none; return how many these are."""
     shutil.rmtree(folder / "todo", ignore_errors=True)
-    cases = recording.cases
-    with Cassette(folder / "replies.jsonl", "record") as cassette:
-        for case in cases:
-            file = FileModel(folder, name)
-            model = RecordedModel(file, cassette)
-            recording.cases = [case]
+
+    async def take(case: Case, model: RecordedModel) -> None:
+        writer, messages, questions = Writer(model), recording.messages(case), recording.at(case).questions
+        built = await build(case, messages, arms, recording.settings, writer)
+        if not writer.missing:
+            answers = await read_answers(case, questions, built.views, model)
+            await mark_answers(case, questions, answers, model)
+            recording.write(case, AskedCase(questions, list(arms), model.maker, model.maker))
+
+    with Cassette(recording.cassette, "record") as cassette:
+        for case in recording.cases:
             try:
-                anyio.run(AnswerRecorder(recording, model, model, write=file.write).record, arms)
+                anyio.run(take, case, RecordedModel(FileModel(folder, name), cassette))
             except Missing:
                 continue
-    recording.cases = cases
-    recording.save()
     return len(list(folder.glob("todo/*.txt")))
 
 

@@ -213,10 +213,9 @@ def ask(
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4
     """
-    from summarizing_context.evaluation.asking import record_answers
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.recording import with_own_case
-    from summarizing_context.evaluation.run import Run
+    from summarizing_context.evaluation.run import Run, record
     from summarizing_context.evaluation.views import ARMS
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
@@ -231,9 +230,8 @@ def ask(
     own.need_model(settings)
     if judge_model is None:
         raise InputError("--judge-model: name the model that marks the answers, another than the one that asks")
-    judge = judge_of(settings, judge_model, judge_provider, judge_base_url)
-    copied: Any = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "api_key", "prices")}
-    writer, total = Settings(**copied, call_timeout=300.0), 0
+    judge = asked_model(settings, judge_model, judge_provider, judge_base_url)
+    writer, total = asked_model(settings, str(settings.model)), 0
     if (writer.summarizer, writer.model) == (judge.summarizer, judge.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
 
@@ -243,7 +241,7 @@ def ask(
             to = Path(scratch) if replies.mode == "forecast" else out
             messages = [replies.scrub(message) for message in found.messages]
             recording = with_own_case(out, log, messages, cut=share, budget=budget, own=settings, to=to)
-            work = record_answers(recording, replies, [writer, judge], chosen, questions)
+            work = record(recording, replies, writer, judge, chosen, questions)
             anyio.run(output.watched, work, "calls", total, lambda: replies.calls)
         total = replies.calls
 
@@ -252,8 +250,8 @@ def ask(
     return shown(Run(dataset=Dataset.load(out), jobs=os.cpu_count() or 1).report(), out, started)
 
 
-def judge_of(settings: Settings, model: str, provider: str | None = None, url: str | None = None) -> Settings:
-    """Return the settings of a judge, beside those of the model that summarizes. Raise `InputError`."""
+def asked_model(settings: Settings, model: str, provider: str | None = None, url: str | None = None) -> Settings:
+    """Return the settings of a model that is asked: the one that summarizes, or a judge. Raise `InputError`."""
     named = provider or settings.summarizer
     if named not in PROVIDERS:
         raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")

@@ -111,18 +111,20 @@ def _close_stdout() -> None:
 def progress(
     name: str, total: int | None, announced: str = "", stopped: list[str] | None = None
 ) -> Iterator[Callable[..., None]]:
-    """Show a bar with the remaining time on a terminal, which leaves no trace; else print what is `announced`.
+    """Show a bar with the remaining time on a terminal, which leaves no trace; else print what is `announced`. Where
+    no total is known, it shows for how long already.
 
     Yields `update(text, steps=1)`, which moves the bar. After a step, Ctrl-C ends the block alone; `stopped` says so.
     """
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich import progress as bars
 
     console = screen(stderr=True)
     if announced and not console.is_terminal:
         tell(announced)
-    columns = (TextColumn(name), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    shown = TextColumn("{task.fields[text]}", markup=False)
-    with Progress(*columns, shown, console=console, transient=True, disable=not console.is_terminal) as bar:
+    times = (bars.TimeElapsedColumn(),) if total is None else (bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
+    columns = (bars.TextColumn(name), bars.BarColumn(bar_width=24), *times)
+    shown = bars.TextColumn("{task.fields[text]}", markup=False)
+    with bars.Progress(*columns, shown, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(name, total=total, text="")
         try:
             yield lambda text, steps=1: bar.update(task, advance=steps, text=plain(text, 60))

@@ -178,7 +178,8 @@ def view(
         tables[-1].caption = None if nodes else "nothing is covered: the whole log is in the view"
         return Result(document, tables)
 
-    return anyio.run(look)
+    with progress("opening", None):
+        return anyio.run(look)
 
 
 @command(commands, STORED)
@@ -213,7 +214,8 @@ def search(
         found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
         return fused(found, await matches_by_words(opened.memories, memories, query, limit))
 
-    hits = best_hits(terms, with_store(store, find), limit)
+    with progress("searching", None):
+        hits = best_hits(terms, with_store(store, find), limit)
     rows = []
     for hit in hits:
         where = "–" if hit.start >= hit.stop else str(hit.start)
@@ -332,7 +334,8 @@ def delete_session(
     store = store_of(place.load())
     info = chosen(find_sessions(store), session, store)
     confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
-    found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
+    with progress("deleting", None):
+        found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
 
 
@@ -342,7 +345,8 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
     store = store_of(place.load())
     find_sessions(store)  # a wrong store is refused before the question
     confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
-    freed = with_store(store, lambda opened: opened.purge(), read_only=False)
+    with progress("purging", None):
+        freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
 
 

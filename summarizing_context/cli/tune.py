@@ -76,7 +76,7 @@ def tune(
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
         tries.append(Variant(name, tuple(tried.values())))
     dataset = Dataset.load(*logs, format=own.format)
-    judge = None if judge_model is None else eval.judge_of(settings, judge_model)
+    judge = None if judge_model is None else eval.asked_model(settings, judge_model)
     proposals: Any = None
     if number:
         proposals = Gepa(number) if optimizer == "gepa" else partial(propose_by_model, number=number)

@@ -9,19 +9,22 @@ may remain, so read a cassette before you publish it.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import random
 import re
 import sys
+import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Literal, Self
+from types import SimpleNamespace
+from typing import Any, Literal, Self
 
 import anyio
 import msgspec
@@ -40,7 +43,7 @@ from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings.values import PROVIDERS, Settings
-from summarizing_context.stores.private_files import FILE, make_private_folder, replace_private
+from summarizing_context.stores.private_files import FILE, make_private_folder, open_private, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
@@ -147,11 +150,12 @@ class Price(Spent):
 
 
 class Cassette:
-    """Recorded replies of one file. Safe for any number of tasks of one event loop.
+    """Recorded replies of one file, packed where its name ends in `.gz`. Safe for any number of tasks of one event
+    loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
-    and keeps the replies, at the latest on leaving the `with`. `forecast` sends nothing, and estimates what recording
-    would take.
+    and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
+    what recording would take.
 
     `max_calls` are those of this run. `secrets` are texts to be taken out as well; `redact` names the function that
     takes out others, as `module:function`.
@@ -184,8 +188,9 @@ class Cassette:
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
         self._max_calls = max_calls if self.sends else None
         self._redact = None if redact is None else _load_redaction(redact)
+        self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
-        self._new: dict[str, Reply] = {}  # that the file does not hold yet
+        self._is_sorted = True
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
@@ -223,14 +228,15 @@ class Cassette:
         """
         system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
-        key, spent, tokens = request.key, self.spent[request.model], request.tokens
+        key, spent = request.key, self.spent[request.model]
         async with self._asking[key]:
             kept = self._lines.get(key)
             if kept is not None and (self.mode == "replay" or is_usable(kept)):
                 spent.recorded += 1
                 return kept
-            if self._failure is None and self.mode == "replay":
-                self._failure = CassetteMissError(
+            if self.mode == "replay":
+                self.missed.add(key)
+                self._failure = self._failure or CassetteMissError(
                     f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
                     "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
@@ -241,6 +247,7 @@ class Cassette:
                 )
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
+            tokens = request.tokens
             spent.calls += 1
             spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
             spent.input_tokens += tokens
@@ -262,14 +269,16 @@ class Cassette:
             self._failed.pop(key, None)
             self._lines[key] = reply
             if self.sends:
-                self._new[key] = reply
-                if len(self._new) >= 64:  # what a killed process can lose
-                    self.save()
+                self._write(key, reply)
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
             spent.input_tokens += reply.input_tokens - tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
+
+    def stop(self, why: str) -> None:
+        """Send nothing more, and have `check` say why."""
+        self._failure = self._failure or CassetteError(f"{self.path}: {why}")
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -283,39 +292,64 @@ class Cassette:
                 "what was recorded is kept, run it again to go on"
             ) from error
 
+    def _write(self, key: str, reply: Reply) -> None:
+        """Write a reply behind the others, so that a process that is killed loses none that it has."""
+        self._is_sorted = False
+        with self._locked():
+            size = self.path.stat().st_size if self.path.exists() else 0
+            try:
+                with open_private(self.path, append=True) as file:
+                    file.write(self._packed([(key, reply)]))
+            except OSError:  # such as a full disk: no half of a line stays
+                if self.path.exists():
+                    os.truncate(self.path, size)
+                raise
+
     def save(self) -> None:
-        """Bring new replies into the file, a JSON line each, sorted; what others put there stays. It is replaced
-        atomically. Raise `CassetteError`."""
-        if not self._new:
+        """Sort the lines of the file, with those of other recorders; equal recordings are equal bytes. Raise
+        `CassetteError`."""
+        if self._is_sorted:
             return
+        with self._locked():
+            self._lines = _read(self.path)
+            replace_private(self.path, self._packed(sorted(self._lines.items())))
+        self._is_sorted = True
+
+    def _packed(self, lines: Sequence[tuple[str, Reply]]) -> bytes:
+        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        return gzip.compress(data, mtime=0) if self.path.suffix == ".gz" else data
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the file, which another recorder holds for one write. Raise `CassetteError` where it cannot be written;
+        then nothing more is sent."""
         try:
-            with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):  # another recorder holds it for one write
-                lines = {**_read(self.path), **self._new}
-                replace_private(self.path, b"".join(msgspec.json.encode(one) + b"\n" for one in sorted(lines.items())))
+            with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
+                yield
         except (Timeout, OSError) as error:
             why = f"the cassette cannot be written ({error.strerror}); {_OTHER}"
             if isinstance(error, Timeout):
                 why = f"another process holds {self.path.name}.lock; end it, and record again"
             self._failure = CassetteError(f"{self.path}: {why}")
             raise self._failure from error
-        self._lines, self._new = lines, {}
 
 
 def _read(path: Path) -> dict[str, Reply]:
     """Return what a cassette holds, by key; nothing where there is none. Raise `CassetteError` that names the line."""
     number, found = 0, dict[str, Reply]()
     try:
-        lines = path.read_bytes().removesuffix(b"\n").split(b"\n") if path.exists() else []
-        for number, line in enumerate(lines, 1):  # noqa: B007
+        data = path.read_bytes() if path.exists() else b""
+        lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
+        for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
             key, reply = msgspec.json.decode(line, type=tuple[str, Reply])
             found[key] = reply
+    except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise CassetteError(
+            f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
+        ) from error
     except OSError as error:
         raise CassetteError(
             f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
-        ) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise CassetteError(
-            f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
         ) from error
     return found
 
@@ -323,14 +357,16 @@ def _read(path: Path) -> dict[str, Reply]:
 class RecordedModel:
     """One model, asked through the cassette; also a summarizer of a context. Closing `model` is its owner's."""
 
-    def __init__(self, model: SdkSummarizer, cassette: Cassette, timeout: float = 60.0) -> None:
+    def __init__(
+        self, model: SdkSummarizer, cassette: Cassette, timeout: float = 60.0, *, is_needed: bool = False
+    ) -> None:
         self.model, address = declared(model, "model") or type(model).__name__, declared(model, "address")
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
         self.recipe = f"cassette/{self.maker}"
-        self.mode, self.check = cassette.mode, cassette.check
-        self._model, self._cassette, self._timeout = model, cassette, timeout
+        self.mode = cassette.mode
+        self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
         """Return the reply to a request, asked again while that may help. Raise as `Cassette.reply` does."""
@@ -341,21 +377,26 @@ class RecordedModel:
 
         return await self._cassette.reply(request, partial(self._sent, call, 3), assumed=assumed, is_usable=is_usable)
 
-    async def summarize(
-        self, job: SummaryJob, *, kind: str = "", attempts: int = 1, is_usable: Usable = lambda _: True
-    ) -> SummaryReply:
-        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `check` says why. A context that
-        asks has retries and limits of its own; who asks without one takes more `attempts`."""
+    async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
+        """Return the recorded summary. Raise `SummarizerRefused` where there is none; `Cassette.check` says why.
+
+        A context tries again by itself. Who asks without one names a `kind`, and here it is tried again.
+        """
 
         async def call(clean: Request) -> str | SummaryReply:
             return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
 
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
-        send = partial(self._sent, call, attempts)
+        send = partial(self._sent, call, 3 if kind else 1)
+        is_usable: Usable = lambda kept: not (kept.fault and self._is_needed)  # noqa: E731
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
             raise SummarizerRefused("no reply is recorded") from None
+        if reply.fault and self._is_needed:
+            self._cassette.stop(
+                f"{self.where} gave no {request.kind} summary ({reply.fault}); the same command asks again"
+            )
         if reply.fault:
             raise SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
@@ -376,17 +417,21 @@ class RecordedModel:
 
 
 @asynccontextmanager
-async def open_summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[RecordedModel | None]:
-    """Yield the model that summarizes, behind the cassette; None where none is asked.
+async def open_model(
+    named: Settings | SdkSummarizer | str, cassette: Cassette, *, is_needed: bool = False
+) -> AsyncIterator[RecordedModel]:
+    """Yield a model behind the cassette: that of settings, a given one, or the one whose recorded requests have this
+    name and are only replayed. Where each summary `is_needed`, a refusal stops the recording, and is asked again.
 
     Raise `SettingsError` where a model is to be asked and its key is not there.
     """
-    if cassette is None or settings.summarizer not in PROVIDERS:
-        yield None
+    if not isinstance(named, Settings):
+        replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
+        yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
         return
-    model = make_model(settings, read_only=not cassette.sends)
+    model = make_model(named, read_only=not cassette.sends)
     try:
-        yield RecordedModel(model, cassette)
+        yield RecordedModel(model, cassette, named.call_timeout, is_needed=is_needed)
     finally:
         await model.close()
 

@@ -68,12 +68,12 @@ class Log:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Sessions with what is asked about them. `recording` is the folder of recorded answers, where there are some."""
+    """Sessions with what is asked about them. `recording` holds the recorded answers, where there are some."""
 
     name: str
     logs: list[Log]
     skipped: list[str] = field(default_factory=list)  # lines that cannot be read, as `file:line: why`
-    recording: Path | None = None
+    recording: Recording | None = None
     claim: str = ""
     bounds: list[Bound] = field(default_factory=list)
 
@@ -92,7 +92,7 @@ class Dataset:
         if named in ("beam", "locomo") and place:
             found = cls(named, _published(named, Path(place)))
         elif folder is not None:
-            found = _recorded(folder)
+            found = recorded(Recording.open(folder))
         else:
             if missing := [str(one) for one in sources if str(one) != "-" and not Path(one).exists()]:
                 raise SettingsError(
@@ -390,11 +390,10 @@ class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds: list[Bound] = []
 
 
-def _recorded(folder: Path) -> Dataset:
-    """Return the cases of a folder of recorded answers, each as a session of its own; what has to hold of them may
-    stand in its `gates.toml`."""
-    known, gates, file = Recording.open(folder), _Gates(), folder / "gates.toml"
-    recording = Recording(folder, known.cases, known.asked)  # what other processes need
+def recorded(recording: Recording) -> Dataset:
+    """Return the cases of recorded answers, each as a session of its own; what has to hold of them may stand in the
+    `gates.toml` of their folder."""
+    gates, file = _Gates(), recording.folder / "gates.toml"
     try:
         if file.exists():
             gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
@@ -404,14 +403,14 @@ def _recorded(folder: Path) -> Dataset:
         Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
         for case in recording.cases
     ]
-    return Dataset(folder.resolve().name, logs, [], folder, gates.claim, gates.bounds)
+    return Dataset(recording.folder.resolve().name, logs, [], recording, gates.claim, gates.bounds)
 
 
 def _recorded_case(recording: Recording, case: Case, messages: list[Message], _: int) -> Cases:
     """Return what is asked at a cut, with the facts of each gold answer that its evidence holds and its question does
     not. The budget is that of the case."""
     reads, questions = read_messages(messages), []
-    for one in recording.questions(case):
+    for one in recording.at(case).questions:
         said, asked = Text(text for at in one.evidence for text in reads[at].words), Text([one.question])
         found = [value for value in exact_values(one.answer) if said.holds(value)] or _shared_runs(one.answer, said)
         facts = list(dict.fromkeys(value for value in found if not asked.holds(value)))

@@ -1,8 +1,8 @@
-"""The recording: cases, questions, and what models wrote, answered and marked; files of one folder.
+"""The folder of recorded answers: cases, what is asked at each, and one cassette with all that models said.
 
-`cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked.
-`replies.jsonl.gz`, `answers.jsonl.gz` and `marks.jsonl.gz` hold what models said, sorted: equal recordings are equal
-bytes. `settings.json` and `prompts/` hold what shapes views otherwise than shipped.
+`cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked there, which arms
+were read and by which models. `cassette.jsonl`, or packed `cassette.jsonl.gz`, holds the replies: summaries, answers
+from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise than shipped.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import gzip
 import json
 import re
 import tomllib
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +21,7 @@ import msgspec
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import changed_settings, indented
-from summarizing_context.evaluation.views import Case, Message, Reply, parts_of, text_of
+from summarizing_context.evaluation.views import Case, Message, parts_of, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import replace_private
@@ -32,11 +31,11 @@ from summarizing_context.transcripts import read_session
 CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
 SCALE = {"right": 2, "partly": 1, "abstained": 0, "wrong": -1}  # of a judge's marks
 
-CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
+CASES = "cases.toml"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
 _DAMAGED = (
     "holds something else than it should ({}); bring the file back, or delete it and record again: replies that are "
-    "kept in the cassettes are not sent again"
+    "kept in the cassette are not sent again"
 )
 _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
     *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
@@ -61,47 +60,26 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     used_at: int | None = None  # the message whose tool call uses them
 
 
-class Answers(msgspec.Struct, frozen=True):
-    """One reader's answers from one view."""
+class AskedCase(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is asked at a cut, the arms whose views are read, and the models, as their requests name them."""
 
-    case: str
-    arm: str
-    view: str  # SHA-256, hex, of the view's text
-    tokens: int
-    answers: dict[str, str]  # by question
-    model: str
-    reading: str
+    questions: list[Question] = []
+    arms: list[str] = []
+    writer: str = ""  # of summaries
+    judge: str = ""  # who reads views, and marks the answers
 
 
-class Mark(msgspec.Struct, frozen=True):
-    """A judge's mark for one answer: right, partly right, abstained or wrong."""
-
-    case: str
-    question: str
-    arm: str
-    mark: Literal[2, 1, 0, -1]
-    model: str
-
-
-Line = TypeVar("Line", Reply, Answers, Mark)
 Value = TypeVar("Value")
-
-
-class _Questions(msgspec.Struct, frozen=True):
-    questions: list[Question]
 
 
 @dataclass
 class Recording:
-    """All that is known of the cases of one folder."""
+    """The cases of one folder."""
 
     folder: Path
     cases: list[Case]
-    asked: dict[str, list[Question]] = field(default_factory=dict)  # by case
-    replies: dict[str, Reply] = field(default_factory=dict)  # by key
-    answers: dict[tuple[str, str], Answers] = field(default_factory=dict)  # by case and arm
-    marks: dict[tuple[str, str, str], Mark] = field(default_factory=dict)  # by case, question and arm
-    settings: Settings | None = None  # of views, if they are not as shipped
+    asked: dict[str, AskedCase] = field(default_factory=dict)  # by case
+    settings: Settings = Settings()  # noqa: RUF009 - it is frozen
 
     @classmethod
     def open(cls, folder: Path) -> Recording:
@@ -114,12 +92,18 @@ class Recording:
             prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
             found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
-            if (path := folder / "questions" / f"{case.name}.json").exists():
-                found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
-        found.replies = {line.key: line for line in _lines(folder / REPLIES, Reply)}
-        found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
-        found.add_marks(_lines(folder / MARKS, Mark))
+            if (path := found._questions(case)).exists():
+                found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=AskedCase))
         return found
+
+    @property
+    def cassette(self) -> Path:
+        """The file of all replies."""
+        packed = self.folder / "cassette.jsonl.gz"
+        return packed if packed.exists() else self.folder / "cassette.jsonl"
+
+    def _questions(self, case: Case) -> Path:
+        return self.folder / "questions" / f"{case.name}.json"
 
     def messages(self, case: Case) -> list[Message]:
         """Return the messages before the cut."""
@@ -132,45 +116,15 @@ class Recording:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
         return messages[: case.cut]
 
-    def questions(self, case: Case) -> list[Question]:
+    def at(self, case: Case) -> AskedCase:
         """Return what is asked at the cut; nothing where no questions were written."""
-        return self.asked.get(case.name, [])
+        return self.asked.get(case.name, AskedCase())
 
-    def write_questions(self, case: Case, questions: Sequence[Question]) -> None:
-        """Write the questions of a case into its file."""
-        document = {"transcript": case.name, "cut": case.cut, "questions": questions}
-        replace_private(self.folder / "questions" / f"{case.name}.json", indented(document))
-        self.asked[case.name] = list(questions)
-
-    def add_answers(self, answers: Answers) -> None:
-        """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
-        place = answers.case, answers.arm
-        if place in self.answers and self.answers[place].answers != answers.answers:
-            self.marks = {key: mark for key, mark in self.marks.items() if (mark.case, mark.arm) != place}
-        self.answers[place] = answers
-
-    def add_marks(self, marks: Iterable[Mark]) -> None:
-        """Take a judge's marks in."""
-        self.marks.update({(mark.case, mark.question, mark.arm): mark for mark in marks})
-
-    def save(self) -> None:
-        """Write replies, answers and marks."""
-        kept: dict[str, dict[Any, Any]] = {REPLIES: self.replies, ANSWERS: self.answers, MARKS: self.marks}
-        for name, lines in kept.items():
-            data = b"".join(msgspec.json.encode(lines[key]) + b"\n" for key in sorted(lines))
-            replace_private(self.folder / name, gzip.compress(data, mtime=0))  # the same bytes on any day
-
-
-def _lines(path: Path, kind: type[Line]) -> list[Line]:
-    found: list[Line] = []
-    try:
-        with gzip.open(path) as file:
-            found.extend(msgspec.json.decode(line, type=kind) for line in file)
-    except FileNotFoundError:
-        return []
-    except (OSError, EOFError, zlib.error, ValueError) as error:
-        raise TranscriptError(f"{path}:{len(found) + 1}: {_DAMAGED.format(error)}") from error
-    return found
+    def write(self, case: Case, asked: AskedCase) -> None:
+        """Write what is asked at a cut into its file."""
+        document = {"transcript": case.name, "cut": case.cut, **msgspec.to_builtins(asked)}
+        replace_private(self._questions(case), indented(document))
+        self.asked[case.name] = asked
 
 
 def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
@@ -219,7 +173,7 @@ def with_own_case(
     name = f"{_stem(log)}-{at}"
     if (folder / CASES).exists():
         recording = Recording.open(folder)
-        if _files_of(recording.settings or Settings()) != files:
+        if _files_of(recording.settings) != files:
             raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
         for case in recording.cases:
             if case.name == name:

@@ -18,7 +18,7 @@ import anyio
 from summarizing_context.assembly import open_context, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
-from summarizing_context.evaluation.cassettes import Cassette, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, open_model
 from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.evaluation.outcomes import for_each
 from summarizing_context.log.message_log import BoundThinking
@@ -240,7 +240,7 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
             continue
         in_memory = replace(without_default_cap(settings), store=MEMORY)
         with TemporaryDirectory() as folder, Cassette(Path(folder) / "replies.jsonl", "forecast") as cassette:
-            async with open_summarizer(in_memory, cassette) as model:
+            async with open_model(in_memory, cassette) as model:
                 rows.append(await _replay(in_memory, name, log, replace(plan, live=False), costs, model))
     return rows
 

@@ -7,19 +7,20 @@ through a cassette, so a run that stopped goes on, and a finished one is repeate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 
-from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_summarizer, prices_of
-from summarizing_context.evaluation.datasets import Dataset, Log, read_messages
+from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
+from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
+from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
 from summarizing_context.evaluation.outcomes import changed_settings, for_each
-from summarizing_context.evaluation.recording import SCALE, Question, Recording
+from summarizing_context.evaluation.recording import SCALE, AskedCase, Question, Recording
 from summarizing_context.evaluation.replay import LAW_FIGURES
 from summarizing_context.evaluation.report import ABSENT, EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import (
@@ -32,7 +33,6 @@ from summarizing_context.evaluation.views import (
     Played,
     Text,
     build,
-    digest,
     mechanical,
     play,
     show_activated,
@@ -40,6 +40,7 @@ from summarizing_context.evaluation.views import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.sdk import SdkSummarizer
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,9 @@ class Run:
         baseline: The arm that the others are compared with.
         jobs: Logs at a time; one where a model is asked.
         redact: Names a function that takes secrets out of messages, as `module:function`.
+        writer: The model whose summaries arms of recorded answers show. By default the recorded one, which is only
+            replayed, as the judge.
+        judge: The model that answers what is asked of recorded answers from views, and marks the answers.
     """
 
     dataset: Dataset
@@ -115,11 +119,13 @@ class Run:
     baseline: str = ""
     jobs: int = 1
     redact: str | None = None
+    writer: Settings | SdkSummarizer | None = None
+    judge: Settings | SdkSummarizer | None = None
 
     def __post_init__(self) -> None:
         folder = self.dataset.recording
         if not self.arms and folder is not None:
-            read = {arm for _, arm in Recording.open(folder).answers}
+            read = {arm for case in folder.cases for arm in folder.at(case).arms}
             self.arms = [Arm(name) for name in ARMS if self.dataset.bounds or not read or name in read]
         self.arms = self.arms or [Arm(OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
@@ -187,7 +193,7 @@ class Run:
             claim=self.dataset.claim,
             settings=shown,
             bounds=[bound for bound in self.dataset.bounds if (bound.arm or OURS) in about],
-            made_by={} if self.dataset.recording is None else _makers(Recording.open(self.dataset.recording)),
+            made_by={} if self.dataset.recording is None else _makers(self.dataset.recording),
             missing=sum(part.missing for part in parts),
             left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],
         )
@@ -195,21 +201,24 @@ class Run:
     def _measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
         if cassette is None and (replaying := self._cassette("replay")) is not None:
             cassette = replaying
-        return anyio.run(self._measure, log, cassette)
+        return anyio.run(self.measure_log, log, cassette)
 
-    async def _measure(self, log: Log, cassette: Cassette | None) -> _Part:
+    async def measure_log(self, log: Log, cassette: Cassette | None) -> _Part:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
-        messages, cases = log.open(int(first.max_tokens), *(() if cassette is None else (cassette.scrub,)))
-        if cassette is not None:  # questions for secrets are left out
+        cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
+        messages, cases = log.open(int(first.max_tokens), *(() if cleaner is None else (cleaner.scrub,)))
+        if cleaner is not None:  # questions for secrets are left out
             cases = [
-                (case, [one for one in questions if all(cassette.clean(text) == text for text in one.values)])
+                (case, [one for one in questions if all(cleaner.clean(text) == text for text in one.values)])
                 for case, questions in cases
             ]
-        recording = None if self.dataset.recording is None else Recording.open(self.dataset.recording)
+        recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
-        texts: dict[tuple[str, str], str] = {}  # by case and arm
         history = sum(read.tokens for read in read_messages(messages))
+        folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
+        if recording is not None and bare:
+            folder = cassette if self.writer is not None else Cassette(recording.cassette)
         part = _Part([], [], [], [])
 
         # This package's views, by settings. Recorded cases have budgets of their own.
@@ -222,7 +231,9 @@ class Run:
             else:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             async with AsyncExitStack() as stack:
-                writer = arm.summarizer or await stack.enter_async_context(open_summarizer(settings, cassette))
+                writer = arm.summarizer
+                if writer is None and arm.asks_model and cassette is not None:
+                    writer = await stack.enter_async_context(open_model(settings, cassette))
                 cuts = [case.cut for case, _ in cases]
                 played = await play(messages, cuts, settings, writer, show, between_calls=recording is not None)
             if cassette is not None:
@@ -234,48 +245,86 @@ class Run:
         cases = [(case, questions) for case, questions in cases if case.name not in refused]
 
         # Recorded arms, or those that need nothing and cost nothing.
-        for case, _ in cases if bare else ():
-            if recording is None:
+        if bare and recording is None:
+            for case, _ in cases:
                 past = Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
-                views = {name: mechanical(name, past) for name in bare}
-            else:
-                built = await build(case, messages, recording.replies, bare, recording.settings)
-                views, part.missing = built.views, part.missing + built.missing
-                for name in bare:
-                    tokens = built.compaction_tokens if name.startswith(COMPACT) else 0
-                    spent = Spent(log.session, name, history, tokens)
-                    part.spent.append(_spent(log, name, history, built.ours) if name == OURS else spent)
-            texts |= {(case.name, name): text for name, text in views.items()}
-        if recording is None:
+                texts |= {(case.name, name): mechanical(name, past) for name in bare}
             part.spent += [Spent(log.session, name, history) for name in bare]
+        elif recording is not None and folder is not None:
+            case, asked = cases[0][0], recording.at(cases[0][0])
+            async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
+                built = await build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
+            if self.writer is not None:
+                folder.check()
+            for name in bare:
+                tokens = built.compaction_tokens if name.startswith(COMPACT) else 0
+                spent = Spent(log.session, name, history, tokens)
+                part.spent.append(_spent(log, name, history, built.ours) if name == OURS else spent)
+            if not folder.missed:  # while a summary is missing, the tokens of our view are not known
+                texts |= {(case.name, name): text for name, text in built.views.items()}
 
         for case, questions in cases:
-            searched = {}
+            answers, marks = dict[str, dict[str, str]](), dict[tuple[str, str], int]()
+            read_by = cassette if self.judge is not None else folder
+            if recording is not None and read_by is not None:
+                asked = recording.at(case)
+                read = asked.arms if bare else [arm.name for arm in self.arms]
+                views = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
+                async with open_model(self.judge or asked.judge, read_by) as model:
+                    with nullcontext() if self.judge is not None else suppress(CassetteMissError):
+                        answers = await read_answers(case, asked.questions, views, model)
+                        marks = await mark_answers(case, asked.questions, answers, model)
+                part.missing += len(read_by.missed)
             for arm in self.arms:
                 view = texts.get((case.name, arm.name))
-                reading = "" if recording is None else _reading(recording, case.name, arm.name, view)
+                reading = "" if folder is None else "no view" if view is None else "not read"
+                reading = "this view" if arm.name in answers else reading
                 part.views.append(Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading))
-                searched[arm.name] = Text([view or ""])
+            searched = {arm.name: Text([texts.get((case.name, arm.name), "")]) for arm in self.arms}
             for one in questions:
-                scored = {name: self._answer(one, case.name, name, text, recording) for name, text in searched.items()}
-                answers = {name: answer for name, answer in scored.items() if answer is not None}
+                scored = {
+                    name: self._answer(one, text, answers.get(name), marks.get((one.id, name)))
+                    for name, text in searched.items()
+                }
+                found = {name: answer for name, answer in scored.items() if answer is not None}
                 evidence = [(at, _words(messages[at], one)) for at in one.evidence if at < len(messages)]
-                told = one.id, one.question, answers, one.category, one.answer, list(one.values), evidence
-                if answers:
+                told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
+                if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *told))
         return part
 
-    def _answer(self, one: Question, case: str, arm: str, view: Text, recording: Recording | None) -> Answer | None:
+    def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:
         """Return what a view says to a question, or a reader of it, with its points; None where nothing is scored."""
         scored = ((metric.name, metric.points(one, view)) for metric in self.metrics)
         points = {name: value for name, value in scored if value is not None}
-        read = None if recording is None else recording.answers.get((case, arm))
-        if recording is None or read is None:
+        if said is None:
             return Answer(" … ".join(filter(None, map(view.excerpt, one.values[:4]))), points) if points else None
-        marked = recording.marks.get((case, one.id, arm))
-        if marked is not None:
-            points = {RIGHT: right(marked.mark), **points}
-        return Answer(read.answers.get(one.id, ""), points, None if marked is None else marked.mark)
+        if mark is not None:
+            points = {RIGHT: right(mark), **points}
+        return Answer(said.get(one.id, ""), points, mark)
+
+
+async def record(
+    recording: Recording,
+    cassette: Cassette,
+    writer: Settings | SdkSummarizer,
+    judge: Settings | SdkSummarizer,
+    arms: Sequence[str],
+    questions: int,
+) -> None:
+    """Have models asked for all that the one case of a recording lacks: questions about its log, summaries, answers
+    from the views of arms, and marks. Arms that were read before are read with them."""
+    (case,) = recording.cases
+    asked = recording.at(case)
+    async with open_model(writer, cassette) as model, open_model(judge, cassette) as reader:
+        found = asked.questions or await write_questions(case, recording.messages(case), questions, model)
+        asked = AskedCase(found, [*dict.fromkeys([*asked.arms, *arms])], model.maker, reader.maker)
+    if cassette.mode == "forecast":
+        recording.asked[case.name] = asked
+    else:
+        recording.write(case, asked)
+    run = Run(recorded(recording), [Arm(name) for name in asked.arms], writer=writer, judge=judge)
+    await run.measure_log(run.dataset.logs[0], cassette)
 
 
 def right(mark: int) -> float:
@@ -302,19 +351,10 @@ def _spent(log: Log, arm: str, history: int, played: Played) -> Spent:
     return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries)
 
 
-def _reading(recording: Recording, case: str, arm: str, view: str | None) -> str:
-    """Whether the recorded answers were read from this view."""
-    answers = recording.answers.get((case, arm))
-    if view is None:
-        return "no view"
-    return "not read" if answers is None else "this view" if answers.view == digest(view) else "an earlier view"
-
-
 def _makers(recording: Recording) -> dict[str, list[str]]:
-    """Who wrote what, with how often."""
-    makers = {
-        "summaries": Counter(f"{one.model}, {one.reading}" for one in recording.replies.values()),
-        "answers": Counter(f"{one.model}, {one.reading}" for one in recording.answers.values()),
-        "marks": Counter(one.model for one in recording.marks.values()),
-    }
-    return {of: [f"{maker} ({n:,})" for maker, n in one.most_common()] for of, one in makers.items() if one}
+    """Who wrote what, with how many cases."""
+    asked = [recording.at(case) for case in recording.cases]
+    makers = {"summaries": [one.writer for one in asked], "answers": [one.judge for one in asked]}
+    makers["marks"] = makers["answers"]
+    named = {of: Counter(one.partition(";")[0] for one in each if one) for of, each in makers.items()}
+    return {of: [f"{maker} ({n:,})" for maker, n in each.most_common()] for of, each in named.items() if each}

@@ -20,14 +20,12 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, SettingsError
-from summarizing_context.evaluation.asking import record_answers
-from summarizing_context.evaluation.cassettes import Cassette, Request, open_summarizer
+from summarizing_context.evaluation.cassettes import Cassette, Request, open_model
 from summarizing_context.evaluation.datasets import Dataset
 from summarizing_context.evaluation.outcomes import by_session
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.recording import Recording
-from summarizing_context.evaluation.report import RIGHT, Pair, Report, Tuning
-from summarizing_context.evaluation.run import Arm, Run, right
+from summarizing_context.evaluation.report import Pair, Report, Tuning
+from summarizing_context.evaluation.run import Arm, Run
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
@@ -104,11 +102,23 @@ class Trial:
         side = self.judging if judge else self.choosing
         key = variant.name, side is self.judging
         if key not in self._reports:
-            about = ", ".join(f"{one.name}/v{one.version} {one.hash[:8]}" for one in variant.prompts) or "as shipped"
-            arm = Arm(variant.name, self.settings_of(variant), variant.summarizer, f"prompts: {about}")
-            path = None if self.cassette is None else self.cassette.path
-            self._reports[key] = Run(dataset=side, arms=[arm], cassette=path).report(self.cassette)
+            self._reports[key] = self._run(side, variant).report(self.cassette)
         return self._reports[key]
+
+    def _run(self, side: Dataset, *variants: Variant, judge: Settings | None = None) -> Run:
+        arms = []
+        for one in variants:
+            about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
+            arms.append(Arm(one.name, self.settings_of(one), one.summarizer, f"prompts: {about}"))
+        path = None if self.cassette is None else self.cassette.path
+        return Run(dataset=side, arms=arms, cassette=path, judge=judge)
+
+    def judged(self, variants: Sequence[Variant], judge: Settings) -> Report:
+        """Return what variants came to on the judging side, with the questions of the data set answered from their
+        views, and the answers marked."""
+        if self.judging.recording is None or self.cassette is None:
+            raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+        return self._run(self.judging, *variants, judge=judge).report(self.cassette)
 
 
 def tune(
@@ -136,7 +146,7 @@ def tune(
     both = [start] if new is start else [start, new]
     report = Report.joined([trial.of(variant, judge=True) for variant in both])
     if judge is not None and new is not start:
-        report = _with_answers(trial, report, both, judge)
+        report = trial.judged(both, judge)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
     change = report.ahead(new.name, start.name)
@@ -175,28 +185,6 @@ def diff_of(old: Prompt, new: Prompt) -> list[str]:
     before, after = ("\n".join((one.text, *one.focuses)).splitlines() for one in (old, new))
     named = f"{old.name}/v{old.version}", f"{new.name}/v{new.version}"
     return list(difflib.unified_diff(before, after, *named, lineterm="", n=2))
-
-
-def _with_answers(trial: Trial, report: Report, variants: Sequence[Variant], judge: Settings) -> Report:
-    """Have the questions of the data set answered from the views of variants, and the answers marked."""
-    cassette, folder = trial.cassette, trial.judging.recording
-    if folder is None or cassette is None:
-        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
-    known = Recording.open(folder)
-    judging = {log.name for log in trial.judging.logs}
-    recording = Recording(folder, [case for case in known.cases if case.name in judging], known.asked)
-    arms = {one.name: trial.settings_of(one) for one in variants}
-    anyio.run(record_answers, recording, cassette, [trial.settings, judge], arms)
-    asked = []
-    for one in report.asked:
-        answers = dict(one.answers)
-        for arm in answers:
-            if (mark := recording.marks.get((one.case, one.id, arm))) is not None:
-                said = recording.answers[one.case, arm].answers[one.id]
-                points = {RIGHT: right(mark.mark), **answers[arm].points}
-                answers[arm] = msgspec.structs.replace(answers[arm], said=said, mark=mark.mark, points=points)
-        asked.append(msgspec.structs.replace(one, answers=answers))
-    return msgspec.structs.replace(report, asked=asked, metric=RIGHT if recording.marks else report.metric)
 
 
 def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair]:
@@ -258,9 +246,9 @@ class Proposer:
         """Return the model's reply."""
 
         async def asked() -> str:
-            async with open_summarizer(self.trial.settings, self.trial.cassette) as model:
-                if model is None:
-                    raise SettingsError("prompts are proposed by a model; name one")
+            if self.trial.cassette is None:
+                raise SettingsError("prompts are proposed by a model; name one")
+            async with open_model(self.trial.settings, self.trial.cassette) as model:
                 reply = await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self._asked[question]))
             if reply.fault:
                 raise CassetteError(f"the model gave no proposal: {reply.fault}")

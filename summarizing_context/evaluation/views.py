@@ -1,7 +1,7 @@
 """The views of a case that a reader gets: this package's, and those of other ways, each with as many tokens as ours.
 
 Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
-one, and each message of the assistant is preceded by a view. Summaries are those of a recording.
+one, and each message of the assistant is preceded by a view.
 
 Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
 for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
@@ -16,24 +16,25 @@ import hashlib
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import BudgetError
+from summarizing_context.errors import BudgetError, SummarizerRefused
 from summarizing_context.evaluation.replay import Costs, Recorder, Tally
 from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import Settings, without_default_cap
-from summarizing_context.summarizers.base import Summarizer, SummaryJob
+from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.prompts import latest
 
 Message = dict[str, Any]
@@ -51,8 +52,6 @@ ARMS = {
 
 MECHANICAL = ("tail", "masking", "cliff")  # arms that need neither this package nor a model
 
-PENDING = "Nothing is recorded for this part of the session yet."
-READING = "isolated"  # how models read: each request is a call of its own
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"  # who says a text
 _SMALLEST = 40  # tokens: less is not worth a clipped message
 _FRAME = 2  # tokens around a message
@@ -78,26 +77,6 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def drawn_as(self) -> str:
         """The session that it counts for in intervals."""
         return self.session or self.name
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What a model wrote for one request."""
-
-    key: str
-    purpose: str  # the kind of a job of this package; `compact` or `brief`
-    model: str
-    reading: str  # `isolated`: without sight of other requests of the same log
-    reply: str
-
-
-@dataclass
-class Built:
-    """The views of a case as a reader gets them, by arm; none where replies are missing."""
-
-    ours: Played
-    views: dict[str, str] = field(default_factory=dict)
-    missing: int = 0  # requests without a reply
-    compaction_tokens: int = 0  # read and written for one-shot compaction
 
 
 class Played(NamedTuple):
@@ -192,65 +171,40 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-# Recorded replies
-
-Write = Callable[[str, SummaryJob], Awaitable[str | None]]  # of a purpose and a job the reply, if there is one by now
+# The views of recorded answers
 
 
-class Recorded:
-    """A summarizer that says what is recorded; what is not is asked of `write`, or counted as missing."""
+class Writer(Protocol):
+    """A summarizer that is told what a summary is for, where that is not what its job says."""
 
-    recipe = "recorded"
-
-    def __init__(self, replies: dict[str, Reply], write: Write | None, by: str) -> None:
-        self.missing = 0
-        self._replies, self._write, self._by = replies, write, by
-
-    async def summarize(self, job: SummaryJob, purpose: str = "") -> str:
-        """Return the reply to a job; of rules that have none there are none."""
-        key, purpose = reply_key(job.instructions, job.content), purpose or job.kind
-        if key not in self._replies:
-            text = None if self._write is None else await self._write(purpose, job)
-            if text is None:
-                self.missing += 1
-                return "none" if purpose == "rules" else PENDING
-            self._replies[key] = Reply(key, purpose, self._by, READING, text)
-        return self._replies[key].reply
+    async def summarize(self, job: SummaryJob, *, kind: str = "") -> str | SummaryReply:
+        """Return a summary. Raise `SummarizerRefused` where there is none."""
+        ...
 
 
-def reply_key(system: str, user: str) -> str:
-    """Return by what the reply to a request is known: the first characters of the SHA-256 of both texts."""
-    return digest(f"{system}\0{user}")[:20]
+class Built(NamedTuple):
+    """Our session, the views of a case by arm, and the tokens that one-shot compaction read and wrote."""
+
+    ours: Played
+    views: dict[str, str]
+    compaction_tokens: int
 
 
-async def build(
-    case: Case,
-    messages: Sequence[Message],
-    replies: dict[str, Reply],
-    arms: Sequence[str],
-    own: Settings | None = None,
-    write: Write | None = None,
-    by: str = "",
-) -> Built:
-    """Return the views of these arms. What has no reply is asked of `write`, and kept as the reply of the model `by`.
-
-    An arm whose reply is missing has no view. While our own view lacks one, no arm has a view, as its tokens are not
-    known.
-    """
-    summarizer, settings = Recorded(replies, write, by), replace(own or Settings(), max_tokens=case.budget)
-    at = len(messages)
-    ours = await play(messages, [at], settings, summarizer)
-    is_whole = not summarizer.missing
-    built, past = Built(ours), Past(messages, case.tokens or estimate_text(ours.views[at]))
-    summary = ""
+async def build(case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Writer) -> Built:
+    """Return the views of these arms, with summaries by `writer`. An arm that it gives no compaction has no view."""
+    settings, at = replace(own, max_tokens=case.budget), len(messages)
+    ours = await play(messages, [at], settings, writer)
+    past, views = Past(messages, case.tokens or estimate_text(ours.views[at])), dict[str, str]()
+    summary, compaction_tokens = "", 0
     if any(arm.startswith(COMPACT) for arm in arms):
         job = compaction(messages)
-        summary = await summarizer.summarize(job, COMPACT)
-        built.compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
-    built.missing = summarizer.missing
-    for arm in arms if is_whole else ():
+        with suppress(SummarizerRefused):
+            reply = await writer.summarize(job, kind=COMPACT)
+            summary = reply if isinstance(reply, str) else reply.text
+            compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
+    for arm in arms:
         if arm.startswith(COMPACT):
-            if summary == PENDING:
+            if not summary:
                 continue
             text = past.compacted(summary, reread=arm == "compact_reread")
         elif arm == OURS:
@@ -261,8 +215,8 @@ async def build(
             text = (await play(messages, [at], bare, None, show)).views[at]
         else:
             text = mechanical(arm, past)
-        built.views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
-    return built
+        views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
+    return Built(ours, views, compaction_tokens)
 
 
 def compaction(messages: Sequence[Message]) -> SummaryJob:

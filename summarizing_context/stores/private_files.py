@@ -46,10 +46,10 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def open_private(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
-    """A file to be written, emptied before; `new` raises `FileExistsError` if it is there."""
-    how = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | (os.O_EXCL if new else 0)
-    with os.fdopen(os.open(path, how, FILE), "wb") as file:
+def open_private(path: Path, *, new: bool = False, append: bool = False) -> Iterator[BinaryIO]:
+    """A file to be written, emptied before unless to `append`; `new` raises `FileExistsError` if it is there."""
+    how = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if append else os.O_TRUNC) | (os.O_EXCL if new else 0)
+    with os.fdopen(os.open(path, how, FILE), "ab" if append else "wb") as file:
         known = os.fstat(file.fileno())
         if stat.S_ISREG(known.st_mode) and stat.S_IMODE(known.st_mode) != FILE:
             os.fchmod(file.fileno(), FILE)  # before anything is in it; pipes and devices stay as they are

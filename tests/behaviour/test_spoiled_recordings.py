@@ -74,6 +74,22 @@ def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(
         assert asked(server) == first, "what could be used is not asked again"
 
 
+def test_a_summary_that_is_refused_stops_the_recording_and_is_asked_for_again(capsys: pytest.CaptureFixture[str]):
+    def refusing(request: Request) -> Answer:
+        refused = json.dumps(completion(None, refusal="I cannot help with that.")).encode()
+        return Answer(body=refused) if kind_of(request.body) == "summary" else answering(request)
+
+    with serving_apart(refusing) as server:
+        assert ask(server) == 2
+        assert asked(server).keys() == {"questions", "summary"}
+        assert asked(server)["summary"] < 5
+        told = capsys.readouterr().err
+        assert f"{WRITER} at {server.root}/v1 gave no " in told
+        assert "asks again" in told
+    with serving_apart(answering) as server:
+        assert ask(server) == 0
+
+
 def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -96,19 +112,18 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
         assert ask(server) == 0
         folder, first = Path("eval-ask"), len(server.requests)
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
-        assert {path.name for path in files} >= {"cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"}
+        assert {path.name for path in files} >= {"cases.toml", "cassette.jsonl", "run-63.json", "run-63.jsonl.gz"}
         for number, path in enumerate(files):
             whole = path.read_bytes()
-            path.write_bytes(left := damaged(path)[number % 3])
+            half = path.name == "cassette.jsonl"  # an empty one is one without replies
+            path.write_bytes(left := damaged(path)[1 if half else number % 3])
             capsys.readouterr()
             if ask(server) != 0:
                 told = capsys.readouterr().err
                 assert f"error: {path}:" in told, left
                 assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
             path.write_bytes(whole)
-        gone = [path for path in files if path.parent == folder and path.suffix == ".gz"]
-        for path in gone:
-            path.unlink()
+        (folder / "questions" / "run-63.json").unlink()
         assert ask(server) == 0
-        assert [path.exists() for path in gone] == [True] * len(gone)
-        assert len(server.requests) == first, "the cassettes have all replies"
+        assert (folder / "questions" / "run-63.json").exists()
+        assert len(server.requests) == first, "the cassette has all replies"

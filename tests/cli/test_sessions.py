@@ -40,4 +40,6 @@ def test_deleting_asks_unless_told_not_to(run: Runner, store, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))  # no answer
     assert "give --yes" in run("sessions", "delete", "s2", "--store", store).err
     assert "give --yes" in run("sessions", "purge", "--store", store).err
-    assert run("sessions", "purge", "--store", store, "--yes").status == 0
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    purged = run("sessions", "purge", "--store", store, "--yes")
+    assert (purged.status, "purging" in purged.err, "0:00:0" in purged.err) == (0, True, True)

@@ -1,35 +1,43 @@
-"""Builders for tests of the recorded answers: a made-up recording, and what models would have said."""
+"""Builders for tests of the recorded answers: a made-up recording, and a model that answers all that is asked."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from pathlib import Path
-from typing import NamedTuple
 
 import anyio
 
-from summarizing_context.evaluation.recording import Answers, Mark, Recording
-from summarizing_context.evaluation.views import ARMS, Built, build, digest
-from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.recording import Recording
+from summarizing_context.evaluation.run import record
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
 MADE_UP = Path(__file__).parents[1] / "data" / "real"
-WRITTEN = {  # what a model might write, by purpose
-    "segment": "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day.",
-    "rollup": "The sensor reports tenths of a degree. Never restart by day.",
-    "compact": "read_celsius in src/sensors.py divided by 100; fixed. test_frost failed with the old divisor.",
-    "rules": '- [1] task "read_celsius"',
-}
+SUMMARY = "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day."
 
 
-class By(NamedTuple):
-    """Who wrote it."""
+def answer(user: str) -> str:
+    """What a model would say to a request: a summary, answers, or a judge's marks."""
+    if '"gold"' in user:
+        asked = json.loads(user[user.index("{") : user.rindex("}") + 1])["questions"]
+        return json.dumps({one["id"]: dict.fromkeys(one["answers"], 2) for one in asked})
+    if "Questions: [" in user:
+        asked = json.loads(user.partition("Questions: ")[2])
+        return json.dumps({one["id"]: "<b>8080</b>" for one in asked})
+    return SUMMARY
 
-    model: str
-    reading: str
 
+class Model:
+    """Answers all that is asked."""
 
-BY = By("a person, by hand", "isolated")
+    model = recipe = "a person, by hand"
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        return SummaryReply(answer(user))
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        return SummaryReply('- [1] task "read_celsius"' if job.kind == "rules" else SUMMARY)
 
 
 def copied(folder: Path) -> Recording:
@@ -44,31 +52,16 @@ def copied(folder: Path) -> Recording:
     return Recording.open(folder / "data")
 
 
-def built(recording: Recording, arms: tuple[str, ...] = tuple(ARMS)) -> Built:
-    """The views of its one case."""
-    case = recording.cases[0]
-    return anyio.run(build, case, recording.messages(case), recording.replies, arms)
-
-
-def replied(folder: Path) -> Recording:
-    """The made-up recording with a reply to every request."""
-    recording = copied(folder)
-    case = recording.cases[0]
-
-    async def write(purpose: str, job: SummaryJob) -> str:
-        return WRITTEN[purpose]
-
-    anyio.run(build, case, recording.messages(case), recording.replies, tuple(ARMS), None, write, BY.model)
-    return recording
-
-
 def answered(folder: Path) -> Recording:
-    """The made-up recording with answers and marks of two arms, from the views as they are now."""
-    recording = replied(folder)
-    views = built(recording).views
-    for arm in ("ours", "compact"):
-        answers = {question.id: f"<b>{arm}</b>" for question in recording.questions(recording.cases[0])}
-        recording.add_answers(Answers("heating", arm, digest(views[arm]), 9, answers, BY.model, BY.reading))
-        recording.add_marks(Mark("heating", question, arm, 2, BY.model) for question in answers)
-    recording.save()
+    """The made-up recording with answers and marks of two arms."""
+    recording = copied(folder)
+    with Cassette(recording.cassette, "record") as cassette:
+        anyio.run(record, recording, cassette, Model(), Model(), ("ours", "compact"), 0)
     return recording
+
+
+def changed(recording: Recording, old: str, new: str) -> None:
+    """Have every reply say something else."""
+    text = recording.cassette.read_text("utf8")
+    assert old in text
+    recording.cassette.write_text(text.replace(old, new), "utf8")

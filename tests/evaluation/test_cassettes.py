@@ -110,6 +110,37 @@ async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
             Cassette(path, "record")
 
 
+FULL = """
+import resource, sys
+from pathlib import Path
+import anyio
+from summarizing_context.errors import CassetteError
+from summarizing_context.evaluation.cassettes import Cassette, Request
+
+async def answer(request):
+    return "a reply of forty characters, or so it is"
+
+async def fill(cassette):
+    for number in range(9):
+        await cassette.reply(Request("reader", "openai/m", "", (str(number),), 9), answer)
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
+try:
+    with Cassette(Path(sys.argv[1]), "record") as cassette:
+        anyio.run(fill, cassette)
+except CassetteError as error:
+    sys.exit(7 if "cannot be written" in str(error) else 8)
+"""
+
+
+def test_on_a_full_disk_the_replies_before_stay_whole(tmp_path: Path):
+    pytest.importorskip("resource")
+    path = tmp_path / "c.jsonl"
+    assert subprocess.run([sys.executable, "-c", FULL, str(path)], check=False).returncode == 7
+    assert 1 <= len(Cassette(path)) < 9
+    assert path.read_bytes().endswith(b"\n")
+
+
 @pytest.mark.parametrize(
     "secret",
     [

@@ -2,22 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from evals.real.exchange import record
-from tests.evaluation.building import WRITTEN, copied
-
-
-def reply(request: str) -> str:
-    """What a model would say to a request: a summary, answers, or a judge's marks."""
-    user = request.partition("=== USER ===")[2]
-    if '"gold"' in user:
-        asked = json.loads(user[user.index("{") : user.rindex("}") + 1])["questions"]
-        return json.dumps({one["id"]: dict.fromkeys(one["answers"], 2) for one in asked})
-    if "Questions: [" in user:
-        asked = json.loads(user.partition("Questions: ")[2])
-        return json.dumps({one["id"]: "8080" for one in asked})
-    return WRITTEN["segment"]
+from summarizing_context.evaluation import Dataset, Run
+from tests.evaluation.building import answer, copied
 
 
 def test_a_case_is_recorded_by_files_alone(tmp_path):
@@ -27,8 +14,10 @@ def test_a_case_is_recorded_by_files_alone(tmp_path):
         if not record(recording, folder, "a person, by hand", ("ours", "tail")):
             break
         for request in (folder / "todo").iterdir():
-            (folder / "replies" / request.name).write_text(reply(request.read_text("utf8")), "utf8")
-    name = recording.cases[0].name
-    assert sorted(recording.answers) == [(name, "ours"), (name, "tail")]
-    assert {mark.mark for mark in recording.marks.values()} == {2}
-    assert {one.model for one in recording.replies.values()} == {"a person, by hand"}
+            user = request.read_text("utf8").partition("=== USER ===")[2]
+            (folder / "replies" / request.name).write_text(answer(user), "utf8")
+    report = Run(dataset=Dataset.load(tmp_path / "data")).report()
+    assert (list(report.arms), report.missing) == (["ours", "tail"], 0)
+    assert {one.reading for one in report.views} == {"this view"}
+    assert {answer.mark for one in report.asked for answer in one.answers.values()} == {2}
+    assert report.made_by["summaries"] == ["a person, by hand (1)"]

@@ -13,7 +13,7 @@ from summarizing_context.evaluation import Arm, Bound, Dataset, Metric, Report, 
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import Answer, Asked, Spent
 from summarizing_context.evaluation.views import Text
-from tests.evaluation.building import answered
+from tests.evaluation.building import answered, changed
 from tests.evaluation.sessions import write
 
 SMALL = Settings(max_tokens=3_000)
@@ -131,7 +131,7 @@ def test_a_report_is_read_back_as_it_was_written_and_its_page_is_whole(tmp_path:
         Report.read(tmp_path)
 
 
-def test_recorded_answers_are_scored_by_their_marks_and_a_changed_view_is_told(tmp_path: Path):
+def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(tmp_path: Path):
     recording = answered(tmp_path)
     dataset = Dataset.load(tmp_path / "data")
     report = Run(dataset=dataset).report()
@@ -139,20 +139,20 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_changed_view_is_told(t
     assert sum(report.points("ours").values()) == 4
     assert report.points("ours", "", "absent") != {}
     assert {one.reading for one in report.views} == {"this view"}
-    assert next(one for one in report.asked if one.id == "q1").answers["ours"].said == "<b>ours</b>"
-    changed = next(reply for reply in recording.replies.values() if reply.purpose == "compact")
-    recording.replies[changed.key] = msgspec.structs.replace(changed, reply="Another summary.")
-    recording.save()
-    again = Run(dataset=dataset).report()
-    assert [one.reading for one in again.views] == ["this view", "an earlier view"]
-    assert again.points("compact") == report.points("compact")
+    assert next(one for one in report.asked if one.id == "q1").answers["ours"].said == "<b>8080</b>"
+    assert report.made_by["marks"] == ["a person, by hand (1)"]
+    # Views of other summaries were not read; where a summary is missing, there is no view.
+    changed(recording, "read_celsius divided by 100", "it divided by 100")
+    other = Run(dataset=dataset).report()
+    assert ({one.reading for one in other.views}, other.missing, other.metric) == ({"not read"}, 2, "evidence")
+    recording.cassette.write_bytes(b"")
+    none = Run(dataset=dataset).report()
+    assert {one.reading for one in none.views} == {"no view"}
+    assert none.missing > 2
 
 
 def test_partly_right_counts_half_and_cases_of_one_session_count_as_one(tmp_path: Path):
-    recording = answered(tmp_path)
-    marks = [msgspec.structs.replace(mark, mark=1) for mark in recording.marks.values() if mark.arm == "ours"]
-    recording.add_marks(marks)
-    recording.save()
+    changed(answered(tmp_path), ": 2", ": 1")
     report = Run(dataset=Dataset.load(tmp_path / "data")).report()
     assert sum(report.points("ours").values()) == 2
     assert (report.figure("ours", "wrong"), report.score("ours").sessions) == (0, 1)  # type: ignore[union-attr]

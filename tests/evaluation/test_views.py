@@ -1,16 +1,11 @@
-"""What is asked before views are right, and cases that are added to a recording."""
+"""Cases that are added to a recording."""
 
 from __future__ import annotations
 
 import json
 
 from summarizing_context.evaluation.recording import Recording, add_case, cut_at
-from tests.evaluation.building import MADE_UP, built, copied
-
-
-def test_without_replies_requests_are_missing_and_no_view_is_given(tmp_path):
-    found = built(copied(tmp_path))
-    assert (found.missing > 2, found.views) == (True, {})
+from tests.evaluation.building import MADE_UP
 
 
 def test_a_log_is_added_as_far_as_its_cut(tmp_path):

@@ -9,19 +9,24 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from summarizing_context import Settings, SummaryJob
+from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
+from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import in_words
 from summarizing_context.evaluation.tune import Trial, Variant, tune
-from summarizing_context.evaluation.views import reply_key
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
 
 FOLDER = Path(__file__).parents[2] / "evals" / "real"
 RECORDING = Recording.open(FOLDER)
+NAMED = RECORDING.at(RECORDING.cases[0]).writer
+WRITER: Any = SimpleNamespace(model=NAMED, recipe=NAMED)
 WORSE = {
     "drops errors": "- Leave out errors and how they were fixed.",
     "drops values": "- Write no paths, names, ids, numbers or versions.",
@@ -34,16 +39,18 @@ class Recorded:
 
     def __init__(self, name: str) -> None:
         self.recipe, self.name = f"recorded, {name}", name
+        self.model = RecordedModel(WRITER, Cassette(RECORDING.cassette))
 
     async def summarize(self, job: SummaryJob) -> str:
         shipped = latest(job.kind) if job.kind in ("segment", "rollup") else None
         asked = job.instructions if shipped is None else shipped.render_for_rank(job.rank, max_tokens=job.max_tokens)
-        known = RECORDING.replies.get(reply_key(asked, job.content))
-        if known is None:
+        try:
+            known = await self.model.summarize(replace(job, instructions=asked))
+        except SummarizerRefused:
             if job.kind not in ("segment", "rollup"):
                 return "none" if job.kind == "rules" else "[]"
             return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
-        return self.worse(known.reply) if job.kind == "segment" else known.reply
+        return self.worse(known.text) if job.kind == "segment" else known.text
 
     def worse(self, text: str) -> str:
         if self.name == "drops errors":
@@ -62,7 +69,7 @@ class Recorded:
 
 
 def settings() -> Settings:
-    return RECORDING.settings or Settings()
+    return RECORDING.settings
 
 
 def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -130,6 +134,30 @@ def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
     assert "mine.md: its sections must be the fixed ones" in capsys.readouterr().err
     assert main(["tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine"]) == 2
     assert "name the model that they are for" in capsys.readouterr().err
+
+
+def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout: Path):
+    tried = ("--yes", "--prompt", "mine/segment/v7.md")
+
+    def four(request: Request) -> Answer:
+        return answering(request) if request.number < 4 else Answer(ending="stall")
+
+    kept = checkout / "c.jsonl"
+    with serving_apart(four) as server:
+        words = ["tune", "logs", *OPTIONS, "--base-url", OPENAI.base_url(server.root), *tried]
+        with subprocess.Popen([sys.executable, "-m", "summarizing_context", *words], stderr=subprocess.PIPE) as process:
+            for _ in range(600):
+                if len(server.requests) > 4 and kept.exists() and kept.read_bytes().count(b"\n") == 4:
+                    break
+                time.sleep(0.1)
+            process.terminate()
+    assert process.returncode == -signal.SIGTERM
+    assert kept.read_bytes().count(b"\n") == 4
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune(*where, *tried) == 0
+        assert len(server.requests) == kept.read_bytes().count(b"\n") - 4, "no reply is paid for twice"
+    assert kept.read_bytes().splitlines() == sorted(kept.read_bytes().splitlines())
 
 
 @pytest.mark.parametrize("optimizer", ["model", "gepa"])
