@@ -38,11 +38,11 @@ def configuration() -> str:
 
 
 def errors() -> str:
-    """The page of errors: its introduction, then the tree of classes, each with the first sentence of its docstring."""
+    """The page of errors, with the tree of classes and the first sentence of each docstring."""
     rows = [(SummarizingContextError.__name__, ""), *_below(SummarizingContextError, "")]
     width = max(len(name) for name, _ in rows)
     tree = [f"{name:<{width}}  {about}".rstrip() for name, about in rows]
-    return "\n".join([_head("errors"), "", "```text", *tree, "```"]) + "\n"
+    return _with_block("docs/reference/errors.md", tree)
 
 
 def _below(base: type[Exception], indent: str) -> Iterator[tuple[str, str]]:
@@ -56,10 +56,16 @@ def _below(base: type[Exception], indent: str) -> Iterator[tuple[str, str]]:
 
 
 def slash_commands() -> str:
-    """The page of slash commands: its introduction, then a line for each."""
+    """The page of slash commands, with a line for each."""
     width = max(len(command.usage) for command in COMMANDS.values())
     lines = [f"{PREFIX} {command.usage:<{width}}  {command.about}" for command in COMMANDS.values()]
-    return "\n".join([_head("slash_commands"), "", "```text", *lines, "```"]) + "\n"
+    return _with_block("docs/guides/slash-commands.md", lines)
+
+
+def _with_block(page: str, lines: list[str]) -> str:
+    """The page with these lines in its block of text; what stands before the block is written by hand."""
+    before, _, _ = _read(ROOT / page).partition("```text")
+    return "\n".join([before + "```text", *lines, "```"]) + "\n"
 
 
 def _head(page: str) -> str:
