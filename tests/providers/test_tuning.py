@@ -82,9 +82,6 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
         tried = ("--prompt", "mine/segment/v7.md")
-        assert tune(*where, *tried) == 2  # the price comes first, and nobody accepts it
-        assert server.requests == []
-        assert "requests (" in capsys.readouterr().err
         assert tune("--dry-run", *where, *tried, "--json", "-") == 0
         planned = json.loads(capsys.readouterr().out)
         assert server.requests == []
@@ -114,13 +111,16 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
 
 
-def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
+def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ):
     keep(checkout, 2)
     own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune(*where, *own) == 2  # the price comes first, and is not accepted
+        assert server.requests == []
+        assert "requests (" in capsys.readouterr().err
         assert tune("--yes", *where, *own, "--max-calls", 3) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
