@@ -19,9 +19,11 @@ import tempfile
 import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
+LIMIT = 300  # seconds: a mutation may loop without end
 
 
 class Mutation(NamedTuple):
@@ -52,13 +54,19 @@ def caught(mutation: Mutation, tests: list[str]) -> str:
             return f"CANNOT BE MADE: its place stands {text.count(mutation.old)} times in {mutation.file}"
         changed.write_text(text.replace(mutation.old, mutation.new), encoding="utf8")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", "not postgres", *tests]
-        run = subprocess.run(
-            command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, capture_output=True, text=True, check=False
+        run = subprocess.Popen(
+            command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, stdout=PIPE, stderr=STDOUT, text=True
         )
-        failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        try:
+            output, _ = run.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            run.kill()
+            run.communicate()
+            return f"caught: the tests did not end in {LIMIT} s"
+        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
         if run.returncode == 1:
             return f"caught by {failed[0].split()[1] if failed else 'a test'}"
-        return "MISSED" if run.returncode == 0 else f"CANNOT BE TRIED: {run.stdout[-300:]}{run.stderr[-300:]}"
+        return "MISSED" if run.returncode == 0 else f"CANNOT BE TRIED: {output[-600:]}"
 
 
 def main() -> int:

@@ -134,7 +134,7 @@ def install(
 ) -> Result:
     """Put a plug-in into a client; `uninstall` removes it.
 
-    The plug-in asks the proxy for views. The client's settings stay as they are, files are added alone. Where the proxy
+    The plug-in asks the proxy for views. The client's settings stay as they are: it only adds files. Where the proxy
     does not run, the client goes on as without the plug-in, and says so once.
 
     Examples:

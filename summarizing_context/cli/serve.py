@@ -40,7 +40,7 @@ commands = typer.Typer()
 def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
     """Check that the summarizer answers and the store opens.
 
-    One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if one is not well.
+    One call of a few tokens; none with the summarizer extractive. Nothing is written. Exit status 1 if a check fails.
 
     Examples:
         check --config agent.toml
@@ -110,7 +110,7 @@ def mcp(
 ) -> None:
     """Serve the past of sessions to agents, as tools of MCP.
 
-    These are context_recall, context_search and context_expand, over standard input and output, as a client starts it.
+    These are context_recall, context_search, context_expand and context_compact, over standard input and output.
     The store is only read, and other programs may write it meanwhile. With the settings of the writer in --config, its
     summaries are found too.
 

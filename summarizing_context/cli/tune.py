@@ -39,7 +39,9 @@ def tune(
     propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
     optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
-    held_out: Annotated[float, option("X", "Share that only judges.", parser=between(0.1, 0.9, float))] = 0.5,
+    held_out: Annotated[
+        float, option("X", "Share of the logs to judge by only.", parser=between(0.1, 0.9, float))
+    ] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
@@ -50,8 +52,8 @@ def tune(
 ) -> Result:
     """Compare prompts on your own transcripts.
 
-    What differs, the summaries that changed most, and a verdict. The price is shown first; replies are kept, so a run
-    that stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
+    Show what differs, the summaries that changed most, and a verdict. The price is shown first; replies are kept, so
+    a run that stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
 
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md

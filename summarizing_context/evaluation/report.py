@@ -17,6 +17,7 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.outcomes import MIN_SESSIONS, Interval, indented, mean_of, paired
+from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
@@ -257,13 +258,14 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
         """Return arm, what is compared, the change since an older run, and whether that is surely worse. Scores are
-        paired by question. More broken laws are worse. Raise `SettingsError` where the runs share no question."""
+        paired by question. More broken laws are worse; arms without this package never are. Raise `SettingsError` where
+        the runs share no question."""
         found: list[tuple[str, str, Interval, bool]] = []
         for arm in (name for name in self.arms if name in old.arms):
             for name in ("all", *self.categories, ABSENT):
                 change = paired(self.points(arm, "", name), old.points(arm, self.metric, name))
                 if change is not None:
-                    worse = change.sessions >= MIN_SESSIONS and change.high < 0
+                    worse = arm not in OTHERS and change.sessions >= MIN_SESSIONS and change.high < 0
                     found.append((arm, self.metric if name == "all" else name, change, worse))
             before, after = old.figure(arm, "laws"), self.figure(arm, "laws")
             if before is not None and after is not None:

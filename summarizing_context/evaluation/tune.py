@@ -139,7 +139,7 @@ def tune(
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         raise SettingsError(
-            "the sessions ask for nothing: no value in them is used later; give others, or a smaller budget"
+            "nothing to measure: no value in these sessions is used later; give other logs, or a smaller budget"
         )
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]

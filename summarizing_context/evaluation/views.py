@@ -51,6 +51,7 @@ ARMS = {
 }
 
 MECHANICAL = ("tail", "masking", "cliff")  # arms that need neither this package nor a model
+OTHERS = (COMPACT, "compact_reread", *MECHANICAL)  # arms without this package
 
 RESULT, CALLS, THINKS = "tool result", "assistant calls", "assistant thinks"  # who says a text
 _SMALLEST = 40  # tokens: less is not worth a clipped message

@@ -405,9 +405,10 @@ class Session:
                     made = await kept.replace(self.id, self.place, name, views, keep, rest, committed=committed)
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
-            for one in self.views.provider_views:  # the store has forgotten all of them
-                if one.state.stop > self.log.leading_count:
-                    await self._save_state(one.key, one.encode(one.state))
+            covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
+            for one in covering:  # the store has forgotten all of them
+                await self._save_state(one.key, one.encode(one.state))
+            self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall(everything=True)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:

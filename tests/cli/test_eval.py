@@ -51,6 +51,10 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp
     assert (told.document["worse"], told.status) == (True, 1)
     assert ElementTree.parse(junit).getroot().get("failures") != "0"
     assert run("eval", "compare", tmp_path / "new.json", tmp_path / "old").status == 0
+    for one in document["asked"]:  # only what ours is measured against has become worse
+        one["answers"]["ours"]["points"]["held"], one["answers"]["tail"]["points"]["held"] = 1.0, 0.0
+    (tmp_path / "others.json").write_text(json.dumps(document), encoding="utf8")
+    assert run("eval", "compare", tmp_path / "old", tmp_path / "others.json").status == 0
     assert run("eval", "compare", tmp_path / "old", tmp_path / "nowhere").status == 2
 
 
