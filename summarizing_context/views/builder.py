@@ -746,7 +746,7 @@ class Viewer:
         # nothing is told where the latest is known to show messages only, and each of them whole
         is_known = bool(latest.last) or not was.serial  # what an earlier process was shown is not looked at yet
         is_plain = is_known and not was.head and not any(item.left_out for item in latest.tail.items)
-        if latest.pending or not is_plain or key in self._dropped:
+        if latest.pending or not is_plain or self.reopened or key in self._dropped:
             made.pending = "budget_lowered" if room < was.room else "budget_raised"
         return made
 

@@ -112,7 +112,7 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
         assert ask(server) == 0
         folder, first = Path("eval-ask"), len(server.requests)
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
-        assert {path.name for path in files} >= {"cases.toml", "cassette.jsonl", "run-63.json", "run-63.jsonl.gz"}
+        assert {path.name for path in files} >= {"cases.toml", "cassette.jsonl", "run-40.json", "run-40.jsonl.gz"}
         for number, path in enumerate(files):
             whole = path.read_bytes()
             half = path.name == "cassette.jsonl"  # an empty one is one without replies
@@ -123,7 +123,7 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
                 assert f"error: {path}:" in told, left
                 assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
             path.write_bytes(whole)
-        (folder / "questions" / "run-63.json").unlink()
+        (folder / "questions" / "run-40.json").unlink()
         assert ask(server) == 0
-        assert (folder / "questions" / "run-63.json").exists()
+        assert (folder / "questions" / "run-40.json").exists()
         assert len(server.requests) == first, "the cassette has all replies"
