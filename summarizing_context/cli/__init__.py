@@ -84,5 +84,5 @@ def build_command() -> Any:
 
 _ABOUT = """Keep long agent sessions inside any token budget.
 
-Exit status: 0 success, 1 law or check failed, 2 input, 3 no view fits, 4 store.
+Exit status: 0 ok, 1 law or check failed, 2 input, 3 no view fits, 4 store.
 """

@@ -52,8 +52,8 @@ def tune(
 ) -> Result:
     """Compare prompts on your own transcripts.
 
-    Show what differs, the summaries that changed most, and a verdict. The price is shown first; replies are kept, so
-    a run that stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
+    Show the summaries that changed most, and a verdict. The price is shown first; replies are kept, so a run that
+    stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
 
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md
