@@ -39,9 +39,7 @@ def tune(
     propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
     optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
     budget: options.Budget = 16_000,
-    held_out: Annotated[
-        float, option("X", "Share of the logs to judge by only.", parser=between(0.1, 0.9, float))
-    ] = 0.5,
+    held_out: Annotated[float, option("X", "Share to judge by only.", parser=between(0.1, 0.9, float))] = 0.5,
     judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
     cassette: eval.CassettePath = None,
     out: options.ReportFolder = Path("tune-report"),
