@@ -96,7 +96,7 @@ def inspector_app(
         pin: pins a message of a session, by its number; needed where `undo` is.
         checks_host: whether to refuse requests whose header Host does not name this machine. An application around
             this one that has its own rules for names passes False.
-        access: lets in who opened a link of it, and nobody else. With None, whoever reaches the application may read,
+        access: lets in who opened a link of it, and no one else. With None, whoever reaches the application may read,
             pin and undo; an application around this one has to know who asks.
         cache: tells what the requests of a session took from the prompt cache, as `statistics().cache` has it; of a
             program that has sessions open itself.
