@@ -91,8 +91,10 @@ class Run:
         self.model.is_open = False
 
     async def cold(self, manager: Manager, turns: int) -> None:
-        """Load the whole history, then ask for one view."""
-        messages = [message for message in steps(turns) if message is not None]
+        """Load the whole history up to the agent's last request, then ask for one view."""
+        rows = list(steps(turns))
+        last = max(at for at, message in enumerate(rows) if message is None)
+        messages = [message for message in rows[:last] if message is not None]
         self.history_tokens = sum(map(message_tokens, messages))
         await manager.load([manager.taken(message) for message in messages])
         await self.view(manager)
