@@ -108,8 +108,8 @@ async def _readable(
     *,
     assumed: str = "word " * 1_000,
 ) -> Value | None:
-    """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is told and
-    asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
+    """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is logged
+    and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
     def is_usable(reply: Reply) -> bool:
         try:

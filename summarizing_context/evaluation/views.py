@@ -176,7 +176,7 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
 
 
 class Writer(Protocol):
-    """A summarizer that is told what a summary is for, where that is not what its job says."""
+    """A summarizer that takes the purpose of a summary, where its job does not say it."""
 
     async def summarize(self, job: SummaryJob, *, kind: str = "") -> str | SummaryReply:
         """Return a summary. Raise `SummarizerRefused` where there is none."""

@@ -189,7 +189,7 @@ async def test_a_provider_that_failed_to_tell_a_window_is_asked_again_after_minu
 
 
 async def asked_until(make: Any, address: str, window: int) -> AsyncIterator[dict[str, Any]]:
-    """What the proxy tells after each request of an agent, until they have this window, or it is told to be unknown."""
+    """What the proxy reports after each request of an agent, until all have this window, or it reports it unknown."""
     agent = make(address, model="our-own-7b")
     for step in range(200):
         await agent.step(f"step {step}")
