@@ -383,16 +383,17 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
 
     A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
     """
-    if most == inf and not (tail.items or log.ephemeral) and tail.next == tail.start == log.leading_count:
-        # Of a log whose end alone fills the room four times, with each message cut to a few lines, the next view shows
-        # only an end: what is before is not read, and counts as it was logged.
+    if most == inf and not log.ephemeral and len(tail.items) == tail.marks[-1].items:
+        # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
+        # view shows only an end: what is before is not read, and counts as it was logged.
         at, left = len(log), 4 * tail.room.tokens
-        while left > 0 and log.tokens[at] - log.tokens[tail.start] > left:
+        while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
             at -= 1
             left -= min(log.cost(at), tail.room.least_cap)
         while left <= 0 and (stop := log.group_stop(tail.next)) <= at:
-            tail.next, tail.tokens = stop, log.tokens[stop] - log.tokens[tail.start]
-            tail.marks.append(Mark(stop, 0, tail.tokens))
+            tail.tokens += log.tokens[stop] - log.tokens[tail.next]
+            tail.next = stop
+            tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
     while tail.tokens <= most:
         between = log.passing(tail.ephemeral_count, tail.next) if tail.ephemeral_count < len(log.ephemeral) else ()
         for passing in between:  # the groups

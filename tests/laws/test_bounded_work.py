@@ -57,3 +57,18 @@ FEWEST = {"text blocks": 100, "rows of results": 80, "calls in flight": 100, "mi
 async def test_twice_the_parts_take_about_twice_the_steps(shape: str) -> None:
     taken = [await steps_of(odd_log(shape, FEWEST[shape] * times)) for times in ((1, 2, 4) if ALL else (1, 2))]
     assert all(more <= GROWTH * less for less, more in itertools.pairwise(taken)), taken
+
+
+async def test_what_came_since_the_last_view_is_not_read_where_the_next_one_cannot_show_it() -> None:
+    async def steps(new: int) -> int:
+        async with open_context(Settings(max_tokens=500, strategy="truncate"), count_tokens=count) as context:
+            for at in range(60 + new):
+                await context.add_message({"role": "user", "content": f"message {at} of a long import"})
+                if at < 60:
+                    await context.get_messages_for_request()
+            with Steps() as steps:
+                assert await context.get_messages_for_request()
+            return steps.taken
+
+    few, many = await steps(500), await steps(1_000)
+    assert many - few < 40 * 500, (few, many)  # where it is read, about 150 a message
