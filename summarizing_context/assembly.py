@@ -15,6 +15,7 @@ from typing import Any, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
+from summarizing_context.extraction.rules import cues_version
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
@@ -172,6 +173,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
+        await in_thread(cues_version)  # the first time, it compiles the cues of rules: a tenth of a second
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
