@@ -49,7 +49,7 @@ async def run_command(context: SummarizingContext, text: object) -> CommandResul
     name, rest = _parted(rest) if name == PREFIX else (name, rest)
     command = COMMANDS.get(name or "help")
     if command is None:
-        near = get_close_matches(name[:40], COMMANDS, n=1, cutoff=0.5)
+        near = ["summarize"] if name == "compact" else get_close_matches(name[:40], COMMANDS, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"'{PREFIX} help' lists all"
         return _wrong(f"there is no command {name!r:.40}; {hint}", nearest=near[0] if near else None)
     try:
@@ -105,14 +105,17 @@ def cache_line(cache: CacheFigures) -> str:
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
     keep, topic = (int(rest), None) if _is_count(rest) else (10, rest or None)
-    return activated(await context.summarize(keep, focus=topic), context.statistics())
+    done = activated(await context.summarize(keep, focus=topic), context.statistics())
+    return done if topic is None else replace(done, text=f"{done.text}\nTopic: {topic}.")
 
 
 async def _compress(context: SummarizingContext, rest: str) -> CommandResult:
     try:
         threshold = float(rest or 0.6)
     except ValueError:
-        raise SettingsError(f"{rest!r:.40} is not a number; an importance is one from 0 to 1") from None
+        raise SettingsError(
+            f"{rest!r:.40} is not a number; an importance is one from 0 to 1 ('summarize' takes a topic)"
+        ) from None
     return activated(await context.compress(threshold), context.statistics())
 
 

@@ -97,6 +97,8 @@ def command_line() -> str:
 
 def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     for name, command in group.commands.items():
+        if getattr(command, "invoke_without_command", False):
+            yield (*path, name), command
         if hasattr(command, "commands"):
             yield from _commands(command, (*path, name))
         else:

@@ -245,6 +245,10 @@ class ProxyOptions(Place):
         settings = OwnSettings(config=self.config, **named).load(store=self.store)
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
+        if settings.summarizer in PROVIDERS:  # a missing key or model is said now, and not by each request
+            from summarizing_context.summarizers.providers import make_model
+
+            anyio.run(make_model(settings, read_only=False).close)
         if self.store is None:
             store_of(settings)
         given: dict[str, Any] = {"anthropic": self.anthropic, "openai": self.openai, "budget": self.budget}
@@ -306,7 +310,9 @@ def status(listen: Address = LISTEN, token: Token = None) -> Result:
         with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
     except HTTPError as error:
-        raise InputError(f"the proxy at {address} takes another token ({error.code}); give --token") from error
+        if error.code != 401:
+            raise InputError(f"{address} is no proxy of this package ({error.code}); check --listen") from error
+        raise InputError(f"the proxy at {address} takes another token; give --token") from error
     except (URLError, ValueError, OSError) as error:
         why = type(error).__name__
         raise InputError(f"no proxy answers at {address} ({why}); check --listen and --token") from error

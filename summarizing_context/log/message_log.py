@@ -24,6 +24,7 @@ import anyio.lowlevel
 import msgspec
 
 from summarizing_context.concurrency import YieldNow
+from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import (
@@ -212,7 +213,12 @@ class OpenCall:
     block: str = ""
 
     def result(self, content: str | list[Any]) -> Message:
-        """Return the message that answers the call, in the shape in which the call was made, for `add_message`."""
+        """Return the message that answers the call, in the shape in which the call was made, for `add_message`.
+
+        Raise `MessageError` for a content that is neither a text nor a list of blocks.
+        """
+        if not isinstance(content, str | list):
+            raise MessageError(f"the result of a call is {type(content).__name__}; give a text or a list of blocks")
         return result_message(self.block, self.id, self.name, content)
 
 

@@ -270,7 +270,7 @@ class Session:
         stored = await self.store.load(self.id)
         if stored is None:
             raise StoreError(
-                f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
+                f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions list` shows them"
             )
         self.log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(self.log.closings)

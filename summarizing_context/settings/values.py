@@ -560,11 +560,11 @@ class Settings:
     breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
     breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
-        DefaultNumber(1_000), "Largest number of calls in an hour. A pool's worker has none unless it is set."
+        DefaultNumber(1_000), "Largest number of calls in an hour, since a session was opened. A pool's worker has none unless it is set."
     )
-    max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour.")
-    max_calls_per_session: Count | None = _setting(None, "Largest number of calls in a session.")
-    max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens in a session.")
+    max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour, likewise.")
+    max_calls_per_session: Count | None = _setting(None, "Largest number of calls while a session is open; opening it again starts at 0.")
+    max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens, likewise.")
     max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting(

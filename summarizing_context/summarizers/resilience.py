@@ -10,7 +10,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import isawaitable
 from math import inf
+from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
@@ -56,9 +58,19 @@ def describe_failure(error: BaseException) -> str:
     Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
     """
     causes = [error, error.__cause__] if isinstance(error.__cause__, Exception) else [error]
-    names = (type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else "") for each in causes)
+    names = (type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else _place(each)) for each in causes)
     said = error.args[0] if error.args else None
     return " from ".join(names) + (f": {said.value}" if isinstance(said, Refusal | Fault) else "")
+
+
+def _place(error: BaseException) -> str:
+    """Return where a fault of a program was raised; nothing for all other failures."""
+    trace = error.__traceback__
+    if trace is None or type(error).__module__ != "builtins" or isinstance(error, OSError):
+        return ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
 
 
 def status_code(error: BaseException | None) -> int | None:
@@ -414,4 +426,8 @@ class ResilientSummarizer:
 
 
 async def _asked(inner: Summarizer, job: SummaryJob) -> object:
-    return await inner.summarize(job)  # whatever a user's object returns or raises, in a task of its own
+    """Return what a user's object does, in a task of its own."""
+    reply = inner.summarize(job)
+    if not isawaitable(reply):
+        raise SummarizerError(Fault.NOT_ASYNC)
+    return await reply

@@ -43,7 +43,7 @@ class Fault(StrEnum):
     """What can go wrong between us and a provider. Constants, so that no text of a message or reply gets in."""
 
     TIMEOUT = "the provider did not answer in time"
-    CONNECTION = "the connection to the provider failed or was cut off"
+    CONNECTION = "the connection to the provider failed or was cut off; check base_url and the network"
     REDIRECT = "the provider answered with a redirect, which is not followed; correct base_url"
     KEY = "the provider refuses the key; check api_key"
     NOT_FOUND = "the provider does not know the model, or the address is wrong; check model and base_url"
@@ -54,6 +54,7 @@ class Fault(StrEnum):
     NOT_JSON = "the reply is not a JSON object"
     SHAPE = "the reply is not what the provider's protocol says"
     CALL = "the call failed before it reached the provider"
+    NOT_ASYNC = "its summarize is no coroutine; write it as `async def summarize(self, job)`"
     CLOSED = "the summarizer is closed"
     NO_PROVIDER = "the host has mounted no such provider"
     CANCELLED = "the host has cancelled the call"

@@ -34,7 +34,7 @@ from summarizing_context.contrib.proxy.dialects import (
 )
 from summarizing_context.contrib.proxy.plugins import Plugin, log_digest, log_rows
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
-from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
+from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
 from summarizing_context.models import ModelTable
 
@@ -383,10 +383,14 @@ class Feed:
         self._notices: dict[str, str] = {}  # by what each is about
 
     def failed(self, words: str, error: Exception) -> None:
-        """Tell that something in the proxy has failed: what that did, and the kind of the error alone."""
+        """Tell that something in the proxy has failed: what that did, and the kind of the error. Only errors of this
+        package, which hold no text of messages, say more, in a notice once a kind."""
         self.failures += 1
-        self.last_failure = type(error).__name__
-        logger.warning(words, extra={"cause": self.last_failure})
+        self.last_failure = kind = type(error).__name__
+        if len(self._notices) < 50:
+            why = f"{kind}: {error}" if isinstance(error, SummarizingContextError) else kind
+            self._notices.setdefault(f"failure {kind}", f"{words} ({why})")
+        logger.warning(words, extra={"cause": kind})
 
     def notice(self, about: str, words: str) -> None:
         """Tell once what the proxy had to work around: in the log, and in each status from now on."""

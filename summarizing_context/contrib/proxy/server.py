@@ -147,7 +147,9 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
         raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
     if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
         said = "this proxy answers its user alone: the base URL has to hold its token, as in "
-        said += "http://127.0.0.1:8377/token/TOKEN. The proxy printed it at its start; `proxy run` sets it for clients"
+        at = given.get(b"host", "127.0.0.1:8377")
+        said += f"http://{at}/token/TOKEN. The proxy printed it at its start, and keeps it in the file proxy-token of "
+        said += "~/.config/summarizing-context; `proxy run` sets it for clients"
         raise Refused(401, said)
 
     # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
@@ -338,6 +340,9 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     if proxy.shadow:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
     settings = proxy.settings
+    servers = {"anthropic": proxy.anthropic, "openai": proxy.openai}
+    if settings.base_url is None and servers.get(settings.summarizer, "") not in ("", ANTHROPIC, OPENAI):
+        settings = replace(settings, base_url=servers[settings.summarizer])  # summaries go to no other server
     models = load_models(settings.prices)
     feed = Feed(
         models,
