@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -44,6 +45,8 @@ from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -151,6 +154,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
+        if is_extractive and settings.model is not None and options.warns_of_room:
+            logger.warning(
+                f"model = {settings.model!r} is not asked for summaries: summarizer = {settings.summarizer!r}; "
+                f"set it to {' or '.join(map(repr, PROVIDERS))}"
+            )
         models = load_models(settings.prices)  # a wrong file is refused on opening, with every summarizer
         redact = None if options.redact is None else Redaction(options.redact)
         recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)

@@ -128,11 +128,11 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
         else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
     )
     if not (report.activated or report.raw) and figures.summaries_pending and not figures.cap_reached:
-        said += "\nThe model's summaries of it are being made, and may be shorter: ask again."
+        said += "\nSummaries of it are being made, and may be shorter: ask again."
     if report.activated and report.raw:
         said += (
-            f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older messages "
-            "that are pinned, critical, important enough, or the first request."
+            f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older message"
+            f"{'s' * (report.kept != 1)} that are pinned, critical, important enough, or the first request."
         )
     if figures.stand_ins and figures.summaries_pending:
         failed = f" (last error: {figures.last_error})" if figures.last_error else ""
@@ -142,7 +142,7 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
             when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
             said += f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
         else:
-            said += f"The model's own are being made{failed}; they are shown from the next activation on, or when you "
+            said += f"The summaries are being made{failed}; they are shown from the next activation on, or when you "
             said += "ask again."
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
 

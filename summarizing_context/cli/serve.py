@@ -79,6 +79,8 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
 
     # The store is opened for reading; of a file that is not there yet, look whether it could be made.
     path, about, problem = Path(settings.store), "is made at first use", None
+    if str(path) == ":memory:":
+        about = "ends with the process"
     if is_address(settings.store) or path.exists():
         try:
             about = f"opened, {len(find_sessions(str(settings.store)))} sessions"

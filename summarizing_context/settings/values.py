@@ -273,6 +273,7 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
         else:  # the nearest is called as its source would call it
             last, near = shown_name(name), _nearest(name, [*known, *KEY_ALIASES, _WHOLE, _MEMORIES])
             place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
+            place = place.rpartition(" ")[2]  # without the file and the table
             hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"
             problems.append(f"unknown setting {label}{_unless_text(value)}; {hint}")
 
@@ -560,10 +561,13 @@ class Settings:
     breaker_failures: FewTimes = _setting(4, "Failed calls in a row that open the breaker.")
     breaker_cooldown: Seconds = _setting(30.0, "Seconds until the open breaker lets one call through.")
     max_calls_per_hour: Count | None = _setting(
-        DefaultNumber(1_000), "Largest number of calls in an hour, since a session was opened. A pool's worker has none unless it is set."
+        DefaultNumber(1_000),
+        "Largest number of calls in an hour, since a session was opened. A pool's worker has none unless it is set.",
     )
     max_input_tokens_per_hour: Count | None = _setting(None, "Largest number of input tokens in an hour, likewise.")
-    max_calls_per_session: Count | None = _setting(None, "Largest number of calls while a session is open; opening it again starts at 0.")
+    max_calls_per_session: Count | None = _setting(
+        None, "Largest number of calls while a session is open; opening it again starts at 0."
+    )
     max_input_tokens_per_session: Count | None = _setting(None, "Largest number of input tokens, likewise.")
     max_wait: Seconds = _setting(0.0, "Seconds that an activation may wait for missing summaries.")
 

@@ -58,7 +58,9 @@ def describe_failure(error: BaseException) -> str:
     Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
     """
     causes = [error, error.__cause__] if isinstance(error.__cause__, Exception) else [error]
-    names = (type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else _place(each)) for each in causes)
+    names = (
+        type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else _place(each)) for each in causes
+    )
     said = error.args[0] if error.args else None
     return " from ".join(names) + (f": {said.value}" if isinstance(said, Refusal | Fault) else "")
 

@@ -45,7 +45,7 @@ def test_the_environment_is_parsed_by_the_type_of_each_setting():
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("MAX_TOKEN", "5", "did you mean environment variable SUMMARIZING_CONTEXT_MAX_TOKENS?"),
+        ("MAX_TOKEN", "5", "did you mean SUMMARIZING_CONTEXT_MAX_TOKENS?"),
         ("MAX_TOKENS", "many", "SUMMARIZING_CONTEXT_MAX_TOKENS = 'many' is refused"),
         ("MERGE_USER_ROWS", "maybe", "true or false"),
         ("STORE", "", "SUMMARIZING_CONTEXT_STORE = ''"),
