@@ -75,7 +75,8 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
         asked["seconds"] = round(time.monotonic() - began, 3)
 
     if settings.summarizer in PROVIDERS:
-        anyio.run(ask)
+        with output.progress("waiting for the model", None):
+            anyio.run(ask)
 
     # The store is opened for reading; of a file that is not there yet, look whether it could be made.
     path, about, problem = Path(settings.store), "is made at first use", None

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import hmac
 import json
@@ -38,7 +39,7 @@ import msgspec
 
 from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
-from summarizing_context.errors import MissingExtraError, SettingsError, briefly
+from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, briefly
 
 try:
     import httpx2
@@ -422,10 +423,17 @@ async def _reply_error(send: Send, status: int, words: str) -> None:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
+    """A listening socket whose connections send small packets at once; port 0 takes any that is free. Raise
+    `StoreError` if it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()
-    listening = socket.create_server((host, port), family=family, backlog=2_048, dualstack_ipv6=both)
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=2_048, dualstack_ipv6=both)
+    except OSError as error:
+        reason, advice = os.strerror(error.errno or 0), "choose another --listen"
+        if error.errno == errno.EADDRINUSE:
+            advice = "a proxy may run there already (`summarizing-context proxy status`), or choose another --listen"
+        raise StoreError(f"cannot listen on {host}:{port}: {reason}; {advice}") from error
     # asyncio sees by the protocol that it is TCP
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
 
