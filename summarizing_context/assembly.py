@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+import anyio.to_thread
+
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
@@ -181,7 +183,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        await in_thread(cues_version)  # the first time, it compiles the cues of rules: a tenth of a second
+        await anyio.to_thread.run_sync(cues_version)  # the first time, it compiles the cues: a tenth of a second
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
