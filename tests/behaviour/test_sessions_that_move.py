@@ -71,20 +71,13 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
     assert moved(source, target, tmp_path / "all.jsonl") == 0
     assert anyio.run(view, target) == (before, 0)
 
-
-def test_checkpoints_pins_and_memories_go_along_and_words_are_found(places, tmp_path: Path):
-    source, target = places
-    anyio.run(filled, source)
-    assert moved(source, target, tmp_path / "all.jsonl") == 0
-
-    async def look() -> None:
+    async def look() -> None:  # what goes along: checkpoints, pins, memories, words to search
         async with open_context(settings(target), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
             assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 21)]
             assert "The gate is green." in str(await context.get_messages_for_request())
             assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]
-            assert {hit.start for hit in await context.search("tulip", limit=50) if hit.kind == "message"} == {
-                *range(40)
-            }
+            hits = await context.search("tulip", limit=50)
+            assert {hit.start for hit in hits if hit.kind == "message"} == {*range(40)}
             await context.restore("half")
             assert len(context) == 21
 
