@@ -18,7 +18,7 @@ from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent,
 from tests.proxy.fake import Behave, Fake, served, streamed
 from tests.proxy.test_sessions import contents
 
-BUDGET = 6_000
+BUDGET = 3_000
 
 SAID = "The model says that the work went on and that the parser was read."
 
