@@ -20,7 +20,6 @@ from tests.docs.checkout import ROOT, run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
-TALL_SYSTEM = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]
 
 
 def untimed(document: dict[str, Any]) -> str:
@@ -45,13 +44,6 @@ def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runne
     ran = [run("replay", tmp_path, "--budget", "4k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
     assert untimed(ran[0]) == untimed(ran[1])
     assert '"activations": 0' not in untimed(ran[0])
-
-
-def test_a_refused_view_ends_with_3(run: Runner, tmp_path):
-    path = write_transcript(tmp_path / "one.jsonl", TALL_SYSTEM)
-    ran = run("replay", path, "--budget", "100,4k", "--json", "-")
-    assert ran.status == 3
-    assert [row["refused_views"] for row in ran.document["rows"]] == [1, 0]
 
 
 def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runner, tmp_path):
