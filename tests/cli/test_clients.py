@@ -117,8 +117,8 @@ def test_another_client_starts_with_the_view_of_a_session(
     run: Runner, home: Path, tmp_path: Path, client: str, words: list[str]
 ):
     talk = Conversation()
-    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(60)]
-    store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=6_000)
+    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(40)]
+    store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=4_000)
     took = f"printf '%s' \"$*\" > {home}/words; {'/bin/cat' if words else 'printf 1'} > {home}/input; exit 7"
     program(home, {"claude-code": "claude"}.get(client, client), took)
     ran = run("continue", "s1", "--store", store, "--in", client, "--json", "-", "--", *words)

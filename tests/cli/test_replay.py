@@ -40,8 +40,8 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
 
 def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runner, tmp_path):
     for number in (1, 2):
-        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *demo_session(turns=6)])
-    ran = [run("replay", tmp_path, "--budget", "4k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
+        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *demo_session(turns=3)])
+    ran = [run("replay", tmp_path, "--budget", "3k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
     assert untimed(ran[0]) == untimed(ran[1])
     assert '"activations": 0' not in untimed(ran[0])
 
@@ -75,7 +75,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     logs, cwd = tmp_path / "logs", tmp_path / "empty"
     logs.mkdir()
     cwd.mkdir()
-    for name, turns in (("a", 8), ("b", 6)):
+    for name, turns in (("a", 5), ("b", 4)):
         write_transcript(logs / f"{name}.jsonl", demo_session(turns=turns))
     script = (
         "import sys, socket\n"
