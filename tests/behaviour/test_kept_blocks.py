@@ -109,14 +109,6 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
         assert block(anew, tag) == block(view, tag)
 
 
-async def test_the_plan_is_told_with_its_message_and_states():
-    todos = [{"content": "Read it", "status": "completed"}, {"content": "Fix it", "status": "in_progress"}]
-    async with open_context(small(), count_tokens=count) as context:
-        assert await context.plan() is None
-        await fill(context, [user("go"), call("openai", ("1", "TodoWrite", {"todos": todos}))])
-        assert await context.plan() == Plan("[x] Read it\n[>] Fix it", 1)
-
-
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
     todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
     plan = call("openai", ("1", "TodoWrite", {"todos": todos}))
@@ -142,11 +134,12 @@ async def test_a_ledger_rule_names_tools_that_plan():
     ("changed", "tags"), [({}, ["current_plan", "project_instructions"]), ({"strategy": "truncate"}, [])]
 )
 async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: list[str]):
-    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "pending"}]}))
+    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "in_progress"}]}))
     file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
     async with open_context(small(**changed), count_tokens=count) as context:
         view = await filled(context, file, assistant("ok"), plan, result("openai", "1", "ok"))
         assert [tag for tag in ("current_plan", "project_instructions") if block(view, tag)] == tags
+        assert ("[>] Fix it" in block(view, "current_plan")) == bool(tags)
 
 
 async def test_instructions_that_a_pin_shows_are_not_repeated():

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryReply, load_models, open_context
-from summarizing_context.testing import range_name
+from summarizing_context.testing import ScriptedSummarizer, range_name
 from tests.behaviour.contexts import Provider, fill
 from tests.laws.builders import session
 
@@ -113,16 +113,13 @@ def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
     assert "cannot be read" in problems(tmp_path, "as_of = 2026-05-06\nwindows = [{ models = '(', tokens = 9 }]\n")[0]
 
 
-class Model:
-    """Summarizes, and tells what the provider counted."""
-
-    recipe = "test/priced"
+class Model(ScriptedSummarizer):
+    """Tells what the provider counted."""
 
     def __init__(self, model: str | None, **usage: Any) -> None:
-        self.model, self.usage = model, {"input_tokens": 1_000, "output_tokens": 100, **usage}
-
-    async def summarize(self, job: Any) -> SummaryReply:
-        return SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **self.usage)
+        told = {"input_tokens": 1_000, "output_tokens": 100, **usage}
+        super().__init__(lambda job: SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **told))
+        self.model = model
 
 
 async def statistics_of(summarizer: Any, **settings: Any) -> Any:

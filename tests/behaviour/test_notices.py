@@ -4,34 +4,30 @@ from __future__ import annotations
 
 import logging
 import re
+from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import Clock, Heard
 
 SECRET = "zanzibar"
 LOGGER = "summarizing_context"
 
 
-class Model:
-    """Tells its model and usage, and takes two seconds."""
-
-    recipe, model = "test/1", "small-1"
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock = clock
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        self.clock.time += 2 if job.kind != "rules" else 0
-        return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
-
-
 async def run_session() -> Heard:
     """A session that is summarized and has one activation, each message with the secret."""
     heard, clock = Heard(), Clock(100.0)
+
+    def reply(job: SummaryJob) -> SummaryReply:  # which takes two seconds
+        clock.time += 2 if job.kind != "rules" else 0
+        return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
+
+    model: Any = ScriptedSummarizer(reply)
+    model.model = "small-1"
     settings = Settings(max_tokens=4_000, session_id="s1", attempts=1, concurrency=1)
-    async with open_context(settings, events=heard, summarizer=Model(clock), clock=clock) as context:
+    async with open_context(settings, events=heard, summarizer=model, clock=clock) as context:
         for step in range(120):
             role = "assistant" if step % 2 else "user"
             await context.add_message({"role": role, "content": f"Step {step}: {SECRET}. " + "I read it. " * 40})

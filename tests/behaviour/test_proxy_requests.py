@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
 from tests.proxy.fake import Fake, served
@@ -28,46 +26,37 @@ PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":me
 PROTOCOLS = ("messages", "chat/completions", "responses")
 
 
+def called(protocol: str, id: str, arguments: dict[str, Any], name: str = "read", text: str = RESULT) -> list[Any]:
+    """A call and its result, as a client of this protocol writes them."""
+    if protocol == "messages":
+        use = {"type": "tool_use", "id": id, "name": name, "input": arguments}
+        result = {"type": "tool_result", "tool_use_id": id, "content": text}
+        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+    function = {"name": name, "arguments": json.dumps(arguments)}
+    if protocol == "chat/completions":
+        call = {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"id": id, "type": "function", "function": function}],
+        }
+        return [call, {"role": "tool", "tool_call_id": id, "content": text}]
+    return [
+        {"type": "function_call", "call_id": id, **function},
+        {"type": "function_call_output", "call_id": id, "output": text},
+    ]
+
+
 def request_of(
     protocol: str, steps: int, odd: dict[str, Any] | None = None, text: str = "Fix the bug."
 ) -> dict[str, Any]:
     """An agent's request after some steps; `odd` are arguments of its first call, and `text` what it begins with."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Any] = [{"role": "user", "content": text} | ({"type": "message"} if protocol == "responses" else {})]
     for step in range(steps):
-        arguments = (odd if step == 0 else None) or {"path": f"src/{step}.py"}
-        if protocol == "messages":
-            rows += [
-                {"role": "user", "content": text} if step == 0 else {"role": "user", "content": []},
-                {
-                    "role": "assistant",
-                    "content": [{"type": "tool_use", "id": f"t{step}", "name": "read", "input": arguments}],
-                },
-            ]
-            rows[-2]["content"] = rows[-2]["content"] or [
-                {"type": "tool_result", "tool_use_id": f"t{step - 1}", "content": RESULT}
-            ]
-        elif protocol == "chat/completions":
-            call = {"id": f"t{step}", "type": "function"}
-            call |= {"function": {"name": "read", "arguments": json.dumps(arguments)}}
-            rows += [] if rows else [{"role": "user", "content": text}]
-            rows += [{"role": "assistant", "content": "", "tool_calls": [call]}]
-            rows += [{"role": "tool", "tool_call_id": f"t{step}", "content": RESULT}]
-        else:
-            rows += [] if rows else [{"type": "message", "role": "user", "content": text}]
-            rows += [
-                {"type": "function_call", "call_id": f"t{step}", "name": "read", "arguments": json.dumps(arguments)}
-            ]
-            rows += [{"type": "function_call_output", "call_id": f"t{step}", "output": RESULT}]
+        rows += called(protocol, f"t{step}", (odd if step == 0 else None) or {"path": f"src/{step}.py"})
     if protocol == "messages":
-        last = {"type": "tool_result", "tool_use_id": f"t{steps - 1}", "content": RESULT}
-        rows.append({"role": "user", "content": [last]})
         return {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "messages": rows}
     tool = {"type": "function", **({"function": FUNCTION} if protocol == "chat/completions" else FUNCTION)}
     return {"model": "gpt-5", "tools": [tool], "messages" if protocol == "chat/completions" else "input": rows}
-
-
-async def _answered(request: Request, raw: bytes) -> Response:
-    return JSONResponse({})
 
 
 @contextmanager
@@ -108,19 +97,8 @@ async def test_a_client_may_leave_the_version_out_of_its_paths(folder: str):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_a_task_that_the_agent_calls_done_is_covered_in_the_next_request(protocol: str):
-    name, keep = "mcp__context__context_compact", {"keep": "The bug is in src/3.py."}
-    body = request_of(protocol, 20)
-    if protocol == "messages":
-        call = {"type": "tool_use", "id": "done", "name": name, "input": keep}
-        result = {"type": "tool_result", "tool_use_id": "done", "content": "Noted."}
-        rows = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
-    elif protocol == "chat/completions":
-        call = {"id": "done", "type": "function", "function": {"name": name, "arguments": json.dumps(keep)}}
-        rows = [{"role": "assistant", "content": "", "tool_calls": [call]}]
-        rows += [{"role": "tool", "tool_call_id": "done", "content": "Noted."}]
-    else:
-        rows = [{"type": "function_call", "call_id": "done", "name": name, "arguments": json.dumps(keep)}]
-        rows += [{"type": "function_call_output", "call_id": "done", "output": "Noted."}]
+    body, keep = request_of(protocol, 20), {"keep": "The bug is in src/3.py."}
+    rows = called(protocol, "done", keep, "mcp__context__context_compact", "Noted.")
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=100_000) as address:
         await post(address, f"/v1/{protocol}", body)

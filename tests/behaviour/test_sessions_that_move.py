@@ -13,6 +13,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.testing import ScriptedSummarizer
 from tests import postgres_server
+from tests.behaviour.contexts import fill
 
 
 @pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
@@ -91,8 +92,7 @@ def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_tha
 
     async def add(store: str, *messages: dict[str, Any]) -> int:
         async with open_context(settings(store)) as context:
-            for message in messages:
-                await context.add_message(message)
+            await fill(context, messages)
             return len(context)
 
     anyio.run(add, source, said(0), said(1))
