@@ -85,7 +85,7 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     draw, path, raised, whole, wide = random.Random(seed), tmp_path / "a.db", 0, 0, 0
     log: list[Message] = []
     last: dict[int, list[Message]] = {}
-    for _ in range(12):
+    for _ in range(9):
         most = draw.choice(BUDGETS)
         async with open_context(settings(path, max_tokens=most)) as context:
             for _ in range(draw.randrange(1, 8)):

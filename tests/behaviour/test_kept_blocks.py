@@ -64,7 +64,7 @@ def missing(work: Work, view: list[Message]) -> list[str]:
 
 async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
     """The view in which these rows are covered."""
-    await fill(context, [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(40, rules="")])
+    await fill(context, [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(28, rules="")])
     await context.compact()
     return await context.get_messages_for_request()
 

@@ -25,7 +25,7 @@ SYSTEM = "You are a careful helper."
 def settings(server: ProviderServer, **changed: Any) -> Settings:
     sizes = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
     given = {"summarizer": "anthropic", "model": MODEL, "base_url": server.root, "api_key": "sk-test"}
-    given |= {"max_tokens": 4_000, "native": "prefer", "breaker_cooldown": 3_600.0}
+    given |= {"max_tokens": 3_000, "native": "prefer", "breaker_cooldown": 3_600.0}
     return Settings(**{**sizes, **given, **changed})
 
 
@@ -69,7 +69,7 @@ def session(turns: int, seed: int = 3) -> list[Message]:
 async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none():
     provider = Compacting()
     async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        views = await play(context, server, session(50))
+        views = await play(context, server, session(34))
         activations = context.activations()
         nodes = context.explain()
     assert provider.refused == []
@@ -91,7 +91,7 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
     assert changes <= len(activations)
     said = [text for message in views[-1] for text in message_text_parts(message)]
     assert any("<standing_rules>" in text and "Never push to main" in text for text in said)
-    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 4_000 for view in views)
+    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 3_000 for view in views)
 
     # the block stands for the oldest messages; the summaries of what it covers are there too
     assert [node.made_by for node in nodes].count("provider") == 1
@@ -99,11 +99,11 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    provider, rows = Compacting(), session(50)
+    provider, rows = Compacting(), session(34)
     async with serving(provider) as server:
         kept = settings(server, store=tmp_path / "s.db")
         async with open_context(kept, count_tokens=count) as context:
-            views = await play(context, server, rows[:150])
+            views = await play(context, server, rows[:100])
             shown = [block_of(view) for view in views]
             paid = len(provider.asked)
             before = await context.get_messages_for_request(tools=TOOLS)
@@ -120,7 +120,7 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
     provider = Compacting()
     async with serving(provider) as server:
-        kept = settings(server, store=tmp_path / "s.db")
+        kept = settings(server, store=tmp_path / "s.db", max_tokens=4_000)
         async with open_context(kept, count_tokens=count) as context:
             rows = session(50)
             while not provider.asked:
@@ -200,22 +200,22 @@ async def test_hosts_that_send_no_block_refuse_the_setting():
 async def test_undone_edited_and_narrow_views_are_taken_too():
     provider = Compacting()
     async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        rows = session(60)
-        await play(context, server, rows[:170])
+        rows = session(44)
+        await play(context, server, rows[:120])
         before = await context.get_messages_for_request(tools=TOOLS)
         assert block_of(before) is not None
         await context.summarize(keep_recent=4)
         await context.undo_activation()
         assert await context.get_messages_for_request(tools=TOOLS) == before
-        await play(context, server, rows[170:180])
+        await play(context, server, rows[120:130])
 
         # a narrow request beside, then an edit of what a block covers: it stands for that no longer
         narrow = await context.get_messages_for_request(1_200, tools=TOOLS)
         assert sum(count(text) for one in narrow for text in message_text_parts(one)) <= 1_200
-        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:180]]
+        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:130]]
         assert edited[6]["role"] == rows[6]["role"]
         await context.set_messages(edited)
         assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
-        await play(context, server, rows[180:])
+        await play(context, server, rows[130:])
         assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
     assert provider.refused == []

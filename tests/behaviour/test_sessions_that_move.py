@@ -36,7 +36,7 @@ def said(at: int) -> dict[str, Any]:
     return {"role": "user" if at % 2 == 0 else "assistant", "content": f"Message {at} of the tulip. " + "word " * 60}
 
 
-async def filled(store: str, count: int = 40) -> list[dict[str, Any]]:
+async def filled(store: str, count: int = 30) -> list[dict[str, Any]]:
     """A session with summaries that a model made, a checkpoint, a pin and a memory; its view."""
     async with open_context(settings(store), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
         for at in range(count):
@@ -74,13 +74,13 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
 
     async def look() -> None:  # what goes along: checkpoints, pins, memories, words to search
         async with open_context(settings(target), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
-            assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 21)]
+            assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 16)]
             assert "The gate is green." in str(await context.get_messages_for_request())
             assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]
             hits = await context.search("tulip", limit=50)
-            assert {hit.start for hit in hits if hit.kind == "message"} == {*range(40)}
+            assert {hit.start for hit in hits if hit.kind == "message"} == {*range(30)}
             await context.restore("half")
-            assert len(context) == 21
+            assert len(context) == 16
 
     anyio.run(look)
 

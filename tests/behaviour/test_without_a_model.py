@@ -55,7 +55,7 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
         assert [rule for rule in RULES if words(rule) not in shown] == []
 
 
-@pytest.mark.parametrize(("segments", "fixed"), [(16, 0), (40, 0), (40, 8_000)])
+@pytest.mark.parametrize(("segments", "fixed"), [(16, 0), (32, 0), (32, 8_000)])
 async def test_no_room_of_the_header_stays_empty(segments: int, fixed: int):
     """Its share is one of the room that a system row leaves."""
     dice = random.Random(5)
