@@ -58,24 +58,6 @@ def test_no_encoding_of_the_output_fails_a_command(folder: Path, monkeypatch: py
     assert b"unexpected" not in told
 
 
-def test_a_message_that_goes_to_no_terminal_stays_on_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv("COLUMNS", "40")
-    long = tmp_path / ("a_long_name " * 10).strip()
-    assert main(["replay", str(long / "none.jsonl")]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    long.mkdir()
-    (long / "broken.jsonl").write_text("{\n", encoding="utf8")
-    whole = write_transcript(long / "whole.jsonl", demo_session(turns=2))
-    assert main(["replay", str(long), "--budget", "3k"]) == 2
-    told = capsys.readouterr()
-    assert [line for line in told.err.splitlines() if str(long / "broken.jsonl") in line]
-    assert any(line.startswith("Tokens are counted by") and line.endswith(".") for line in told.out.splitlines())
-    assert main(["eval", "report", str(whole)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-
-
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"

@@ -16,7 +16,7 @@ from summarizing_context import (
     SummarizingContext,
     message_text_parts,
     open_context,
-)  # fmt: skip
+)
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import opened, small
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user

@@ -18,7 +18,7 @@ from summarizing_context import (
     SummarizingContext,
     SummaryJob,
     open_context,
-)  # fmt: skip
+)
 from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
 from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, count, session, user
