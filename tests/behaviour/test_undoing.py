@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 import random
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, UndoError, open_context
+from summarizing_context import Settings, SummarizingContext, UndoError, message_text_parts, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import ContextClosedError, StoreReadOnlyError
 from tests.laws.builders import count, session, user, words
-from tests.laws.checkers import goes_on
+from tests.laws.checkers import goes_on, view_tokens
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
 
@@ -68,6 +68,19 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path) ->
         assert all(one.blocks > 0 and one.can_undo for one in records)
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == records
+
+
+async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_message_that_differs() -> None:
+    async with opened() as context:
+        for times in (2, 3):
+            before, after, _ = await until_activated(context, 7 + times, times=times)
+            texts = [["".join(message_text_parts(row)) for row in view] for view in (before, after)]
+            same = next(at for at, (old, new) in enumerate(zip(*texts, strict=False)) if old != new)
+            lines = [text[same].splitlines(keepends=True) for text in texts]
+            alike = [old for old, _ in takewhile(lambda pair: pair[0] == pair[1], zip(*lines, strict=False))]
+            whole = view_tokens(after[:same], count, 1_600, message_text_parts)
+            assert context.activations()[-1].prefix_kept == whole + count("".join(alike))
+            assert len(alike) > 1
 
 
 async def test_an_undo_brings_back_the_view_of_before() -> None:
