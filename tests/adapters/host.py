@@ -20,6 +20,7 @@ from tests.adapters.validity import anthropic_refusals, openai_refusals
 
 Row = dict[str, Any]
 ACT = "tool:post"  # the event for which hooks inject
+SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
 
 
 class Loop:

@@ -25,9 +25,9 @@ from summarizing_context import (
 )
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
-from tests.adapters.host import Model, session_of
+from tests.adapters.host import SMALL, Model, session_of
 
-SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+CALL = ToolCall(id="1", name="n", arguments={})
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
 
 
@@ -80,11 +80,7 @@ async def test_a_provider_that_takes_no_options_is_asked_without() -> None:
         (ValueError("secret text"), SummarizerError, "failed"),
         (ChatResponse(content=[]), SummarizerRefused, "empty"),
         (ChatResponse(content=[TextBlock(text="x")], finish_reason="refusal"), SummarizerRefused, "declined"),
-        (
-            ChatResponse(content=[], tool_calls=[ToolCall(id="1", name="n", arguments={})]),
-            SummarizerRefused,
-            "neither text",
-        ),
+        (ChatResponse(content=[], tool_calls=[CALL]), SummarizerRefused, "neither text"),
         (SimpleNamespace(content=5), SummarizerError, "protocol"),
     ],
 )

@@ -41,26 +41,14 @@ def test_no_options_mean_our_defaults() -> None:
         ({"persistence": {"enabled": True}}, {"store": str(Path("~/.amplifier/contexts.db").expanduser())}),
         ({"persistence": {"enabled": False}}, {}),
         ({"persistence": None, "preserve_system": None}, {}),
-        (
-            {
-                "storage_path": None,
-                "max_tokens": None,
-                "compact_threshold": None,
-                "session_id": None,
-                "idle_after": None,
-            },
-            {},
-        ),
+        (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
         ({"storage_path": "", "idle_after": "never"}, {"idle_after": "never"}),
         (
             {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
             {"memory_include": "auto", "memory_extract": True, "similarity_threshold": 0.7},
         ),
         ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
-        (
-            {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},
-            {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},
-        ),
+        ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
     ],
 )
 def test_the_hosts_options_mean_what_its_documents_say(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
@@ -68,13 +56,8 @@ def test_the_hosts_options_mean_what_its_documents_say(theirs: dict[str, Any], o
 
 
 def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
-    plan = read_options(
-        {
-            "preserve_system": False,
-            "session_id": "s",
-            "persistence": {"path": "a.db", "required": True},
-        }
-    )
+    persistence = {"path": "a.db", "required": True}
+    plan = read_options({"preserve_system": False, "session_id": "s", "persistence": persistence})
     assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
 
 
@@ -124,11 +107,3 @@ def test_options_are_a_mapping() -> None:
 
 def test_an_api_key_is_not_shown() -> None:
     assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
-
-
-def test_rules_for_the_ledger_may_stand_in_a_plan() -> None:
-    rule = {"tool": "deploy", "kind": "identifier", "key": "service", "operation": "deployed"}
-    (read,) = read_options({"ledger_rules": [rule]}).ledger_rules
-    assert (read.tool, read.operation) == ("deploy", "deployed")
-    assert read_options({"ledger_rules": None}).ledger_rules == ()
-    assert "ledger_rules" in refusal({"ledger_rules": ["deploy"]})[0]

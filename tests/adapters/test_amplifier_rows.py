@@ -130,11 +130,8 @@ async def test_results_inside_a_users_row_become_rows_behind_their_calls() -> No
 
 async def test_calls_that_are_only_listed_become_blocks() -> None:
     function = {"name": "read", "arguments": '{"path": "a"}'}
-    chat = {
-        "role": "assistant",
-        "content": "See.",
-        "tool_calls": [{"id": "c1", "type": "function", "function": function}],
-    }
+    listed = [{"id": "c1", "type": "function", "function": function}]
+    chat = {"role": "assistant", "content": "See.", "tool_calls": listed}
     own = [{"id": "c2", "tool": "read", "arguments": {"path": "a"}}]
     rows = await sent(ASK, chat, result("c1"), {"role": "assistant", "content": "", "tool_calls": own}, result("c2"))
     assert rows[1]["content"] == [*texts("See."), *call("c1")["content"]]
@@ -187,7 +184,7 @@ BLOCKS = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(BLOCKS | JSON, max_size=4) | JSON, st.sampled_from(["user", "assistant", "tool", "system"]))
 def test_whatever_was_logged_the_host_accepts_it(content: Any, role: str) -> None:
     async def shown() -> None:

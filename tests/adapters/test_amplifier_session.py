@@ -10,9 +10,7 @@ import pytest
 from amplifier_core import ContextLengthError, HookResult
 
 from summarizing_context import BudgetError
-from tests.adapters.host import ACT, Loop, Model, session_of, until
-
-SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+from tests.adapters.host import ACT, SMALL, Loop, Model, session_of, until
 
 
 async def inject(event: str, data: dict[str, Any]) -> HookResult:
@@ -28,21 +26,21 @@ async def hang(request: Any) -> Any:
 async def test_every_request_of_a_long_session_is_valid_and_inside_the_window(summarizer: str, summarize: Any) -> None:
     """Hooks inject rows behind every tool, a user cancels, and a summary that is asked for may never come."""
     tasks, model = asyncio.all_tasks(), Model(window=6_000, summarize=summarize)
-    options: dict[str, Any] = {"hooks": {ACT: inject}, "loop": Loop(("Turn 17.",))}
+    options: dict[str, Any] = {"hooks": {ACT: inject}, "loop": Loop(("Turn 12.",))}
     async with session_of({**SMALL, "summarizer": summarizer}, model=model, **options) as session:
         context = session.coordinator.get("context")
-        prompts = [f"Turn {turn}." for turn in range(30)]
+        prompts = [f"Turn {turn}." for turn in range(20)]
         async with asyncio.timeout(240):
             for prompt in prompts:
                 await session.execute(prompt)
         history, figures = await context.get_messages(), context.statistics()
         human = [row["content"] for row in history if row["role"] == "user"]
         assert [said for said in human if str(said).startswith("Turn")] == prompts, "the whole history is there"
-        assert sum("Mind the style." in str(said) for said in human) > 75
-        assert len(model.requests) == 87, "the model refused none"
-        assert figures.history_tokens > 4 * model.window
+        assert sum("Mind the style." in str(said) for said in human) > 50
+        assert len(model.requests) == 57, "the model refused none"
+        assert figures.history_tokens > 3 * model.window
         breaks = sum(new[: len(old)] != old for old, new in pairwise(model.requests))
-        assert 5 <= breaks == figures.activations
+        assert 3 <= breaks == figures.activations
         assert figures.stand_ins_total > 5 if summarize else figures.summaries_ready > 5
     await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
 

@@ -10,9 +10,7 @@ from amplifier_core.message_models import ToolCall, ToolCallBlock
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import ContextClosedError, mount
-from tests.adapters.host import Model, session_of
-
-SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+from tests.adapters.host import SMALL, Model, session_of
 
 
 class RecallingModel(Model):

@@ -8,16 +8,9 @@ import pytest
 
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from tests.adapters.host import Row, unstamped
+from tests.behaviour.contexts import TINY
 
-SMALL = {
-    "max_tokens": 2_000,
-    "segment_min": 100,
-    "segment_target": 300,
-    "segment_max": 600,
-    "summary_max_tokens": 30,
-    "token_counter": "estimate",
-    "idle_after": "never",
-}
+SMALL = {"max_tokens": 2_000, "token_counter": "estimate", "idle_after": "never", **TINY}
 SYSTEM = {"role": "system", "content": "Be kind."}
 DEVELOPER = {"role": "developer", "content": "A context file."}
 HOOK = {"role": "user", "content": "Mind the style.", "metadata": {"source": "hook"}}

@@ -1,21 +1,83 @@
-"""A context for the tests of retrieval."""
+"""What the tests of a context share: settings of small sizes, a log that is added, who looks on, and parts of views."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import count
+from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
+from tests.laws.builders import Message, count
 from tests.laws.judge import SMALL
+
+TINY = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+
+
+def small(**changed: Any) -> Settings:
+    """Segments of about 400 tokens, and views of 2,000."""
+    return Settings(**{"max_tokens": 2_000, **SMALL, **changed})
+
+
+def tiny(**changed: Any) -> Settings:
+    """Segments of about 200 tokens, and views of 2,000, as the built-in estimate counts them."""
+    return Settings(**{"max_tokens": 2_000, "token_counter": "estimate", **TINY, **changed})
+
+
+async def fill(context: SummarizingContext, messages: Iterable[Message], every: int = 0) -> None:
+    """Add the messages; with `every`, a view is asked for after the first and after each so many more."""
+    for at, message in enumerate(messages):
+        await context.add_message(message)
+        if every and at % every == 0:
+            await context.get_messages_for_request()
 
 
 @asynccontextmanager
-async def opened(log: list[Any], **settings: Any) -> AsyncIterator[SummarizingContext]:
+async def opened(log: list[Message], **settings: Any) -> AsyncIterator[SummarizingContext]:
     """An open context with this log, its summaries made and one view taken."""
-    async with open_context(Settings(**{**SMALL, "max_tokens": 2_000, **settings}), count_tokens=count) as context:
+    async with open_context(small(**settings), count_tokens=count) as context:
         await context.set_messages(log)
         await context.wait_idle()
         await context.get_messages_for_request()
         yield context
+
+
+def block(view: list[Message], tag: str) -> str:
+    """The first text of a view that begins with this tag, empty for none."""
+    texts = (text for message in view for text in message_text_parts(message))
+    return next((text for text in texts if text.startswith(f"<{tag}")), "")
+
+
+class Provider:
+    """A provider as a host hands it over, with what it tells of its model."""
+
+    def __init__(self, name: str = "house", model: str = "m", **info: Any) -> None:
+        self.name, self.info = name, {"id": model, **info}
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self.info
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self, time: float = 0.0) -> None:
+        self.time = time
+
+    def now(self) -> float:
+        return self.time
+
+
+class Heard:
+    """An observer that keeps what it hears; with `fails`, it raises each time."""
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails, self.told = fails, list[tuple[str, dict[str, Any]]]()
+
+    def emit(self, name: str, data: Mapping[str, Any]) -> None:
+        self.told.append((name, dict(data)))
+        if self.fails:
+            raise RuntimeError("a bad observer")
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        """What was told under a name."""
+        return [data for other, data in self.told if other == name]

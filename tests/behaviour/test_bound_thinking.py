@@ -6,18 +6,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import SummarizingContext, open_context
+from tests.behaviour.contexts import tiny
 
-SMALL = Settings(
-    max_tokens=2_000,
-    low_water=0.4,
-    segment_min=100,
-    segment_target=300,
-    segment_max=600,
-    summary_max_tokens=30,
-    token_counter="estimate",
-    idle_after="never",
-)
+SMALL = tiny(low_water=0.4, idle_after="never")
 
 
 async def ask(context: SummarizingContext, number: int) -> None:

@@ -54,10 +54,10 @@ async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
 ) -> None:
     """By the same process, and by one that is started again."""
     async with open_context(settings(tmp_path / "a.db", max_tokens=40_000)) as context:
-        await filled(context, 120, words=400, budget=40_000)
+        await filled(context, 110, words=400, budget=40_000)
         assert context.statistics().activations > 0
         before = await view(context, 40_000)
-        for number in range(120, 130):
+        for number in range(110, 116):
             await context.add_message(said(number, 10))
             for small in smaller:
                 await view(context, small)
@@ -85,12 +85,12 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     draw, path, raised, whole, wide = random.Random(seed), tmp_path / "a.db", 0, 0, 0
     log: list[Message] = []
     last: dict[int, list[Message]] = {}
-    for _ in range(12):
+    for _ in range(9):
         most = draw.choice(BUDGETS)
         async with open_context(settings(path, max_tokens=most)) as context:
             for _ in range(draw.randrange(1, 8)):
                 for _ in range(draw.randrange(3)):
-                    log.append(said(len(log), draw.choice([1, 20, 200, 1_500])))
+                    log.append(said(len(log), draw.choice([1, 20, 200, 1_000])))
                     await context.add_message(log[-1])
                 if not log:
                     continue

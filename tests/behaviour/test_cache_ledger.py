@@ -6,19 +6,14 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import CacheFigures, Settings, SummarizingContext, open_context
-
-pytestmark = pytest.mark.anyio
+from summarizing_context import Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import Provider
 
 READ, WRITE, INPUT, OUTPUT = 0.2, 5.0, 4.0, 20.0  # dollars for a million tokens of claude-opus-5-5
 
 
-class Provider:
-    def __init__(self, window: int, cache_lifetime: float | None = None, model: str = "claude-opus-5-5") -> None:
-        self.name, self._info = "p", {"id": model, "context_window": window, "cache_lifetime": cache_lifetime}
-
-    def get_model_info(self) -> dict[str, Any]:
-        return self._info
+def of(window: int, lifetime: float | None = None, model: str = "claude-opus-5-5") -> Provider:
+    return Provider("p", model, context_window=window, cache_lifetime=lifetime)
 
 
 def opened(now: list[float], **settings: Any) -> Any:
@@ -48,7 +43,7 @@ async def asked(context: SummarizingContext, messages: Any, provider: Any, *, te
 async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_client():
     now = [0.0]
     async with opened(now) as context:
-        await asked(context, chat(40), Provider(200_000))
+        await asked(context, chat(40), of(200_000))
         found, whole = context.statistics().cache, context.statistics().history_tokens
         assert found.requests == found.reported == found.plain_requests == 40
         assert (found.input_tokens, found.expiries, found.output_tokens) == (0, 0, 10 * found.requests)
@@ -65,7 +60,7 @@ async def test_what_the_provider_told_is_counted_and_priced_beside_a_plain_clien
 async def test_views_cost_less_than_the_whole_history_until_its_window_is_full():
     now = [0.0]
     async with opened(now, max_tokens=8_000) as context:
-        await asked(context, chat(300), Provider(30_000))
+        await asked(context, chat(230), of(30_000))
         figures = context.statistics()
     found = figures.cache
     assert figures.activations > 2
@@ -79,8 +74,8 @@ async def test_views_cost_less_than_the_whole_history_until_its_window_is_full()
 async def test_without_a_word_of_the_provider_it_is_estimated_by_beginning_and_clock():
     told, silent = list[float]([0.0]), list[float]([0.0])
     async with opened(told, max_tokens=8_000) as one, opened(silent, max_tokens=8_000) as other:
-        await asked(one, chat(200), Provider(30_000))
-        await asked(other, chat(200), Provider(30_000), tells=False)
+        await asked(one, chat(100), of(30_000))
+        await asked(other, chat(100), of(30_000), tells=False)
         real, estimate = one.statistics().cache, other.statistics().cache
     assert (real.reported, estimate.reported) == (real.requests, 0)
     assert estimate.requests == real.requests
@@ -93,7 +88,7 @@ async def test_a_beginning_that_the_cache_gave_up_is_paid_again_and_counted(life
     now = [0.0]
     async with opened(now, idle_after="never") as context:
         *first, last = chat(20)
-        provider = Provider(200_000, lifetime)
+        provider = of(200_000, lifetime)
         await asked(context, first, provider, tells=False)
         before = context.statistics().cache
         now[0] += 301
@@ -108,7 +103,7 @@ async def test_a_beginning_that_the_cache_gave_up_is_paid_again_and_counted(life
 async def test_writes_for_an_hour_and_steps_have_their_own_price():
     async with opened([0.0]) as context:
         await context.add_message({"role": "user", "content": "hello"})
-        await context.next_view(provider=Provider(1_000_000, 3_600, "claude-haiku-5-5"))
+        await context.next_view(provider=of(1_000_000, 3_600, "claude-haiku-5-5"))
         await context.observe_usage(0, cache_read=50_000, cache_write_long=60_000, output_tokens=100)
         found = context.statistics().cache
     assert (found.written_tokens, found.read_tokens) == (60_000, 50_000)
@@ -117,28 +112,19 @@ async def test_writes_for_an_hour_and_steps_have_their_own_price():
 
 async def test_a_model_without_a_price_has_tokens_and_no_dollars():
     async with opened([0.0]) as context:
-        await asked(context, chat(10), Provider(100_000, model="model-of-mine"), tells=False)
+        await asked(context, chat(10), of(100_000, model="model-of-mine"), tells=False)
         found = context.statistics().cache
     assert found.requests == 10
     assert (found.cost, found.plain_cost, found.compared_cost) == (None, None, None)
     assert found.read_tokens + found.input_tokens > 0
 
 
-async def test_who_only_reads_a_session_sends_nothing(tmp_path: Any):
-    store = tmp_path / "a.db"
-    async with open_context(Settings(store=store, session_id="s")) as context:
-        await context.add_message({"role": "user", "content": "hello"})
-    async with open_context(Settings(store=store, session_id="s"), read_only=True) as context:
-        await context.get_messages_for_request()
-        assert context.statistics().cache == CacheFigures()
-
-
 async def test_another_view_of_the_session_costs_a_plain_client_nothing_more():
     now = [0.0]
     async with opened(now) as context:
-        await asked(context, chat(30), Provider(200_000), tells=False)
+        await asked(context, chat(30), of(200_000), tells=False)
         before = context.statistics().cache
-        await context.next_view(3_000, Provider(200_000))  # a small room has a view of its own
+        await context.next_view(3_000, of(200_000))  # a small room has a view of its own
         found = context.statistics().cache
     assert found.requests == before.requests + 1
     assert found.plain_read_tokens - before.plain_read_tokens == before.plain_written_tokens  # its whole history

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +14,21 @@ import pytest
 from summarizing_context import (
     CheckpointNotFoundError,
     SessionExistsError,
-    Settings,
     SettingsError,
     SummarizingContext,
     open_context,
 )
+from tests.behaviour import contexts
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, count, session, user
 from tests.laws.checkers import goes_on
-from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
 
 LOG = session(5, 400, size=30)
 
 
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 1_000, **SMALL, **changed})
-
-
-async def fill(context: SummarizingContext, messages: list[Message], every: int = 3) -> None:
-    """Add messages with a view now and then, as an agent would."""
-    for at, message in enumerate(messages):
-        await context.add_message(message)
-        if at % every == 0:
-            await context.get_messages_for_request()
+small = partial(contexts.small, max_tokens=1_000)
+fill = partial(contexts.fill, every=3)  # with a view now and then, as an agent would
 
 
 async def test_what_came_after_a_checkpoint_can_be_returned_to():
@@ -52,14 +44,6 @@ async def test_what_came_after_a_checkpoint_can_be_returned_to():
         assert await context.get_messages_for_request() == later
         await context.restore(other)
         assert await context.get_messages() == LOG[:60] + LOG[200:240]
-
-
-class Provider:
-    def __init__(self, name: str, window: int) -> None:
-        self.name, self.window = name, window
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": self.name, "context_window": self.window, "max_output_tokens": 1}
 
 
 async def one_of_many_things(context: SummarizingContext, rng: random.Random, log: list[Message]) -> None:
@@ -82,7 +66,9 @@ async def one_of_many_things(context: SummarizingContext, rng: random.Random, lo
 
 async def seen(context: SummarizingContext, who: str | int | None) -> list[Message]:
     if isinstance(who, str):
-        return await context.get_messages_for_request(provider=Provider(who, {"a": 2_000, "b": 3_200}[who]))
+        window = {"a": 2_000, "b": 3_200}[who]
+        provider = contexts.Provider(who, who, context_window=window, max_output_tokens=1)
+        return await context.get_messages_for_request(provider=provider)
     return await context.get_messages_for_request(who)
 
 
@@ -150,8 +136,7 @@ async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
 
 async def test_checkpoints_are_made_at_intervals():
     async with open_context(small(checkpoint_interval_messages=10), count_tokens=count) as context:
-        for message in LOG[:35]:
-            await context.add_message(message)
+        await contexts.fill(context, LOG[:35])
         assert [mark.seq for mark in await context.list_checkpoints()] == [10, 20, 30]
         assert not context.should_checkpoint()
         await asyncio.gather(*map(context.add_message, LOG[35:58]))

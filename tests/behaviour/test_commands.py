@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from summarizing_context import CommandResult, Settings, SummarizingContext, open_context
-from tests.laws.builders import count, session, user
-from tests.laws.judge import SMALL
+from summarizing_context import CommandResult, SummarizingContext
+from tests.behaviour.contexts import opened
+from tests.laws.builders import session, user
 
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
-
-
-@asynccontextmanager
-async def opened(budget: int = 2_000) -> AsyncIterator[SummarizingContext]:
-    async with open_context(Settings(**SMALL, max_tokens=budget), count_tokens=count) as context:
-        await context.set_messages(LOG)
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        yield context
 
 
 async def run(context: SummarizingContext, text: Any) -> CommandResult:
@@ -33,7 +22,7 @@ async def run(context: SummarizingContext, text: Any) -> CommandResult:
 
 
 async def test_every_command_answers_with_text_and_data() -> None:
-    async with opened() as context:
+    async with opened(LOG) as context:
         name = context.explain()[0].name
         for text in (
             "/context",
@@ -84,7 +73,7 @@ async def test_every_command_answers_with_text_and_data() -> None:
     ],
 )
 async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str) -> None:
-    async with opened() as context:
+    async with opened(LOG) as context:
         result = await run(context, text)
         assert not result.ok
         assert says in result.text

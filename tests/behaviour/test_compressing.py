@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from summarizing_context import (
-    Settings,
-    SummarizingContext,
-    message_text_parts,
-    open_context,
-)
+from summarizing_context import message_text_parts, open_context
+from tests.behaviour.contexts import fill, small
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
-from tests.laws.judge import SMALL, Judge
-
-
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 2_000, **SMALL, **changed})
+from tests.laws.judge import Judge
 
 
 def failure(dialect: str, id: str = "boom") -> list[Message]:
@@ -32,11 +22,6 @@ def work(dialect: str = "openai", turns: int = 60) -> list[Message]:
     turn = [(user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8)) for at in range(turns)]
     plain = [message for messages in turn for message in messages]
     return [user("task"), assistant("ok"), *failure(dialect), *plain]
-
-
-async def fill(context: SummarizingContext, log: list[Message]) -> None:
-    for message in log:
-        await context.add_message(message)
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -7,6 +7,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import (
+    CacheFigures,
     ContextClosedError,
     MessageError,
     Settings,
@@ -25,16 +27,12 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
+from tests.behaviour.contexts import Clock, Heard, Provider, fill, tiny
 from tests.laws.builders import assistant, count, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
 
 BUDGET = 3_000
-
-
-def small(**changed: Any) -> Settings:
-    """Settings for short sessions."""
-    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
-    return Settings(**{**sizes, "max_tokens": BUDGET, "token_counter": "estimate", **changed})
+small = partial(tiny, max_tokens=BUDGET)
 
 
 def opened(settings: Settings, **options: Any) -> AbstractAsyncContextManager[SummarizingContext]:
@@ -42,43 +40,8 @@ def opened(settings: Settings, **options: Any) -> AbstractAsyncContextManager[Su
     return open_context(settings, **{"count_tokens": count, **options})
 
 
-async def fill(context: SummarizingContext, messages: list[dict]) -> None:
-    for message in messages:
-        await context.add_message(message)
-
-
 def cost(messages: list[dict]) -> int:
     return sum(4 + sum(map(count, message_text_parts(message))) for message in messages)
-
-
-class Provider:
-    """A provider that tells its window."""
-
-    def __init__(self, window: int | None = None, output: int | None = None, name: str = "house") -> None:
-        self.name, self.window, self.output = name, window, output
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": "m", "context_window": self.window, "max_output_tokens": self.output}
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-
-class Handler:
-    """An observer; fails when told to."""
-
-    def __init__(self, fails: bool = False) -> None:
-        self.fails, self.events = fails, list[tuple[str, Any]]()
-
-    def emit(self, name: str, data: Any) -> None:
-        self.events.append((name, data))
-        if self.fails:
-            raise RuntimeError("a bad handler")
 
 
 @contextmanager
@@ -98,20 +61,11 @@ def nothing_left_behind() -> Iterator[None]:
 async def test_after_closing_every_method_says_so():
     async with opened(small()) as context:
         await context.add_message(user("hi"))
-    calls = [
-        lambda: context.add_message(user("x")),
-        lambda: context.get_messages_for_request(),
-        lambda: context.get_messages(),
-        lambda: context.set_messages([]),
-        lambda: context.clear(),
-        lambda: context.should_compact(),
-        lambda: context.compact(),
-        lambda: context.wait_idle(),
-        lambda: context.observe_usage(5),
-    ]
-    for method in calls:
+    calls = {"add_message": [user("x")], "set_messages": [[]], "observe_usage": [5]}
+    calls |= {name: [] for name in ("get_messages_for_request", "get_messages", "clear", "should_compact", "compact")}
+    for name, given in {**calls, "wait_idle": []}.items():
         with pytest.raises(ContextClosedError, match="closed"):
-            await method()
+            await getattr(context, name)(*given)
     for plain in (context.statistics, context.explain, context.unseen_tokens):
         with pytest.raises(ContextClosedError):
             plain()
@@ -262,11 +216,8 @@ async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening
     settings, passing = small(store=tmp_path / "run.db"), user("now") | {"ephemeral": True}
     async with open_context(settings) as context:
         await fill(context, [user("a"), passing, assistant("b")])
-        assert (
-            await context.get_messages()
-            == await context.get_messages_for_request()
-            == [*(user("a"), passing, assistant("b"))]
-        )
+        log = await context.get_messages()
+        assert log == await context.get_messages_for_request() == [user("a"), passing, assistant("b")]
     async with open_context(settings) as again:
         assert await again.get_messages() == [user("a"), assistant("b")]
 
@@ -275,7 +226,7 @@ async def test_a_critical_message_stays_in_every_view():
     critical = assistant("The port is 8123.") | {"metadata": {"critical": True}}
     async with opened(small()) as context:
         await fill(context, [user("task"), critical])
-        for message in session(messages=200):
+        for message in session(messages=140):
             await context.add_message(message)
             assert critical in await context.get_messages_for_request()
         assert context.statistics().activations > 3
@@ -292,11 +243,11 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
                 with pytest.raises(StoreReadOnlyError):
                     await change()
             assert await reader.wait_idle(120)
-            assert silent.jobs == []
+            assert (silent.jobs, reader.statistics().cache) == ([], CacheFigures()), "it has sent nothing"
 
 
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
-    log = session(messages=180)
+    log = session(messages=150)
     larger = {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):
         path = tmp_path / f"{len(one)}.db"
@@ -316,14 +267,14 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
 
 async def test_max_messages_is_a_further_high_water():
     async with opened(small(max_tokens=100_000, max_messages=30)) as context:
-        for message in session(messages=300, size=40):
+        for message in session(messages=200, size=40):
             await context.add_message(message)
             assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
-        assert context.statistics().activations > 5
+        assert context.statistics().activations > 3
 
 
 async def test_keep_recent_keeps_messages_raw_where_they_fit():
-    log = session(messages=300, size=15, wild=0)
+    log = session(messages=200, size=15, wild=0)
     async with opened(small(keep_recent=25)) as context:
         for n, message in enumerate(log):
             await context.add_message(message)
@@ -378,17 +329,18 @@ async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
 async def test_a_providers_window_gives_the_budget():
     settings = Settings(segment_min=100, segment_target=200, segment_max=400, summary_max_tokens=22, safety_margin=0)
     async with open_context(settings) as context:
-        await fill(context, session(messages=400))
-        await context.get_messages_for_request(provider=Provider(6_000, 2_000))
+        await fill(context, session(messages=200))
+        provider = Provider(context_window=6_000, max_output_tokens=2_000)
+        await context.get_messages_for_request(provider=provider)
         assert 500 < context.last_view.tokens <= 4_000
-        await context.get_messages_for_request(token_budget=1_500, provider=Provider(6_000, 2_000))
+        await context.get_messages_for_request(token_budget=1_500, provider=provider)
         assert context.last_view.tokens <= 1_500
 
 
 async def test_the_stable_prefix_is_what_the_view_before_had():
     async with opened(small()) as context:
         before: list[dict] = []
-        for message in session(messages=200):
+        for message in session(messages=120):
             await context.add_message(message)
             view = await context.get_messages_for_request()
             stable = context.last_view.stable_prefix_messages
@@ -444,17 +396,17 @@ async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
 
 
 async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
-    for handler in (Handler(), Handler(fails=True)):
+    for handler in (Heard(), Heard(fails=True)):
         async with opened(small(), summarizer=Counting(), events=handler) as context:
             await fill(context, session(messages=120))
             assert cost(await context.get_messages_for_request()) <= BUDGET
             assert await context.wait_idle(120)
             assert context.statistics().summaries_pending == 0
-        assert {"pre_compact", "activation", "summary_ready"} <= {name for name, _ in handler.events}
+        assert {"pre_compact", "activation", "summary_ready"} <= {name for name, _ in handler.told}
 
 
 async def test_the_figures_add_up():
-    summarizer, log = Counting(), session(messages=250)
+    summarizer, log = Counting(), session(messages=160)
     async with opened(small(), summarizer=summarizer) as context:
         for message in log:
             await context.add_message(message)
@@ -475,8 +427,8 @@ async def test_the_figures_add_up():
 
 async def test_usage_reported_by_the_provider_corrects_its_window():
     async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
-        await fill(context, session(messages=400))
-        provider = Provider(6_000)
+        await fill(context, session(messages=200))
+        provider = Provider(context_window=6_000)
         await context.get_messages_for_request(provider=provider)
         first = context.last_view.tokens
         await context.observe_usage(first, cache_read=first)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import fill
 from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, user
 
@@ -43,8 +44,7 @@ def numpy() -> Any:
 
 async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
     async with open_context(Settings(), embedder=Concepts()) as context:
-        for text in ("the bill", "a quick payment", "the bill for a quick cat"):
-            await context.add_message(user(text))
+        await fill(context, map(user, ("the bill", "a quick payment", "the bill for a quick cat")))
         hits = await context.search("bill")
         assert hits[0].start == 0
         assert {hit.start for hit in hits} == {0, 1, 2}
@@ -54,8 +54,7 @@ async def test_a_text_is_embedded_once_and_redacted_before(numpy, tmp_path: Path
     settings = Settings(store=tmp_path / "a.db")
     embedder = Concepts()
     async with open_context(settings, embedder=embedder, redact=lambda text: text.replace("garage", "***")) as context:
-        for message in LOG:
-            await context.add_message(message)
+        await fill(context, LOG)
         await context.search("vehicle")
         await context.search("vehicle")
     again = Concepts()
@@ -85,8 +84,7 @@ class Failing:
 )
 async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy, embedder: Any, caplog):
     async with open_context(Settings(), embedder=embedder) as context:
-        for message in LOG:
-            await context.add_message(message)
+        await fill(context, LOG)
         assert [hit.start for hit in await context.search("invoice")] == [1]
         await context.memory.store("An invoice")
         assert len(await context.memory.retrieve("invoice")) == 1
@@ -103,8 +101,7 @@ async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(
         return [concepts.vector(text) for text in texts]
 
     async with open_context(Settings(), embedder=picky) as context:
-        for message in (*LOG, user("POISON"), *(user(f"row {at}") for at in range(30))):
-            await context.add_message(message)
+        await fill(context, (*LOG, user("POISON"), *(user(f"row {at}") for at in range(30))))
         assert [hit.start for hit in await context.search("vehicle")] == [0]
         assert "embedding failed" in context.statistics().last_error
         await context.memory.store("The automobile needs oil")
@@ -118,8 +115,7 @@ async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(
 async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path: Path):
     settings = Settings(store=tmp_path / "a.db")
     async with open_context(settings) as context:
-        for message in LOG:
-            await context.add_message(message)
+        await fill(context, LOG)
     before = bytes_beside(tmp_path / "a.db")
     embedder = Concepts()
     async with open_context(settings, embedder=embedder, read_only=True) as context:

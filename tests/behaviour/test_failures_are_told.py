@@ -15,20 +15,15 @@ from summarizing_context import Settings, SummarizerError, SummarizingContext, S
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour import contexts
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer
 
 KEY = "sk-secret-0123456789"
 MODEL = "model-of-the-test"
 SECRET = "launch-code-7431"
-SMALL: dict[str, Any] = {
-    "max_tokens": 2_000,
-    "segment_min": 200,
-    "segment_target": 400,
-    "segment_max": 800,
-    "token_counter": "estimate",
-    "idle_after": "never",
-}
+SMALL: dict[str, Any] = {"max_tokens": 2_000, "segment_min": 200, "segment_target": 400, "segment_max": 800}
+SMALL |= {"token_counter": "estimate", "idle_after": "never"}
 
 
 def said(at: int) -> dict[str, Any]:
@@ -37,9 +32,7 @@ def said(at: int) -> dict[str, Any]:
 
 
 async def fill(context: SummarizingContext, messages: int = 60) -> None:
-    for at in range(messages):
-        await context.add_message(said(at))
-        await context.get_messages_for_request()
+    await contexts.fill(context, map(said, range(messages)), every=1)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -68,14 +61,8 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
 ) -> None:
     with serving_apart(lambda _: Answer(status)) as one:
         base_url = f"{one.root}/v1" if summarizer == "openai" else one.root
-        named: dict[str, Any] = {
-            "summarizer": summarizer,
-            "model": MODEL,
-            "base_url": base_url,
-            "api_key": KEY,
-            "concurrency": 1,
-        }
-        async with open_context(Settings(store=tmp_path / "run.db", **named, **SMALL)) as context:
+        named: dict[str, Any] = {"summarizer": summarizer, "model": MODEL, "base_url": base_url, "api_key": KEY}
+        async with open_context(Settings(store=tmp_path / "run.db", concurrency=1, **named, **SMALL)) as context:
             await fill(context)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
@@ -96,12 +83,7 @@ async def test_another_process_sees_the_last_error_and_when_it_happened(
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
     with serving_apart(lambda _: Answer(401)) as one:
-        named: dict[str, Any] = {
-            "summarizer": "openai",
-            "model": MODEL,
-            "base_url": f"{one.root}/v1",
-            "api_key": KEY,
-        }
+        named: dict[str, Any] = {"summarizer": "openai", "model": MODEL, "base_url": f"{one.root}/v1", "api_key": KEY}
         settings = Settings(store=store, session_id="s1", **named, **SMALL)
         async with open_context(settings) as context:
             await fill(context)
@@ -153,9 +135,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
         await until(lambda: context.statistics().summaries_pending == 0)
         assert await context.wait_idle(60)
         is_down = True
-        for at in range(60, 90):
-            await context.add_message(said(at))
-            await context.get_messages_for_request()
+        await contexts.fill(context, map(said, range(60, 90)), every=1)
         await until(lambda: len(warnings(caplog)) == 2)
 
 

@@ -7,16 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import pytest
-
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import SummarizingContext, open_context
+from tests.behaviour.contexts import fill, small
 from tests.laws.builders import session, user
 
-BUDGET = 6_000
 FACT = "The staging database moved to db-7.internal on port 6543."
 OTHER = "The canteen serves soup on Tuesdays."
 TOPIC = "the port of the staging database"
-SIZES: dict[str, Any] = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 44}
 
 
 def log() -> list[dict[str, Any]]:
@@ -26,13 +23,10 @@ def log() -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def filled(messages: list[dict[str, Any]] | None = None, **options: Any) -> AsyncIterator[SummarizingContext]:
+async def filled(messages: list[dict[str, Any]]) -> AsyncIterator[SummarizingContext]:
     """A context with a session that fits, and one view of it."""
-    changed = options.pop("settings", {})
-    settings = Settings(**{**SIZES, "max_tokens": BUDGET, "token_counter": "estimate", **changed})
-    async with open_context(settings, **options) as context:
-        for message in log() if messages is None else messages:
-            await context.add_message(message)
+    async with open_context(small(max_tokens=6_000, token_counter="estimate")) as context:
+        await fill(context, messages)
         await context.get_messages_for_request()
         yield context
 
@@ -46,12 +40,12 @@ def note_of(context: SummarizingContext) -> Any:
 
 async def header(context: SummarizingContext) -> str:
     """All text of the header in the next view."""
-    view = await context.get_messages_for_request()
-    return next(json.dumps(message) for message in view if "<history>" in json.dumps(message))
+    view = map(json.dumps, await context.get_messages_for_request())
+    return next(message for message in view if "<history>" in message)
 
 
 async def test_a_focus_is_noted_at_once_and_without_a_model():
-    async with filled() as context:
+    async with filled(log()) as context:
         report = await context.compact(focus=TOPIC)
         note = note_of(context)
         assert (report.activated, report.reason) == (True, "explicit")
@@ -62,17 +56,11 @@ async def test_a_focus_is_noted_at_once_and_without_a_model():
         assert FACT in await header(context)
 
 
-@pytest.mark.parametrize("budget", [1_500, 6_000])
-async def test_a_note_is_bounded_and_the_view_keeps_its_budget(budget: int):
-    many = [message for n in range(60) for message in (user(f"database port {n} " + "w " * 40), *session(n, 3)[1:])]
-    async with filled(many, settings={"max_tokens": budget}) as context:
+async def test_a_note_is_bounded():
+    many = [message for n in range(40) for message in (user(f"database port {n} " + "w " * 40), *session(n, 3)[1:])]
+    async with filled(many) as context:
         await context.compact(focus="database port")
-        note = note_of(context)
-        assert note is not None
-        assert note.tokens <= min(0.28 * budget / 3, 44 + 60)
-        assert context.statistics().activations_by_reason["explicit"] == 1
-        await context.get_messages_for_request()
-        assert context.last_view.tokens <= budget
+        assert 40 < note_of(context).tokens <= 40 + 60  # as much as a summary may have, and its heading
 
 
 async def test_neither_topic_nor_lines_can_leave_the_fence():

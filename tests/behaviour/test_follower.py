@@ -10,13 +10,9 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import FollowReport, MessageError, Settings, open_context
+from summarizing_context import FollowReport, MessageError, open_context
+from tests.behaviour.contexts import Provider, tiny
 from tests.laws.builders import assistant, call, result, system, user
-
-
-def small(**changed: Any) -> Settings:
-    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
-    return Settings(**{**sizes, "max_tokens": 2_000, "token_counter": "estimate", **changed})
 
 
 def talk(count: int, mark: str = "") -> list[dict[str, Any]]:
@@ -65,13 +61,6 @@ def edited(history: list[dict[str, Any]], edit: tuple[str, int, int], number: in
     return list(history) if kind == "same" else more
 
 
-class Provider:
-    """A provider that was shown nothing so far: its first view stands on the log and the summaries alone."""
-
-    def __init__(self, number: int) -> None:
-        self.name = f"provider {number}"
-
-
 async def view_of(context: Any, provider: Provider | None = None) -> list[dict[str, Any]]:
     await context.wait_idle()
     return await context.get_messages_for_request(provider=provider)
@@ -82,7 +71,7 @@ def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]])
     return min(len(known), len(history)) if same is None else same
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow])
 @given(edits=st.lists(EDITS, min_size=4, max_size=7), with_keys=st.booleans())
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
 @example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
@@ -91,7 +80,7 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
 ) -> None:
     """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
     view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
-    async with open_context(small()) as ours, open_context(small()) as each, open_context(small()) as twin:
+    async with open_context(tiny()) as ours, open_context(tiny()) as each, open_context(tiny()) as twin:
         history = talk(8)
         known: list[dict[str, Any]] = []
         for number in range(len(edits) + 1):
@@ -108,14 +97,15 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
                     await twin.add_message(message)
             assert await ours.get_messages() == await each.get_messages() == history
             assert await view_of(ours) == await view_of(twin)
-            assert await view_of(ours, Provider(number)) == await view_of(each, Provider(number))
+            fresh = Provider(f"provider {number}")  # its first view stands on the log and the summaries alone
+            assert await view_of(ours, fresh) == await view_of(each, fresh)
             known = copy.deepcopy(history)
             if number < len(edits):
                 history = edited(history, edits[number], number)
 
 
 async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
-    async with open_context(small()) as context:
+    async with open_context(tiny()) as context:
         block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
         await context.follow([user("hello"), {"role": "user", "content": [block]}])
         moved = [{"role": "user", "content": [block]}, user("hello"), assistant("hi")]
@@ -127,7 +117,7 @@ async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> 
 
 @pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
 async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
-    async with open_context(small()) as context:
+    async with open_context(tiny()) as context:
         await context.follow(talk(2))
         for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
             with pytest.raises(MessageError, match=f"message {len(history) - 1}:"):
@@ -136,7 +126,7 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
 
 
 async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
-    async with open_context(small()) as context:
+    async with open_context(tiny()) as context:
         reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
         assert [report.appended for report in reports] == [len(talk(2)), 0]
         for turns in range(6):

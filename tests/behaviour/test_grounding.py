@@ -7,22 +7,15 @@ import pytest
 from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-SETTINGS = Settings(
-    max_tokens=6_000,
-    segment_min=200,
-    segment_target=400,
-    segment_max=800,
-    token_counter="estimate",
-    idle_after="never",
-    attempts=2,
-)
+SIZES: dict[str, int] = {"max_tokens": 6_000, "segment_min": 200, "segment_target": 400, "segment_max": 800}
+SETTINGS = Settings(**SIZES, token_counter="estimate", idle_after="never", attempts=2)
 RECORD = """Fix src/app/parser.py at line 482, never push. It took 1198 ms and 12288 bytes, 85.4 % of 1,234,567 rows.
 See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa, python 3.11.2, on 2026-03-09T14:30:05Z in Berlin.
 The staging port is 6543 and DEBUG=false; he said "we can't ship on Friday". {"cmd":"pytest -q\\ntests/test_x.py"}.
 The function parse_header calls getUserName, then os.Stat; it was read, written and tested. GET /users/42/posts is 200.
 In docs/straße.md, schließe_datei.py, GROSS_WEIß_MAX; 修复了src/配置_v2.yaml和файл_конфиг.py, src/cấu_hình.py.
 """
-FILLER = " ".join("The work went on and it was looked at again, calmly and with care." for _ in range(90))
+FILLER = " ".join("The work went on and it was looked at again, calmly and with care." for _ in range(60))
 KEPT = "- The parser was repaired and all of the checks went through afterwards."
 
 HONEST = [
@@ -91,20 +84,23 @@ async def summarized(*replies: object) -> tuple[str, Statistics, list[SummaryJob
         return summaries, context.statistics(), asked
 
 
-@pytest.mark.parametrize("line", HONEST)
-async def test_an_honest_way_of_writing_stays(line: str):
-    text, figures, asked = await summarized(f"## Done\n{KEPT}\n- {line}")
-    assert line in text
+@pytest.mark.parametrize("at", range(0, len(HONEST), 4))
+async def test_an_honest_way_of_writing_stays(at: int):
+    lines = HONEST[at : at + 4]
+    text, figures, asked = await summarized(f"## Done\n{KEPT}\n" + "\n".join(f"- {line}" for line in lines))
+    assert [line for line in lines if line not in text] == []
     assert figures.dropped_lines == 0
     assert len(asked) == 1
 
 
-@pytest.mark.parametrize("lie", INVENTED)
-async def test_an_invention_is_dropped_and_what_stands_around_it_stays(lie: str):
-    text, figures, asked = await summarized(f"## Done\n{KEPT}\n{KEPT} It is well.\n- {lie}")
-    assert KEPT in text
-    assert lie not in text
-    assert figures.dropped_lines == 1
+@pytest.mark.parametrize("at", range(0, len(INVENTED), 3))
+async def test_an_invention_is_dropped_and_what_stands_around_it_stays(at: int):
+    lies = INVENTED[at : at + 3]
+    lines = "\n".join(f"{KEPT}\n{KEPT} It is well, {word}.\n- {lie}" for word, lie in zip("abc", lies, strict=False))
+    text, figures, asked = await summarized(f"## Done\n{lines}")
+    assert text.count("It is well") == len(lies)
+    assert [lie for lie in lies if lie in text] == []
+    assert figures.dropped_lines == len(lies)
     assert len(asked) == 1
 
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import Plan, Settings, SummarizingContext, message_text_parts, open_context
+from summarizing_context import Plan, SummarizingContext, message_text_parts, open_context
+from tests.behaviour import contexts
+from tests.behaviour.contexts import block, fill
 from tests.laws.builders import Message, Script, assistant, call, count, result, user
 
-SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
-
-
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 4_000, **SMALL, **changed})
+small = partial(contexts.small, max_tokens=4_000)
 
 
 def rules_row(name: str, lines: list[str]) -> Message:
@@ -63,15 +62,9 @@ def missing(work: Work, view: list[Message]) -> list[str]:
     return [line for line in work.lines if line not in said]
 
 
-def block(view: list[Message], tag: str) -> str:
-    texts = [text for message in view for text in message_text_parts(message)]
-    return next((text for text in texts if text.startswith(f"<{tag}")), "")
-
-
 async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
     """The view in which these rows are covered."""
-    for row in [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(70, rules="")]:
-        await context.add_message(row)
+    await fill(context, [user("Build the shop."), assistant("ok"), *rows, *Script(7, size=40).session(28, rules="")])
     await context.compact()
     return await context.get_messages_for_request()
 
@@ -81,14 +74,13 @@ async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
     work = Work(seed, dialect)
     async with open_context(small(), count_tokens=count) as context:
         covered = 0
-        for _ in range(45):
-            for row in work.turn():
-                await context.add_message(row)
+        for _ in range(30):
+            await fill(context, work.turn())
             view = await context.get_messages_for_request()
             assert missing(work, view) == []
             covered += bool(block(view, "project_instructions")) + bool(block(view, "current_plan"))
-        assert context.statistics().activations > 3
-        assert covered > 15
+        assert context.statistics().activations > 2
+        assert covered > 10
 
 
 async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
@@ -96,8 +88,7 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
     work = Work(5)
     async with open_context(settings, count_tokens=count) as context:
         for _ in range(60):
-            for row in work.turn():
-                await context.add_message(row)
+            await fill(context, work.turn())
         await context.compact()
         view, plan = await context.get_messages_for_request(), await context.plan()
         checkpoint = await context.checkpoint("here")
@@ -116,15 +107,6 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
         anew = await context.get_messages_for_request()
     for tag in ("project_instructions", "current_plan"):
         assert block(anew, tag) == block(view, tag)
-
-
-async def test_the_plan_is_told_with_its_message_and_states():
-    todos = [{"content": "Read it", "status": "completed"}, {"content": "Fix it", "status": "in_progress"}]
-    async with open_context(small(), count_tokens=count) as context:
-        assert await context.plan() is None
-        for row in (user("go"), call("openai", ("1", "TodoWrite", {"todos": todos}))):
-            await context.add_message(row)
-        assert await context.plan() == Plan("[x] Read it\n[>] Fix it", 1)
 
 
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
@@ -149,18 +131,15 @@ async def test_a_ledger_rule_names_tools_that_plan():
 
 
 @pytest.mark.parametrize(
-    ("changed", "tags"),
-    [
-        ({}, ["current_plan", "project_instructions"]),
-        ({"strategy": "truncate"}, []),
-    ],
+    ("changed", "tags"), [({}, ["current_plan", "project_instructions"]), ({"strategy": "truncate"}, [])]
 )
 async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: list[str]):
-    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "pending"}]}))
+    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "in_progress"}]}))
     file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
     async with open_context(small(**changed), count_tokens=count) as context:
         view = await filled(context, file, assistant("ok"), plan, result("openai", "1", "ok"))
         assert [tag for tag in ("current_plan", "project_instructions") if block(view, tag)] == tags
+        assert ("[>] Fix it" in block(view, "current_plan")) == bool(tags)
 
 
 async def test_instructions_that_a_pin_shows_are_not_repeated():
@@ -187,8 +166,7 @@ async def test_human_messages_stay_word_for_word_the_newest_first():
     kept = {}
     for keeps in (False, True):
         async with open_context(small(keep_human_messages=keeps), count_tokens=count) as context:
-            for row in [user("Build the shop."), assistant("ok"), *rows]:
-                await context.add_message(row)
+            await fill(context, [user("Build the shop."), assistant("ok"), *rows])
             await context.summarize(2)
             view = await context.get_messages_for_request()
             kept[keeps] = [text for text in said if any(row["content"] == text for row in view)]
@@ -205,11 +183,9 @@ async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget:
     work = Work(6)
     async with open_context(small(max_tokens=budget, keep_human_messages=True), count_tokens=count) as context:
         for _ in range(12):
-            for row in work.turn():
-                await context.add_message(row)
-                view = await context.get_messages_for_request()
-                tokens = sum(4 + sum(map(count, message_text_parts(message))) for message in view)
-                assert tokens <= budget
+            await fill(context, work.turn())
+            view = await context.get_messages_for_request()
+            assert sum(4 + sum(map(count, message_text_parts(message))) for message in view) <= budget
         assert context.statistics().activations > 3
 
 
@@ -255,12 +231,7 @@ All about it.
 Use spaces.
 </context_file>"""
 HOSTS = {
-    CLAUDE: [
-        "/home/ana/.claude/CLAUDE.md",
-        "Answer in short sentences.",
-        "/home/ana/shop/CLAUDE.md",
-        "Run `make test`.",
-    ],
+    CLAUDE: ["/home/ana/.claude/CLAUDE.md", "Answer in short sentences."],
     CLAUDE + "\nFix the parser.": ["/home/ana/shop/CLAUDE.md", "Run `make test`."],
     CODEX: ["/srv/shop/AGENTS.md", "# Shop\nUse tabs."],
     "<user_instructions>\n\nUse tabs.\n\n</user_instructions>": ["AGENTS.md", "Use tabs."],
@@ -279,16 +250,13 @@ async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str
     assert "guide.md" not in shown
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file():
+    said = [
         user("Read the instructions in CLAUDE.md and go on."),
         user("Contents of the box: one lamp (see the instructions)."),
         user("<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>"),
         user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
         assistant(CODEX),
-    ],
-)
-async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file(message: Message):
+    ]
     async with open_context(small(), count_tokens=count) as context:
-        assert block(await filled(context, message), "project_instructions") == ""
+        assert block(await filled(context, *said), "project_instructions") == ""

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummaryJob, open_context
-from tests.laws.builders import assistant, count, session, system, user
-
-SIZES = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
-
-
-def small(**changed: Any) -> Settings:
-    return Settings(**{**SIZES, "max_tokens": 2_000, "token_counter": "estimate", **changed})
+from summarizing_context import open_context
+from tests.behaviour.contexts import tiny
+from tests.laws.builders import assistant, system, user
 
 
 def step(number: int, *, said: str = "") -> list[dict[str, Any]]:
@@ -52,24 +46,13 @@ def with_reminder(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*history[:-1], {**newest, "content": f"{newest['content']}\n<reminder>Mind the tests.</reminder>"}]
 
 
-def failed_turn_dropped(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return history[:-4]
-
-
-def turn_put_in(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*history[:-2], *step(900), *history[-2:]]
-
-
-def result_gone(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The newest call of the log was interrupted."""
-    return [*history[:-2], user("Stop that."), assistant("Stopped.")]
-
-
-def newest_said_otherwise(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [*history[:-4], *step(901, said="Rather do something else.")]
-
-
-EDITS = [with_reminder, failed_turn_dropped, turn_put_in, result_gone, newest_said_otherwise]
+EDITS: dict[str, Any] = {
+    "a reminder in the newest message": with_reminder,
+    "a failed turn dropped": lambda history: history[:-4],
+    "a turn put in": lambda history: [*history[:-2], *step(900), *history[-2:]],
+    "the newest call interrupted": lambda history: [*history[:-2], user("Stop that."), assistant("Stopped.")],
+    "the newest said otherwise": lambda history: [*history[:-4], *step(901, said="Rather do something else.")],
+}
 
 
 def same_rows(view: list[Any], before: list[Any]) -> int:
@@ -80,12 +63,12 @@ def same_rows(view: list[Any], before: list[Any]) -> int:
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("how", ["follow", "set_messages"])
-async def test_the_view_stays_up_to_the_difference(edit: Any, how: str):
-    async with open_context(small()) as context:
+async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
+    async with open_context(tiny()) as context:
         history = await grown(context)
         before = await context.get_messages_for_request()
         was, records = covered(context), len(context.activations())
-        edited = edit(history)
+        edited = EDITS[edit](history)
         await getattr(context, how)(edited)
         view = await context.get_messages_for_request()
         assert context.last_view.activation is None
@@ -95,36 +78,3 @@ async def test_the_view_stays_up_to_the_difference(edit: Any, how: str):
         assert context.last_view.stable_prefix_messages == same_rows(view, before)
         assert await context.get_messages() == edited
         assert view[-1] == edited[-1]
-
-
-STRATEGIES = pytest.mark.parametrize("strategy", ["hierarchical", "truncate"])
-
-
-@STRATEGIES
-async def test_a_difference_in_what_the_view_covers_is_an_activation(strategy: str):
-    async with open_context(small(strategy=strategy)) as context:
-        history = await grown(context)
-        at = covered(context) - 1
-        await context.follow([*history[:at], user("Something else."), *history[at + 1 :]])
-        await context.get_messages_for_request()
-        assert context.last_view.activation.reason == "log_replaced"
-
-
-async def test_who_only_looks_sees_each_summary_whatever_has_made_it(tmp_path: Path):
-    class Model:
-        recipe = "one of my own"
-
-        async def summarize(self, job: SummaryJob) -> str:
-            return "none" if job.kind == "rules" else f"- Messages {job.start} to {job.stop}."
-
-    settings = Settings(store=tmp_path / "s.db", session_id="s1", max_tokens=16_000)
-    async with open_context(settings, summarizer=Model(), count_tokens=count) as context:
-        for message in session(31, 400):
-            await context.add_message(message)
-        await context.get_messages_for_request()
-        await context.wait_idle()
-        made = context.statistics()
-    async with open_context(settings, count_tokens=count, read_only=True) as context:
-        seen = context.statistics()
-    assert made.summaries_ready == made.segments > 3
-    assert (seen.summaries_ready, seen.segments) == (made.summaries_ready, made.segments)

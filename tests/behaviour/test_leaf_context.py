@@ -14,8 +14,8 @@ async def requests(opening: str, correction: str, **options: object) -> list[Sum
     model = ScriptedSummarizer()
     async with open_context(SMALL, summarizer=model, **options) as context:
         await context.add_message({"role": "user", "content": opening})
-        for step in range(60):
-            if step == 30:
+        for step in range(40):
+            if step == 20:
                 await context.add_message({"role": "user", "content": correction})
             await context.add_message(
                 {"role": "assistant", "content": f"Step {step}: " + "boats carry bread along " * 8}
@@ -30,10 +30,10 @@ async def test_a_segments_request_holds_the_opening_request_and_the_newest_words
     assert "Build the harbour." in first.content
     assert first.context == ""
     assert all("Build the harbour." in job.context for job in others)
-    late = [job for job in others if job.start > 31]
+    late = [job for job in others if job.start > 21]
     assert late
     assert all("No, build a bridge." in job.context for job in late)
-    assert not any("bridge" in job.context for job in others if job.start < 31)
+    assert not any("bridge" in job.context for job in others if job.start < 21)
 
 
 async def test_the_context_is_part_of_the_name_of_a_summary():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Fact, Settings, SettingsError, message_text_parts, open_context
+from tests.behaviour import contexts
 from tests.laws.builders import DIALECTS, Message, call, count, result, user, words
-from tests.laws.judge import SMALL
 
 OWN = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
 
@@ -37,35 +38,16 @@ def paths(facts: list[Fact]) -> dict[str, str]:
     return {fact.value: fact.operation for fact in facts if fact.kind == "path" and not fact.superseded}
 
 
-def ledger_of(view: list[Message]) -> str:
-    return next((text for message in view for text in message_text_parts(message) if text.startswith("<ledger>")), "")
-
-
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 3_000, **SMALL, **changed})
+small = partial(contexts.small, max_tokens=3_000)
 
 
 async def test_the_ledger_is_exact_after_any_number_of_activations():
     log, last = work(1, 150)
     async with open_context(small(), count_tokens=count) as context:
-        for message in log:
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        await contexts.fill(context, log, every=1)
         assert context.statistics().activations > 3
         assert paths(context.ledger()) == last
         assert [fact.value for fact in context.ledger() if fact.kind == "constraint"] == ["Never touch vendor."]
-
-
-async def test_reopening_changes_nothing(tmp_path: Path):
-    log, _ = work(2, 120)
-    async with open_context(small(store=tmp_path / "a.db", start_at=0.0), count_tokens=count) as context:
-        for message in log:
-            await context.add_message(message)
-            await context.wait_idle()
-        found, view = context.ledger(), await context.get_messages_for_request()
-    async with open_context(small(store=tmp_path / "a.db"), count_tokens=count) as context:
-        assert context.ledger() == found
-        assert await context.get_messages_for_request() == view
 
 
 async def test_an_open_call_is_known_already():
@@ -108,7 +90,7 @@ async def test_the_block_stands_behind_the_summaries_within_its_share():
     async with open_context(small(ledger_share=0.1), count_tokens=count) as context:
         await context.set_messages(log)
         view = await context.get_messages_for_request()
-    block = ledger_of(view)
+    block = contexts.block(view, "ledger")
     assert 0 < count(block) <= 300
     header = next(message for message in view if block in message_text_parts(message))
     assert header["content"][-2]["text"] == block
@@ -119,7 +101,7 @@ async def test_the_block_stands_behind_the_summaries_within_its_share():
 async def test_views_without_a_ledger_are_to_be_had(changed: dict[str, Any]):
     async with open_context(small(**changed), count_tokens=count) as context:
         await context.set_messages(work(6, 150)[0])
-        assert ledger_of(await context.get_messages_for_request()) == ""
+        assert contexts.block(await context.get_messages_for_request(), "ledger") == ""
         assert context.ledger()
 
 
@@ -249,10 +231,8 @@ async def test_each_command_of_a_list_has_its_own_exit_status_where_the_result_t
     ran = [{"stdout": "", "outcome": {"type": "exit", "exit_code": code}} for code in (1, 0)]
     for told in (ran, {"output": ran}):
         found = await done("shell_call", {"input": {"commands": listed}}, json.dumps(told))
-        assert [fact[1:] for fact in found if fact[0] == "command"] == [
-            ("pytest -q", "exit 1"),
-            ("git status", "exit 0"),
-        ]
+        commands = [fact[1:] for fact in found if fact[0] == "command"]
+        assert commands == [("pytest -q", "exit 1"), ("git status", "exit 0")]
     found = await done("exec", {"commands": listed}, "Exit code: 0")
     assert [fact[1:] for fact in found if fact[0] == "command"] == [("pytest -q", "exit 0"), ("git status", "exit 0")]
 
@@ -305,7 +285,7 @@ ANY = st.recursive(
 @given(
     st.sampled_from(["bash", "apply_patch", "edit", "Read", "x"]), st.dictionaries(st.text(max_size=8), ANY), st.text()
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_no_call_is_too_odd(tool: str, arguments: dict[str, Any], text: str):
     shell = {"command": text, **arguments}
     assert isinstance(anyio.run(done, tool, shell, text), list)

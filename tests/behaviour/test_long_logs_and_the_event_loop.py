@@ -9,7 +9,7 @@ from pathlib import Path
 
 from summarizing_context import Settings, SummarizingContext, open_context
 
-LENGTH = 6_000  # messages
+LENGTH = 4_000  # messages
 
 MOST = 0.25  # of the work of a call may be done in one turn of the loop; by far less is, by far more was
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import fill
 from tests.laws.builders import session
 from tests.laws.summarizers import Counting
 
@@ -31,8 +32,7 @@ async def filled(messages: int, **settings: Any) -> AsyncIterator[tuple[Summariz
     model = Held()
     made = {"max_wait": 3_600, "token_counter": "estimate", "idle_after": "never", **settings}
     async with open_context(Settings(**made), summarizer=model) as context:
-        for message in session(messages=messages):
-            await context.add_message(message)
+        await fill(context, session(messages=messages))
         yield context, model
 
 

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    ContextClosedError,
-    Memory,
-    MemoryNotFoundError,
-    Settings,
-    SettingsError,
-    open_context,
-)
+from summarizing_context import ContextClosedError, Memory, MemoryNotFoundError, Settings, SettingsError, open_context
+from tests.behaviour import contexts
+from tests.behaviour.contexts import Heard, fill
 from tests.laws.builders import assistant, count, session, user
-from tests.laws.judge import SMALL
 
 
 def small(path: Path, session_id: str = "s", **changed: Any) -> Settings:
-    return Settings(**{"store": path / "a.db", "session_id": session_id, "max_tokens": 2_000, **SMALL, **changed})
+    return contexts.small(store=path / "a.db", session_id=session_id, **changed)
 
 
 async def test_a_memory_is_stored_found_changed_and_forgotten():
@@ -29,11 +23,8 @@ async def test_a_memory_is_stored_found_changed_and_forgotten():
         id = await context.memory.store("The billing tables live in schema finance", {"by": "ana", "n": [1, None]})
         await context.memory.store("Deploys go through staging")
         (found,) = await context.memory.retrieve("where are billing tables?")
-        assert (found.id, found.content, found.metadata) == (
-            id,
-            "The billing tables live in schema finance",
-            {"by": "ana", "n": [1, None]},
-        )
+        assert (found.id, found.content) == (id, "The billing tables live in schema finance")
+        assert found.metadata == {"by": "ana", "n": [1, None]}
         assert 0 < found.score <= 1
         await context.memory.update(id, "The invoices live in schema ledger")
         assert await context.memory.retrieve("billing tables") == []
@@ -68,17 +59,6 @@ async def test_memories_belong_to_a_project_or_else_to_a_session(tmp_path: Path)
                 await context.memory.update(id, "roses")
 
 
-class Heard:
-    """An observer that remembers what views include."""
-
-    def __init__(self) -> None:
-        self.included: list[Mapping[str, Any]] = []
-
-    def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        if name == "include":
-            self.included.append(dict(data))
-
-
 def blocks(view: list[dict[str, Any]]) -> list[str]:
     return [row["content"] for row in view if str(row["content"]).startswith("<memories>")]
 
@@ -96,19 +76,17 @@ async def test_memories_that_are_near_enter_the_first_view_and_later_ones_at_an_
         (block,) = blocks(first)
         assert block.endswith("\n- Never touch the billing tables on Fridays\n</memories>")
         assert block.count("\n- ") == 1
-        assert heard.included == [{"source": "memory", "content": "1 memories"}]
+        assert heard.of("include") == [{"source": "memory", "content": "1 memories"}]
         assert await context.get_messages() == [user("Please change the billing tables for June")]
         await context.add_message(assistant("done"))
         await context.add_message(user("Now fix the parser, it is generated wrongly"))
         assert (await context.get_messages_for_request())[: len(first)] == first
-        for message in session(4, 60, size=30):
-            await context.add_message(message)
-        await context.add_message(user("Now fix the parser, it is generated wrongly"))
+        await fill(context, [*session(4, 60, size=30), user("Now fix the parser, it is generated wrongly")])
         await context.compact()
         (block,) = blocks(await context.get_messages_for_request())
         assert "grammar.ebnf" in block
         assert "billing" not in block
-        assert len(heard.included) == 2
+        assert len(heard.of("include")) == 2
 
 
 async def test_the_block_is_kept_to_its_tokens_and_to_the_budget(tmp_path: Path):
@@ -117,7 +95,7 @@ async def test_the_block_is_kept_to_its_tokens_and_to_the_budget(tmp_path: Path)
         for number in range(30):
             await context.memory.store(f"billing tables rule {number} " + "word " * 60)
         await context.add_message(user("billing tables rule"))
-        for message in session(4, 200, size=30):
+        for message in session(4, 120, size=30):
             await context.add_message(message)
             view = await context.get_messages_for_request()
             assert context.last_view.tokens <= 2_000
@@ -130,8 +108,7 @@ async def test_a_resumed_session_takes_up_memories_with_its_first_view(tmp_path:
     log = session(4, 120 if shown == "summaries" else 20, size=30)
     before: list[dict[str, Any]] = []
     async with open_context(settings, count_tokens=count) as context:
-        for message in log:
-            await context.add_message(message)
+        await fill(context, log)
         if shown != "nothing":
             before = await context.get_messages_for_request()
             assert blocks(before) == []
@@ -174,8 +151,7 @@ async def test_a_checkpoint_comes_back_without_the_memories_of_later(tmp_path: P
 async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path: Path):
     log = [user("Never push to main. We decided to use PostgreSQL."), assistant("Understood.")]
     async with open_context(small(tmp_path, "a", project="p", memory_extract=True)) as context:
-        for message in log + session(3, 60, size=30):
-            await context.add_message(message)
+        await fill(context, log + session(3, 60, size=30))
     async with open_context(small(tmp_path, "b", project="p"), read_only=False) as context:
         found = await context.memory.retrieve("may I push to main?")
         assert "Never push to main" in found[0].content
@@ -226,9 +202,7 @@ async def test_what_cannot_be_is_refused(number: int):
 
 async def _say(path: Path, session_id: str, *said: str) -> None:
     async with open_context(small(path, session_id, project="p", memory_extract=True)) as context:
-        for text in said:
-            await context.add_message(user(text))
-            await context.add_message(assistant("Understood."))
+        await fill(context, (message for text in said for message in (user(text), assistant("Understood."))))
 
 
 async def _known(path: Path) -> list[str]:

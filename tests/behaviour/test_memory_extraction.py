@@ -11,15 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import (
-    Memory,
-    Settings,
-    SummarizerError,
-    SummarizingContext,
-    SummaryJob,
-    SummaryReply,
-    open_context,
-)
+from summarizing_context import Memory, Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
+from tests.behaviour.contexts import Heard
 from tests.laws.builders import assistant, call, result, session, user
 from tests.laws.judge import SMALL
 
@@ -39,7 +32,7 @@ class Model:
     def read(self) -> list[SummaryJob]:
         return [job for job in self.asked if job.kind == "memory"]
 
-    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
+    async def summarize(self, job: SummaryJob) -> str:
         if job.kind == "rules":
             return "none"
         self.asked.append(job)
@@ -75,14 +68,6 @@ async def known(context: SummarizingContext) -> list[Memory]:
 WORDS = "a is at the gate server address CI runs owner of fact user always you answer port number deploy PostgreSQL"
 
 
-class Heard:
-    def __init__(self) -> None:
-        self.events: list[tuple[str, dict[str, Any]]] = []
-
-    def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        self.events.append((name, dict(data)))
-
-
 @pytest.mark.parametrize("model", [True, False])
 async def test_memories_are_learnt_at_checkpoints_and_on_leaving(tmp_path: Path, model: bool):
     summarizer = Model(facts) if model else None
@@ -94,18 +79,6 @@ async def test_memories_are_learnt_at_checkpoints_and_on_leaving(tmp_path: Path,
         await context.add_message(user("FACT Port is at port.example.org:2."))
     assert len(first) == 1
     assert len(await contents(tmp_path)) == 2
-
-
-async def test_memories_are_learnt_when_a_segment_is_summarized(tmp_path: Path):
-    model = Model(facts)
-    async with open_context(settings(tmp_path, "a", start_at=0.0), summarizer=model) as context:
-        await context.add_message(user("FACT Gate is at gate.example.org:1."))
-        for message in session(3, 160, size=30):
-            await context.add_message(message)
-        await context.get_messages_for_request()
-        await context.wait_idle()
-        assert context.statistics().segments == len(model.read) > 3
-        assert len(await contents(tmp_path)) == 1
 
 
 async def test_nothing_is_read_twice_whatever_cuts_the_log_and_however_often_it_is_opened(tmp_path: Path):
@@ -164,8 +137,8 @@ async def test_the_newer_replaces_the_older_and_says_so(tmp_path: Path):
         async with open_context(settings(tmp_path, name), summarizer=Model(facts), events=heard) as context:
             await context.add_message(user(f"FACT Gate is at gate.example.org:{port}."))
     assert await contents(tmp_path) == ["FACT Gate is at gate.example.org:2."]
-    assert [name for name, _ in heard.events if name.startswith("memory")] == ["memory_stored", "memory_replaced"]
-    assert all("gate" not in str(data).lower() for name, data in heard.events if name.startswith("memory"))
+    assert [name for name, _ in heard.told if name.startswith("memory")] == ["memory_stored", "memory_replaced"]
+    assert all("gate" not in str(data).lower() for name, data in heard.told if name.startswith("memory"))
     async with open_context(settings(tmp_path, "c", memory_include="auto")) as context:
         await context.add_message(user("Where is the gate?"))
         (block, *_) = await context.get_messages_for_request()
@@ -258,20 +231,16 @@ async def test_a_model_that_fails_or_never_answers_costs_no_view_and_no_end(tmp_
                     await context.checkpoint()
                     assert await context.get_messages_for_request()
     assert await contents(tmp_path) == ["The gate is at gate.example.org:4."], "the rules have read it on leaving"
-    async with open_context(
-        settings(tmp_path, "a"), summarizer=Model(lambda label, text: {"kind": "fact", "about": "gate", "quote": text})
-    ) as context:
+    again = Model(lambda label, text: {"kind": "fact", "about": "gate", "quote": text})
+    async with open_context(settings(tmp_path, "a"), summarizer=again) as context:
         await context.checkpoint()
         await context.wait_idle()
-        assert await contents(tmp_path) == ["The gate is at gate.example.org:4."], (
-            "the model reads it, and adds nothing"
-        )
+        assert await contents(tmp_path) == ["The gate is at gate.example.org:4."], "it reads it, and adds nothing"
 
 
 async def test_a_memory_is_the_whole_sentence_that_the_quote_stands_in(tmp_path: Path):
-    model = Model(
-        lambda label, text: {"kind": "preference", "quote": "deploy on Fridays"} if "deploy" in text else None
-    )
+    wish = {"kind": "preference", "quote": "deploy on Fridays"}
+    model = Model(lambda label, text: wish if "deploy" in text else None)
     async with open_context(settings(tmp_path, "a"), summarizer=model) as context:
         await context.add_message(user("Good. Never deploy  on Fridays, please! Thanks."))
     assert await contents(tmp_path) == ["Never deploy on Fridays, please!"]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import tiny
 from tests.laws.builders import session
 from tests.laws.summarizers import Counting, Failing
 
 BUDGET = 2_500
-SIZES: dict[str, Any] = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
-
-
-def small(**changed: Any) -> Settings:
-    return Settings(**{**SIZES, "max_tokens": BUDGET, "token_counter": "estimate", "idle_after": "never", **changed})
+small = partial(tiny, max_tokens=BUDGET, idle_after="never")
 
 
 async def feed(context: SummarizingContext, messages: list[dict[str, Any]]) -> list[list[Any]]:

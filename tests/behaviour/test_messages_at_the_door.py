@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import fill
 
 LONE = "\ud83d"
 
@@ -86,8 +87,7 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     for summarizer in (model, None):
         async with open_context(settings, summarizer=summarizer) as context:
             added = with_halves()
-            for message in added:
-                await context.add_message(message)
+            await fill(context, added)
             view = await context.get_messages_for_request()
             assert "\ufffd" in json.dumps(view, ensure_ascii=False)
             assert context.statistics().repairs["surrogates_replaced"]
@@ -104,12 +104,9 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
     assert not [text for text in heard if LONE in text]
 
 
+NUMBERS = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=30),
+    st.none() | st.booleans() | NUMBERS | st.text(max_size=30),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=30), inner, max_size=4),
     max_leaves=12,
 )
@@ -123,23 +120,16 @@ ODD = st.dictionaries(
 async def kept(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The log after these were added, one by one."""
     async with open_context(Settings(max_tokens=100_000)) as context:
-        for message in messages:
-            await context.add_message(message)
+        await fill(context, messages)
         await context.get_messages_for_request()
         return await context.get_messages()
 
 
-@given(
-    st.lists(
-        st.builds(
-            lambda role, rest: {"content": "", **rest, "role": role},
-            st.sampled_from(["user", "assistant", "tool"]),
-            ODD,
-        ),
-        max_size=6,
-    )
-)
-@settings(max_examples=40, deadline=None)
+ROLES = st.sampled_from(["user", "assistant", "tool"])
+
+
+@given(st.lists(st.builds(lambda role, rest: {"content": "", **rest, "role": role}, ROLES, ODD), max_size=6))
+@settings(max_examples=30, deadline=None)
 def test_any_message_of_json_comes_back_as_json_would_give_it(messages: list[dict[str, Any]]):
     assert anyio.run(kept, messages) == json.loads(json.dumps(messages)) == messages
 

@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryReply, load_models, open_context
-from summarizing_context.testing import range_name
+from summarizing_context.testing import ScriptedSummarizer, range_name
+from tests.behaviour.contexts import Provider, fill
 from tests.laws.builders import session
 
 OURS = load_models()
@@ -112,24 +113,20 @@ def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
     assert "cannot be read" in problems(tmp_path, "as_of = 2026-05-06\nwindows = [{ models = '(', tokens = 9 }]\n")[0]
 
 
-class Model:
-    """Summarizes, and tells what the provider counted."""
-
-    recipe = "test/priced"
+class Model(ScriptedSummarizer):
+    """Tells what the provider counted."""
 
     def __init__(self, model: str | None, **usage: Any) -> None:
-        self.model, self.usage = model, {"input_tokens": 1_000, "output_tokens": 100, **usage}
-
-    async def summarize(self, job: Any) -> SummaryReply:
-        return SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **self.usage)
+        told = {"input_tokens": 1_000, "output_tokens": 100, **usage}
+        super().__init__(lambda job: SummaryReply(f"## Done\n- part {range_name(job.range_hash)}", **told))
+        self.model = model
 
 
 async def statistics_of(summarizer: Any, **settings: Any) -> Any:
     """The figures after a short session."""
     with anyio.fail_after(120):
         async with open_context(Settings(max_tokens=4_000, **settings), summarizer=summarizer) as context:
-            for message in session(7, 120):
-                await context.add_message(message)
+            await fill(context, session(7, 80))
             await context.wait_idle()
             return context.statistics()
 
@@ -156,27 +153,22 @@ async def test_without_a_known_price_there_is_no_estimate():
         assert found.estimated_cost is None
 
 
-class Provider:
-    """A model as hosts give them: with its name and, where its requests ask for that, the life of its cache."""
-
-    def __init__(self, model: str, cache_lifetime: float | str | None = None) -> None:
-        self.name, self._info = "p", {"id": model, "context_window": 6_000, "cache_lifetime": cache_lifetime}
-
-    def get_model_info(self) -> dict[str, Any]:
-        return self._info
+def asking(model: str, lifetime: float | str | None = None) -> Provider:
+    """A model as hosts give it, with the life of its cache where requests ask for that."""
+    return Provider("p", model, context_window=200_000, cache_lifetime=lifetime)
 
 
 @pytest.mark.parametrize(
     ("provider", "idle_after", "lives"),
     [
         (None, None, 300),
-        (Provider("claude-opus-5-5", 3_600), None, 3_600),
-        (Provider("claude-opus-5-5", "1h"), None, 3_600),
-        (Provider("claude-opus-5-5", "2h"), None, 300),  # no word of its provider
-        (Provider("gpt-6.1-sol"), None, 1_800),
-        (Provider("gpt-5.4"), None, 86_400),
-        (Provider("gpt-5.4"), 60.0, 60),
-        (Provider("claude-opus-5-5"), "never", None),
+        (asking("claude-opus-5-5", 3_600), None, 3_600),
+        (asking("claude-opus-5-5", "1h"), None, 3_600),
+        (asking("claude-opus-5-5", "2h"), None, 300),  # no word of its provider
+        (asking("gpt-6.1-sol"), None, 1_800),
+        (asking("gpt-5.4"), None, 86_400),
+        (asking("gpt-5.4"), 60.0, 60),
+        (asking("claude-opus-5-5"), "never", None),
     ],
 )
 async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(
@@ -186,13 +178,14 @@ async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(
     sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
     settings = Settings(max_tokens=4_000, token_counter="estimate", idle_after=idle_after, **sizes)
     async with open_context(settings, clock=lambda: now[0]) as context:
-        for at, message in enumerate(session(7, 400)):
+        for at, message in enumerate(session(7, 100)):
             await context.add_message(message)
             if at % 5:
                 continue
             view = await context.next_view(provider=provider)
             if view.tokens > 3_000 and view.activation is None:
                 break
+        assert view.tokens > 3_000
         now[0] += lives or 1_000_000
         assert not await context.should_compact()
         assert (await context.next_view(provider=provider)).activation is None

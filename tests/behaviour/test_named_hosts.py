@@ -56,7 +56,7 @@ def strayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return write_transcript(tmp_path / "run.jsonl", demo_session()[:44])
+    return write_transcript(tmp_path / "run.jsonl", demo_session()[:30])
 
 
 def url_of(server: ProviderServer, provider: str) -> str:
@@ -71,12 +71,7 @@ def kinds(server: ProviderServer) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     ("command", "provider"),
-    [
-        ("replay", "openai"),
-        ("eval run", "anthropic"),
-        ("eval ask", "openai"),
-        ("tune", "openai"),
-    ],
+    [("replay", "openai"), ("eval run", "anthropic"), ("eval ask", "openai"), ("tune", "openai")],
 )
 def test_a_command_with_a_model_asks_only_the_base_url(
     command: str, provider: str, log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
@@ -84,11 +79,11 @@ def test_a_command_with_a_model_asks_only_the_base_url(
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     Path("mine/segment").mkdir(parents=True)
     Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")
-    other = write_transcript(log.with_name("other.jsonl"), demo_session()[2:46])
+    other = write_transcript(log.with_name("other.jsonl"), demo_session()[2:24])
     with serving_apart(answering) as server:
         url = url_of(server, provider)
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")
-        judged = ("--judge-model", JUDGE, "--questions", 3, "--arms", "ours,tail", "--yes")
+        judged = ("--judge-model", JUDGE, "--questions", 2, "--arms", "ours,tail", "--yes")
         arguments = {
             "replay": ("replay", log, *model),
             "eval run": ("eval", "run", log, "--cassette", "c.jsonl", "--yes", *model),

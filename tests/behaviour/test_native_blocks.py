@@ -12,11 +12,10 @@ from anthropic import AsyncAnthropic
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, message_text_parts, open_context
 from summarizing_context.contrib.proxy.server import ProxySettings, make_app
+from tests.behaviour.contexts import Provider
 from tests.laws.builders import Message, Script, assistant, count, system, user
 from tests.providers.compacting import BETA, Compacting
 from tests.providers.server import Answer, ProviderServer, serving
-
-pytestmark = pytest.mark.anyio
 
 MODEL = "claude-opus-5-5"
 TOOLS = [{"name": name, "description": "…", "input_schema": {"type": "object"}} for name in ("read", "run", "search")]
@@ -25,14 +24,9 @@ SYSTEM = "You are a careful helper."
 
 def settings(server: ProviderServer, **changed: Any) -> Settings:
     sizes = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
-    given = {
-        "summarizer": "anthropic",
-        "model": MODEL,
-        "base_url": server.root,
-        "api_key": "sk-test",
-        "max_tokens": 4_000,
-    }
-    return Settings(**{**sizes, **given, "native": "prefer", "breaker_cooldown": 3_600.0, **changed})
+    given = {"summarizer": "anthropic", "model": MODEL, "base_url": server.root, "api_key": "sk-test"}
+    given |= {"max_tokens": 3_000, "native": "prefer", "breaker_cooldown": 3_600.0}
+    return Settings(**{**sizes, **given, **changed})
 
 
 def block_of(view: list[Message]) -> Message | None:
@@ -75,7 +69,7 @@ def session(turns: int, seed: int = 3) -> list[Message]:
 async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none():
     provider = Compacting()
     async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        views = await play(context, server, session(50))
+        views = await play(context, server, session(34))
         activations = context.activations()
         nodes = context.explain()
     assert provider.refused == []
@@ -97,7 +91,7 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
     assert changes <= len(activations)
     said = [text for message in views[-1] for text in message_text_parts(message)]
     assert any("<standing_rules>" in text and "Never push to main" in text for text in said)
-    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 4_000 for view in views)
+    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 3_000 for view in views)
 
     # the block stands for the oldest messages; the summaries of what it covers are there too
     assert [node.made_by for node in nodes].count("provider") == 1
@@ -105,11 +99,11 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
-    provider, rows = Compacting(), session(50)
+    provider, rows = Compacting(), session(34)
     async with serving(provider) as server:
         kept = settings(server, store=tmp_path / "s.db")
         async with open_context(kept, count_tokens=count) as context:
-            views = await play(context, server, rows[:150])
+            views = await play(context, server, rows[:100])
             shown = [block_of(view) for view in views]
             paid = len(provider.asked)
             before = await context.get_messages_for_request(tools=TOOLS)
@@ -126,7 +120,7 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
     provider = Compacting()
     async with serving(provider) as server:
-        kept = settings(server, store=tmp_path / "s.db")
+        kept = settings(server, store=tmp_path / "s.db", max_tokens=4_000)
         async with open_context(kept, count_tokens=count) as context:
             rows = session(50)
             while not provider.asked:
@@ -140,44 +134,34 @@ async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
         assert len(provider.asked) == 1
 
 
-@pytest.mark.parametrize("ending", ["stall", "whole"])
-async def test_without_a_block_views_are_as_ever_and_never_wait(ending: Any, caplog: pytest.LogCaptureFixture):
-    views = {}
-    rows = session(30)
-    for native in ("off", "prefer"):
-        provider = Compacting(fails=lambda: Answer(500, body=b"{}", ending=ending))
+async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):
+    views, rows = [], session(24)
+    for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
+        provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))  # type: ignore[misc]
+        caplog.clear()
         async with (
             serving(provider) as server,
             open_context(settings(server, native=native, call_timeout=0.2), count_tokens=count) as context,
         ):
-            views[native] = await play(context, server, rows)
+            views.append(await play(context, server, rows))
             told = context.statistics().last_error
         assert provider.refused == []
+        assert views[-1] == views[0]
         assert bool(provider.asked) == (native == "prefer")
-    assert views["prefer"] == views["off"]
-    assert told is not None
-    assert "no block by anthropic itself" in told
-    warned = [one for one in caplog.records if "no block by" in one.getMessage() and one.levelno == logging.WARNING]
-    assert len(warned) == 1
-
-
-class Named:
-    """A provider as a host tells of it."""
-
-    def __init__(self, name: str, model: str) -> None:
-        self.name, self.model = name, model
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": self.model, "context_window": 11_096}
+        warned = [one for one in caplog.records if "no block by" in one.getMessage() and one.levelno == logging.WARNING]
+        assert len(warned) == (native == "prefer")
+        assert native == "off" or "no block by anthropic itself" in str(told)
 
 
 async def test_another_provider_or_model_reads_summaries():
     provider = Compacting()
     async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        await play(context, server, session(40))
+        await play(context, server, session(25))
         assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
         for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
-            view = await context.get_messages_for_request(6_000, Named(name, model), tools=TOOLS)
+            view = await context.get_messages_for_request(
+                6_000, Provider(name, model, context_window=11_096), tools=TOOLS
+            )
             assert block_of(view) is None
             assert any("<summary messages=" in text for row in view for text in message_text_parts(row))
 
@@ -187,7 +171,7 @@ async def test_switched_off_the_next_view_has_summaries_in_its_place(tmp_path: P
     async with serving(provider) as server:
         kept = settings(server, store=tmp_path / "s.db")
         async with open_context(kept, count_tokens=count) as context:
-            await play(context, server, session(40))
+            await play(context, server, session(25))
             assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
         off = settings(server, store=tmp_path / "s.db", native="off")
         async with open_context(off, count_tokens=count) as context:
@@ -199,11 +183,7 @@ async def test_switched_off_the_next_view_has_summaries_in_its_place(tmp_path: P
 
 @pytest.mark.parametrize(
     ("changed", "options"),
-    [
-        ({"summarizer": "extractive"}, {}),
-        ({"summarizer": "openai"}, {}),
-        ({}, {"redact": str.upper}),
-    ],
+    [({"summarizer": "extractive"}, {}), ({"summarizer": "openai"}, {}), ({}, {"redact": str.upper})],
 )
 async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, Any], options: dict[str, Any]):
     async with serving(Compacting()) as server:
@@ -220,22 +200,22 @@ async def test_hosts_that_send_no_block_refuse_the_setting():
 async def test_undone_edited_and_narrow_views_are_taken_too():
     provider = Compacting()
     async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        rows = session(60)
-        await play(context, server, rows[:170])
+        rows = session(44)
+        await play(context, server, rows[:120])
         before = await context.get_messages_for_request(tools=TOOLS)
         assert block_of(before) is not None
         await context.summarize(keep_recent=4)
         await context.undo_activation()
         assert await context.get_messages_for_request(tools=TOOLS) == before
-        await play(context, server, rows[170:180])
+        await play(context, server, rows[120:130])
 
         # a narrow request beside, then an edit of what a block covers: it stands for that no longer
         narrow = await context.get_messages_for_request(1_200, tools=TOOLS)
         assert sum(count(text) for one in narrow for text in message_text_parts(one)) <= 1_200
-        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:180]]
+        edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:130]]
         assert edited[6]["role"] == rows[6]["role"]
         await context.set_messages(edited)
         assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
-        await play(context, server, rows[180:])
+        await play(context, server, rows[130:])
         assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
     assert provider.refused == []

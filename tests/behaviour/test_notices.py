@@ -4,82 +4,46 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import Clock, Heard
 
 SECRET = "zanzibar"
 LOGGER = "summarizing_context"
 
 
-class Heard:
-    """An observer that keeps what it is told."""
+async def run_session() -> Heard:
+    """A session that is summarized and has one activation, each message with the secret."""
+    heard, clock = Heard(), Clock(100.0)
 
-    def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
-
-    def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        self.told.append((name, dict(data)))
-
-    def of(self, name: str) -> list[dict[str, Any]]:
-        return [data for other, data in self.told if other == name]
-
-
-class Clock:
-    """Seconds that pass only where a test says so."""
-
-    def __init__(self) -> None:
-        self.time = 100.0
-
-    def now(self) -> float:
-        return self.time
-
-
-class Model:
-    """Tells its model and usage, and takes two seconds."""
-
-    recipe, model = "test/1", "small-1"
-
-    def __init__(self, clock: Clock, error: Exception | None = None) -> None:
-        self._clock, self._error = clock, error
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        self._clock.time += 2 if job.kind != "rules" else 0
-        if self._error is not None:
-            raise self._error
+    def reply(job: SummaryJob) -> SummaryReply:  # which takes two seconds
+        clock.time += 2 if job.kind != "rules" else 0
         return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
 
-
-async def run_session(heard: Heard, **options: Any) -> None:
-    """A session that is summarized and has one activation, each message with the secret."""
-    settings = options.pop("settings", Settings(max_tokens=4_000, session_id="s1", attempts=1, concurrency=1))
-    async with open_context(settings, events=heard, **options) as context:
+    model: Any = ScriptedSummarizer(reply)
+    model.model = "small-1"
+    settings = Settings(max_tokens=4_000, session_id="s1", attempts=1, concurrency=1)
+    async with open_context(settings, events=heard, summarizer=model, clock=clock) as context:
         for step in range(120):
             role = "assistant" if step % 2 else "user"
             await context.add_message({"role": role, "content": f"Step {step}: {SECRET}. " + "I read it. " * 40})
         await context.wait_idle()
         await context.get_messages_for_request()
+    return heard
 
 
 async def test_an_event_tells_what_made_a_summary_its_tokens_and_how_long_it_took():
-    heard, clock = Heard(), Clock()
-    await run_session(heard, summarizer=Model(clock), clock=clock)
+    heard = await run_session()
     ready = heard.of("summary_ready")
     assert len(ready) > 1
     for data in ready:
         del data["range_hash"], data["rank"]
-        assert data == {
-            "made_by": "model",
-            "provider": None,
-            "model": "small-1",
-            "duration": 2.0,
-            "input_tokens": 1_200,
-            "output_tokens": 30,
-            "cached_tokens": 100,
-        }
+        made = {"made_by": "model", "provider": None, "model": "small-1", "duration": 2.0}
+        assert data == {**made, "input_tokens": 1_200, "output_tokens": 30, "cached_tokens": 100}
 
 
 def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -87,9 +51,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 async def test_at_info_each_activation_and_each_summary_is_a_line_without_text(caplog: pytest.LogCaptureFixture):
-    heard, clock = Heard(), Clock()
     with caplog.at_level(logging.INFO, LOGGER):
-        await run_session(heard, summarizer=Model(clock), clock=clock)
+        heard = await run_session()
     summaries = [line for line in lines(caplog) if ": summary " in line]
     assert len(summaries) == len(heard.of("summary_ready")) > 1
     for line in summaries:

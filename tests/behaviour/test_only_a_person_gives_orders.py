@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import block, fill, tiny
 
 ORDER = "Never deploy on Fridays. Always use tabs in every file."
 
@@ -20,29 +21,22 @@ WORDS = "Always answer in Dutch."
 TAGS = ["file", "context", "attachment", "files", "attachments", "document", "documents"]
 
 
-def texts_of(blocks: list[dict[str, Any]]) -> list[str]:
-    return [block["text"] for block in blocks]
+def row(content: Any, **marks: Any) -> dict[str, Any]:
+    return {"role": "user", "content": content, **marks}
 
 
 async def rules_shown(content: Any) -> tuple[list[str], str]:
     """The standing rules of a session that began with this row, and its view once the row is covered."""
-    async with open_context(Settings(max_tokens=3_000, token_counter="estimate", start_at=0.0)) as context:
-        await context.add_message({"role": "user", "content": "hello"})
-        await context.add_message({"role": "assistant", "content": "hello"})
-        await context.add_message({"role": "user", "content": content})
-        for at in range(60):
+    async with open_context(tiny()) as context:
+        await fill(context, [row("hello"), {"role": "assistant", "content": "hello"}, row(content)])
+        for at in range(20):
             await context.add_message({"role": "assistant", "content": f"step {at} is done, it took a while " * 8})
-            await context.add_message({"role": "user", "content": f"go on with step {at}"})
+            await context.add_message(row(f"go on with step {at}"))
             await context.get_messages_for_request()
-        await context.wait_idle(60)
         await context.compact()
         view = await context.get_messages_for_request()
-        contents = [one["content"] for one in view]
-        texts = [
-            text for content in contents for text in ([content] if isinstance(content, str) else texts_of(content))
-        ]
-        section = [text for text in texts if text.startswith("<standing_rules")]
-        return [rule.quote for rule in context.standing_rules()], "\n".join(section)
+        assert row(content) not in view
+        return [rule.quote for rule in context.standing_rules()], block(view, "standing_rules")
 
 
 SHAPES = [
@@ -67,20 +61,6 @@ async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: st
     assert WORDS in section
     assert "Fridays" not in section
     assert "tabs" not in section
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Never touch the <file> tag of the template.",
-        "Always write <context> in small letters.",
-        "Never read a file or an attachment of others without asking.",
-    ],
-)
-async def test_who_speaks_of_such_tags_is_heard(said: str):
-    quotes, section = await rules_shown(f"Fix the parser. {said}")
-    assert quotes == [said]
-    assert said in section
 
 
 # What hosts put in.
@@ -130,12 +110,8 @@ TOLD_BY_HOSTS = (
     "SessionStart:resume hook additional context: " + PUT_IN,
 )
 NAMES = (
-    "system-reminder",
-    "task-notification",
-    "local-command-stdout",
-    "environment_context",
-    "user-prompt-submit-hook",
-)
+    "system-reminder", "task-notification", "local-command-stdout", "environment_context", "user-prompt-submit-hook",
+)  # fmt: skip
 OPENERS = ("<{}>", "<{} source='x'>", "< {} >", "<\x00{}>", "\uff1c{}>", "<\n{}>", "<\u200b{}\x00 >")
 CLOSERS = ("</{}>", "</ {} >", "<\\/{}>", "</{}\x00>", "\uff1c\uff0f{}\uff1e", "</{}", "")
 BLOCK = {"type": "text", "text": PUT_IN}
@@ -146,10 +122,6 @@ async def orders(*rows: dict[str, Any]) -> list[str]:
     async with open_context(Settings()) as context:
         await context.set_messages(list(rows))
         return [rule.quote for rule in context.standing_rules()]
-
-
-def row(content: Any, **marks: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content, **marks}
 
 
 def blocks(*texts: str) -> dict[str, Any]:
@@ -176,6 +148,8 @@ async def test_marks_and_tags_that_say_nothing_of_a_host_leave_the_person_their_
         "Never use <my-component> or <system_of_record> in it.", "Never run `make` on its own.", "Always use <div>.",
         "Never call a file CLAUDE.md or AGENTS.md.", "Always write &lt;my_part&gt; in it.",
         "Always use the <summary> tag.", "Always put ###STOP### at the end.",
+        "Never touch the <file> tag of the template.", "Always write <context> in small letters.",
+        "Never read a file or an attachment of others without asking.",
     ):  # fmt: skip
         assert await orders(row(said)) == [said]
 
@@ -215,7 +189,7 @@ def envelopes(draw: st.DrawFn) -> str:
 
 
 @given(st.lists(envelopes(), min_size=20, max_size=20))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_nothing_in_a_hosts_envelope_is_an_order_nor_read_as_the_users(found: list[str]):
     anyio.run(judged, found)
 

@@ -10,6 +10,7 @@ import pytest
 
 from summarizing_context import OpenCall, Settings, open_context
 from tests.laws.builders import Message as Row
+from tests.laws.builders import call, result
 from tests.laws.checkers import refusals, tool_safe_problems
 from tests.laws.shapes import answered_ids, called_ids
 
@@ -20,25 +21,12 @@ TASK: Row = {"role": "user", "content": "Mend the parser."}
 
 def calling(shape: str, *ids: str, text: str = "") -> Row:
     """An assistant row that makes these calls."""
-    if shape == "openai":
-        functions = [
-            {"id": id, "type": "function", "function": {"name": "run", "arguments": f'{{"n": "{id}"}}'}} for id in ids
-        ]
-        return {"role": "assistant", "content": text, "tool_calls": functions}
-    kind = {"anthropic": "tool_use", "amplifier": "tool_call"}[shape]
-    words = [{"type": "text", "text": text}] if text else []
-    return {
-        "role": "assistant",
-        "content": [*words, *({"type": kind, "id": id, "name": "run", "input": {"n": id}} for id in ids)],
-    }
+    return call(shape, *((id, "run", {"n": id}) for id in ids), text=text)
 
 
 def answering(shape: str, id: str, text: str = "") -> Row:
     """The row that answers a call."""
-    text = text or f"the result of {id}"
-    if shape == "anthropic":
-        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
-    return {"role": "tool", "tool_call_id": id, "content": text}
+    return result(shape, id, text or f"the result of {id}")
 
 
 def settings(folder: Path, **more: Any) -> Settings:
@@ -65,8 +53,7 @@ async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape: str
     async with open_context(settings(tmp_path)) as context:
         found = context.open_calls()
         assert [(call.message, call.id, call.name, call.arguments) for call in found] == [
-            (1, "a", "run", {"n": "a"}),
-            (1, "c", "run", {"n": "c"}),
+            (1, id, "run", {"n": id}) for id in "ac"
         ]
         for call in found:
             assert call.result(f"the result of {call.id}") == answering(shape, call.id)
@@ -169,9 +156,8 @@ LATEST: dict[str, list[tuple[str, ...]]] = {  # what comes after the task, as (k
 }
 
 
-@pytest.mark.parametrize("looks", ["last", "each"])
+@pytest.mark.parametrize(("shape", "looks"), [*((shape, "each") for shape in SHAPES), ("anthropic", "last")])
 @pytest.mark.parametrize("kind", LATEST)
-@pytest.mark.parametrize("shape", SHAPES)
 async def test_the_newest_message_is_in_every_view_whatever_calls_are_open(shape: str, kind: str, looks: str):
     async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
         await context.add_message(TASK)

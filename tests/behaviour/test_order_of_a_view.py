@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import fill
 
 
 async def test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end() -> None:
@@ -16,8 +17,7 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
         )
         log.append({"role": "user", "content": f"Go on with part {step}, and tell what you find there."})
     async with open_context(Settings(max_tokens=2_500, token_counter="estimate")) as context:
-        for message in log:
-            await context.add_message(message)
+        await fill(context, log)
         view = await context.get_messages_for_request()
         await context.add_message({"role": "assistant", "content": "Nothing there either."})
         longer = await context.get_messages_for_request()

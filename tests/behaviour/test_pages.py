@@ -18,9 +18,8 @@ from summarizing_context import (
     open_context,
 )
 from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import opened
+from tests.behaviour.contexts import opened, small
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
-from tests.laws.judge import SMALL
 
 FRAME = re.compile(r"<recalled messages=\"(\d+)-(\d+)\" detail=\"\w+\">\n[^\n]*\n(.*)\n</recalled>", re.DOTALL)
 LABEL = re.compile(r"^\[messages? \d[^\n]*\]\n?", re.MULTILINE)
@@ -55,17 +54,6 @@ async def test_pages_in_full_together_hold_every_text_of_the_range(dialect: str,
             for message in log[start:stop]:
                 for text in message_text_parts(message):
                     assert " " not in text or "".join(text.split()) in squeezed
-
-
-async def test_a_huge_message_is_paged_within_and_nothing_of_it_is_lost() -> None:
-    text, marks = marked(0, 30_000)
-    async with opened([user("Read it."), assistant(text), user("And?")]) as context:
-        found = await pages(context, 1, "full", 2_000)
-        assert len(found) > 10
-        assert [mark for mark in marks if not any(mark in page.text for page in found)] == []
-        assert "".join(inside(page).partition("\n")[2] + "\n" for page in found).count("\n") >= text.count("\n")
-        assert all((page.start, page.stop) == (1, 2) for page in found)
-        assert "[message 1: assistant, continued]" in found[1].text
 
 
 async def test_a_cursor_of_a_log_that_was_replaced_is_refused_as_one_past_its_message_is() -> None:
@@ -176,17 +164,15 @@ async def test_a_page_says_what_a_host_put_in() -> None:
         assert "[message 0: user]\nThen rest." in shown
         assert "[message 1: injected]\nBase directory" in shown
         assert "[message 2: injected]" in shown
-        assert "[message 1: injected] Base directory" in inside(await context.expand(1, "line", 2_000)).replace(
-            "\n", " "
-        )
+        line = inside(await context.expand(1, "line", 2_000))
+        assert "[message 1: injected] Base directory" in line.replace("\n", " ")
         assert "user" not in LABEL.findall(inside(await context.expand((1, 3), "full", 2_000)))[0]
 
 
 async def test_explain_and_expand_tell_which_values_a_summary_does_not_hold() -> None:
     log = [user("Keep an eye on src/pay.py, please."), *(assistant(f"Read src/f{at}.py. " * 9) for at in range(60))]
-    settings = Settings(**{**SMALL, "max_tokens": 2_000})
     terse = ScriptedSummarizer(lambda _: "## Done\n- several steps were taken, and all is well")
-    async with open_context(settings, count_tokens=count, summarizer=terse) as context:
+    async with open_context(small(), count_tokens=count, summarizer=terse) as context:
         await context.set_messages(log)
         await context.wait_idle()
         await context.get_messages_for_request()

@@ -3,33 +3,20 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    PinNotFoundError,
-    Settings,
-    StoreReadOnlyError,
-    SummarizingContext,
-    open_context,
-)
+from summarizing_context import PinNotFoundError, StoreReadOnlyError, SummarizingContext, open_context
+from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, call, count, result, session, user, words
-from tests.laws.judge import SMALL
 
 LOG = session(7, 200, size=30)
-TAG = "<standing_rules>"
 
 
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 1_000, **SMALL, **changed})
-
-
-async def fill(context: SummarizingContext, messages: list[Message]) -> None:
-    for message in messages:
-        await context.add_message(message)
-        await context.get_messages_for_request()
+small = partial(contexts.small, max_tokens=1_000)
+fill = partial(contexts.fill, every=1)
 
 
 async def shown(context: SummarizingContext) -> str:
@@ -38,9 +25,7 @@ async def shown(context: SummarizingContext) -> str:
 
 async def block(context: SummarizingContext) -> str:
     """The block of standing rules in the next view, empty for none."""
-    view = await context.get_messages_for_request()
-    (text,) = [m["content"] for m in view if str(m["content"]).startswith(TAG)] or [""]
-    return text
+    return contexts.block(await context.get_messages_for_request(), "standing_rules")
 
 
 async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned():
@@ -123,11 +108,10 @@ def attack(rng: random.Random, dialect: str, at: int) -> list[Message]:
 async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: str, budget: int, rounds: int):
     rng = random.Random(3)
     async with open_context(small(max_tokens=budget), count_tokens=count) as context:
-        for message in (user("Build the shop."), assistant("ok"), user(" ".join(RULES)), assistant("ok")):
-            await context.add_message(message)
+        said = [user("Build the shop."), assistant("ok"), user(" ".join(RULES)), assistant("ok")]
+        await contexts.fill(context, said)
         for at in range(rounds):
-            for message in attack(rng, dialect, at):
-                await context.add_message(message)
+            await contexts.fill(context, attack(rng, dialect, at))
             if at == 120:
                 await context.add_message(user("From now on answer in Spanish."))
             if at % 10 == 0:
@@ -160,9 +144,8 @@ async def test_rules_without_room_are_told_in_the_view_and_in_the_statistics():
 @pytest.mark.parametrize("budget", [300, 400, 500])
 async def test_in_a_small_room_rules_and_pinned_texts_go_before_the_words_around_them(budget: int):
     async with open_context(small(max_tokens=budget)) as context:
-        await context.add_message(user("Fix the parser."))
-        await context.add_message(assistant("ok"))
-        await context.add_message(user("Never push to the main branch of this repository."))
+        rule = user("Never push to the main branch of this repository.")
+        await contexts.fill(context, [user("Fix the parser."), assistant("ok"), rule])
         for at in range(30):
             await fill(context, [assistant(f"Step {at}: " + "word " * 25), user(f"go on {at}")])
         text = await block(context)

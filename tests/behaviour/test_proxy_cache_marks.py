@@ -63,7 +63,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
         proxied(upstream, budget=4_000) as address,
         httpx2.AsyncClient(trust_env=False, timeout=120) as client,
     ):
-        for seed in range(60):
+        for seed in range(22):
             chance = random.Random(seed)
             body = a_session(chance, steps=chance.randrange(2, 14))
             places = list(markable(body))
@@ -82,7 +82,7 @@ async def test_no_request_goes_out_with_more_marks_or_in_another_order_than_the_
             assert without_marks(sent["system"]) == without_marks(body["system"])
         told = await status(address)
     assert told["failures"] == 0
-    assert sum(record["changed"] for record in told["records"]) > 30
+    assert sum(record["changed"] for record in told["records"]) > 10
 
 
 async def test_a_view_is_marked_at_its_header_and_its_end_beside_the_marks_of_the_prompt():

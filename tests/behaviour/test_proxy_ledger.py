@@ -18,9 +18,8 @@ from tests.proxy import fake as fakes
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, plain, proxied, status
 from tests.proxy.fake import Fake, served
 
-pytestmark = pytest.mark.anyio
-
-STEPS = 40
+STEPS = 32
+LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
 class Cache:
@@ -47,11 +46,8 @@ class Cache:
             whole, events = answer(body, number, tokens)
             usage = whole["usage"]
             if protocol == "anthropic":
-                usage |= {
-                    "input_tokens": 0,
-                    "cache_read_input_tokens": read,
-                    "cache_creation_input_tokens": tokens - read,
-                }
+                usage |= {"input_tokens": 0, "cache_read_input_tokens": read}
+                usage["cache_creation_input_tokens"] = tokens - read
                 usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": tokens - read}
             else:
                 details = {"cached_tokens": read, "cache_write_tokens": tokens - read}
@@ -73,7 +69,7 @@ async def test_the_ledger_has_what_replies_of_each_protocol_tell(
     make: Any, model: str, read: float, write: float, monkeypatch: pytest.MonkeyPatch
 ):
     cache, fake = Cache(monkeypatch), Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=16_000) as address:
+    async with served(fake) as upstream, proxied(upstream, budget=10_000) as address:
         agent = make(address, model=model)
         for step in range(STEPS):
             await agent.step(f"step {step}")
@@ -98,11 +94,11 @@ async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
 
     async with served(Fake(behave=behave)) as upstream, proxied(upstream, budget=16_000) as address:
         agent = ChatAgent(address, model="gpt-6.1-sol", tools=[])
-        for step in range(20):
+        for step in range(8):
             await agent.step(f"step {step}")
         (session,) = (await status(address))["sessions"]
     found = session["cache"]
-    assert (found["requests"], found["reported"]) == (19, 0)  # a single message is no session
+    assert (found["requests"], found["reported"]) == (7, 0)  # a single message is no session
     assert found["read_tokens"] > found["written_tokens"] > 0
     assert 0 < found["compared_cost"] <= found["plain_cost"]
 
@@ -110,11 +106,7 @@ async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
 @pytest.mark.parametrize(
     ("make", "options", "lives"),
     [
-        (
-            AnthropicAgent,
-            {"model": "claude-opus-4-8", "extra_body": {"cache_control": {"type": "ephemeral", "ttl": "1h"}}},
-            3_600,
-        ),
+        (AnthropicAgent, {"model": "claude-opus-4-8", "extra_body": {"cache_control": LONG}}, 3_600),
         (ChatAgent, {"model": "gpt-6.1-sol", "extra_body": {"prompt_cache_options": {"ttl": "12h"}}}, 43_200),
         (ChatAgent, {"model": "gpt-4.1", "prompt_cache_retention": "in_memory"}, 300),
     ],
@@ -124,11 +116,11 @@ async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_aske
 ):
     now = [0.0]
     monkeypatch.setattr("summarizing_context.concurrency.time", SimpleNamespace(monotonic=lambda: now[0]))
-    async with served(Fake()) as upstream, proxied(upstream, budget=16_000) as address:
+    async with served(Fake()) as upstream, proxied(upstream, budget=10_000) as address:
         agent = make(address, **options)
         for step in range(60):
             await agent.step(f"step {step}")
-            if (record := (await status(address))["records"][-1])["tokens"] > 12_000:
+            if (record := (await status(address))["records"][-1])["tokens"] > 7_500:
                 break
         for gap, reason in ((lives - 1, None), (lives + 1, "idle")):
             now[0] += gap

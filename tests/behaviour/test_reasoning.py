@@ -7,7 +7,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
 
-SETTINGS = Settings(max_tokens=6_000, token_counter="estimate", idle_after="never", attempts=1)
+SETTINGS = Settings(max_tokens=2_500, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
 CHANNEL = "<|channel|>{}<|message|>"
 FORMS = {  # of a reply: § is reasoning, ¶ the summary
@@ -45,7 +45,7 @@ async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
     """Return a view of a session whose summaries are all answered so, and its summaries."""
     summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
     async with open_context(SETTINGS, summarizer=summarizer) as context:
-        for at in range(40):
+        for at in range(16):
             await context.add_message({"role": "user", "content": f"Step {at}: port 8443. " + "Read it. " * 30})
             await context.add_message({"role": "assistant", "content": said * 30})
         await context.compact()
@@ -84,10 +84,10 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}]},
     ]
     summarizer = ScriptedSummarizer() if by_model else None
-    settings = Settings.from_mapping({"max_tokens": 6_000, "idle_after": "never", "summarize_thinking": wanted})
+    settings = Settings.from_mapping({"max_tokens": 3_000, "idle_after": "never", "summarize_thinking": wanted})
     async with open_context(settings, summarizer=summarizer) as context:
-        await context.add_message({"role": "assistant", "reasoning_content": thought * 5_000, "content": "So."})
-        for at in range(60):
+        await context.add_message({"role": "assistant", "reasoning_content": thought * 1_500, "content": "So."})
+        for at in range(30):
             await context.add_message({"role": "user", "content": f"Step {at}. " + "Read the next file. " * 30})
             await context.add_message({"role": "assistant", **thoughts[at % 3]})
         await context.compact()

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import Clock, fill, tiny
 from tests.laws.builders import session
-
-BUDGET = 3_000
-LOG = session(31, 140)
-
-
-class Clock:
-    time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-
-@asynccontextmanager
-async def filled(clock: Clock | None = None, **settings: Any) -> AsyncIterator[SummarizingContext]:
-    """A context with a session and a view of it, and a clock that stands unless it is given."""
-    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
-    options = {**sizes, "max_tokens": BUDGET, "token_counter": "estimate", "safety_margin": 0, **settings}
-    async with open_context(Settings(**options), clock=clock or Clock()) as context:
-        if not await context.get_messages():
-            for message in LOG:
-                await context.add_message(message)
-                await context.get_messages_for_request()
-        yield context
 
 
 async def reason(context: SummarizingContext, **request: Any) -> str | None:
@@ -42,7 +18,8 @@ async def reason(context: SummarizingContext, **request: Any) -> str | None:
 
 
 async def test_high_water_is_reached_as_the_session_grows():
-    async with filled() as context:
+    async with open_context(tiny(max_tokens=3_000), clock=Clock()) as context:
+        await fill(context, session(31, 140), every=1)
         assert set(context.statistics().activations_by_reason) == {"high_water"}
         assert await reason(context) is None
 

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    Settings,
-    SettingsError,
-    SummarizingContext,
-    memory_tool_schemas,
-    open_context,
-    recall_tool_schema,
-)
+from summarizing_context import Settings, SettingsError, memory_tool_schemas, open_context, recall_tool_schema
+from tests.behaviour.contexts import opened
 from tests.laws.builders import count, session, user
-from tests.laws.judge import SMALL
 
 MEMORY_NAMES = ["memory_remember", "memory_search", "memory_forget"]
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
 
 
-@asynccontextmanager
-async def opened(budget: int = 4_000) -> AsyncIterator[SummarizingContext]:
-    async with open_context(Settings(**SMALL, max_tokens=budget), count_tokens=count) as context:
-        await context.set_messages(LOG)
-        await context.get_messages_for_request()
-        yield context
-
-
-def recall_schemas(*style: Any) -> list[Any]:
-    return [recall_tool_schema(*style)]
-
-
 @pytest.mark.parametrize(
     ("made", "names"),
-    [(recall_schemas, ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
+    [(lambda *style: [recall_tool_schema(*style)], ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
     ids=["recall", "memory"],
 )
 def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]) -> None:
@@ -58,7 +37,7 @@ def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str
 
 
 async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
-    async with opened() as context:
+    async with opened(LOG, max_tokens=4_000) as context:
         found = await context.call_recall_tool({"query": "walrus name"})
         assert "The walrus is called Ursula." in found
         for arguments in ({"node": 0}, '{"node": 0}', '{"node": "0-0", "detail": null}'):
@@ -70,7 +49,7 @@ async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
 
 
 async def test_the_cursor_of_an_answer_reads_on() -> None:
-    async with opened() as context:
+    async with opened(LOG, max_tokens=4_000) as context:
         arguments, seen = {"node": "0-40", "max_tokens": 400}, []
         for _ in range(100):
             text = await context.call_recall_tool(arguments)
@@ -107,7 +86,7 @@ MISTAKES: list[Any] = [
 
 
 async def test_a_models_mistakes_are_answered_with_what_to_do() -> None:
-    async with opened() as context:
+    async with opened(LOG, max_tokens=4_000) as context:
         for arguments in MISTAKES:
             answer = await context.call_recall_tool(arguments)
             assert answer.startswith("context_recall needs other arguments: "), str(arguments)[:80]

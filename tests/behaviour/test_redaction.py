@@ -15,6 +15,7 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import fill
 from tests.laws.builders import assistant, call, result, user
 from tests.laws.summarizers import short_summary
 
@@ -144,9 +145,7 @@ async def test_no_part_of_a_secret_leaves_by_any_way():
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
     async with open_context(settings, **options) as context:
         await context.memory.store(f"the key of the host is {KEY} as ever")
-        for message in [*log(dice, sizes), *log(dice, [3_000] * 3)]:
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        await fill(context, [*log(dice, sizes), *log(dice, [3_000] * 3)], every=1)
         await context.wait_idle()
         await context.compact(focus=f"which port the build uses\n{KEY}")
         await context.wait_idle()
@@ -175,8 +174,7 @@ async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_m
     options: dict[str, Any] = {"embedder": outside, "events": outside, "redact": redact}
     async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
         for at, rule in enumerate(SECRET_RULES * 3):
-            for message in (user(f"{rule} {at}"), assistant(f"done {at} {prose(random.Random(at), 400)}")):
-                await context.add_message(message)
+            await fill(context, [user(f"{rule} {at}"), assistant(f"done {at} {prose(random.Random(at), 400)}")])
         await context.add_message(user("Always run the linter before a commit."))
         await context.checkpoint()
         await context.get_messages_for_request()
@@ -194,9 +192,7 @@ async def test_redact_never_runs_on_the_event_loop():
     outside, redact = Outside(), Taking()
     settings = Settings(**SMALL)
     async with open_context(settings, summarizer=outside, redact=redact) as context:
-        for message in log(random.Random(1), [4_000] * 8):
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        await fill(context, log(random.Random(1), [4_000] * 8), every=1)
         await context.wait_idle()
     assert redact.threads
     assert threading.get_ident() not in redact.threads
@@ -237,26 +233,23 @@ def redact(text: str) -> str:
 
 
 def use(given: Any, name: str = "env") -> Messages:
-    return [
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c", "name": name, "input": given}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]},
-    ]
+    return [call("anthropic", ("c", name, given)), answer("c", dialect="anthropic")]
 
 
 def listed(arguments: Any, result: Any = "ok") -> Messages:
     function = {"name": "env", "arguments": arguments}
     return [
-        {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "type": "function", "function": function}]},
-        {"role": "tool", "tool_call_id": "c", "content": result},
+        assistant("") | {"tool_calls": [{"id": "c", "type": "function", "function": function}]},
+        answer("c", result),
     ]
 
 
 def texts(*said: str) -> Messages:
-    return [{"role": "user", "content": [{"type": "text", "text": text} for text in said]}]
+    return [user([{"type": "text", "text": text} for text in said])]
 
 
 def spoken(block: dict[str, Any], *said: str) -> Messages:
-    return [{"role": "assistant", "content": [block, *({"type": "text", "text": text} for text in said)]}]
+    return [assistant([block, *texts(*said)[0]["content"]])]
 
 
 SHAPES: dict[str, Callable[[str, str, str], Messages]] = {
@@ -296,11 +289,11 @@ async def told(messages: Messages, by: Callable[[str], str] = redact) -> list[st
     outside, settings = Outside(), Settings(**{**SMALL, "max_tokens": 2_000, "segment_max": 2_000})
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": by}
     async with open_context(settings, **options) as context:
-        for message in ({"role": "user", "content": "show me the vault"}, *messages):
-            await context.add_message(message)
-        for at in range(8):
-            await context.add_message({"role": "user", "content": f"next {at} " + "please go on with it " * 20})
-            await context.add_message({"role": "assistant", "content": f"done {at} " + "all is well here " * 20})
+        await fill(context, [user("show me the vault"), *messages])
+        for at in range(6):
+            await fill(
+                context, [user(f"next {at} " + "go on with it " * 25), assistant(f"done {at} " + "all is well " * 25)]
+            )
         await context.get_messages_for_request()
         await context.wait_idle(60)
         await context.search("vault")
@@ -326,9 +319,8 @@ async def test_a_function_that_takes_out_whole_texts_is_given_each_field_by_itse
     def whole(text: str) -> str:
         return "[password]" if text == "hunter2" else text
 
-    heard = await told(
-        [*texts("the password is", "hunter2", "for all of us"), *use({"user": "anna", "pw": "hunter2"})], whole
-    )
+    said = texts("the password is", "hunter2", "for all of us")
+    heard = await told([*said, *use({"user": "anna", "pw": "hunter2"})], whole)
     assert not [text for text in heard if "hunter2" in text]
 
 

@@ -8,29 +8,19 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import fill
+from tests.laws.builders import call, user
 
 
 def calls(command: str) -> dict[str, Any]:
-    function = {"name": "run", "arguments": json.dumps({"command": command})}
-    return {
-        "role": "assistant",
-        "content": "",
-        "tool_calls": [{"id": "call_0", "type": "function", "function": function}],
-    }
+    return call("openai", ("call_0", "run", {"command": command}))
 
 
 async def test_of_two_calls_with_one_id_the_later_one_has_the_result():
     first, second = calls("ls"), calls("pwd")
     result = {"role": "tool", "tool_call_id": "call_0", "content": "/home/me"}
     async with open_context(Settings(token_counter="estimate")) as context:
-        for message in (
-            {"role": "user", "content": "Look."},
-            first,
-            second,
-            result,
-            {"role": "user", "content": "Go on."},
-        ):
-            await context.add_message(message)
+        await fill(context, [user("Look."), first, second, result, user("Go on.")])
         view = await context.get_messages_for_request()
     at = view.index(second)
     assert view[at + 1] == result
@@ -45,7 +35,6 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(na
     block = {"type": "tool_use", "name": "look", "input": {}, **named}
     row = {"role": "assistant", "content": [block], "tool_calls": [{"type": "function", "function": function, **named}]}
     async with open_context(Settings(token_counter="estimate")) as context:
-        for message in ({"role": "user", "content": "Mail bob."}, row, {"role": "user", "content": "Go on."}):
-            await context.add_message(message)
+        await fill(context, [user("Mail bob."), row, user("Go on.")])
         view = await context.get_messages_for_request(token_budget=3_000)
     assert len(json.dumps(view)) < 12_000

@@ -7,19 +7,8 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import SearchHit, Settings, SettingsError, open_context
-from tests.laws.builders import assistant, user
-
-
-async def test_messages_are_found_with_their_place_and_their_words():
-    async with open_context(Settings()) as context:
-        for text in ("Deploy to staging first", "Never touch the billing tables", "Fine"):
-            await context.add_message(user(text))
-        (hit,) = await context.search("billing")
-        assert isinstance(hit, SearchHit)
-        assert (hit.session_id, hit.start, hit.stop, hit.kind) == ("default", 1, 2, "message")
-        assert hit.snippet == "Never touch the billing tables"
-        assert hit.score > 0
+from summarizing_context import Settings, SettingsError, open_context
+from tests.laws.builders import assistant
 
 
 async def test_a_project_is_searched_across_its_sessions(tmp_path: Path):

@@ -13,6 +13,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.testing import ScriptedSummarizer
 from tests import postgres_server
+from tests.behaviour.contexts import fill
 
 
 @pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
@@ -35,7 +36,7 @@ def said(at: int) -> dict[str, Any]:
     return {"role": "user" if at % 2 == 0 else "assistant", "content": f"Message {at} of the tulip. " + "word " * 60}
 
 
-async def filled(store: str, count: int = 40) -> list[dict[str, Any]]:
+async def filled(store: str, count: int = 30) -> list[dict[str, Any]]:
     """A session with summaries that a model made, a checkpoint, a pin and a memory; its view."""
     async with open_context(settings(store), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
         for at in range(count):
@@ -71,22 +72,15 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
     assert moved(source, target, tmp_path / "all.jsonl") == 0
     assert anyio.run(view, target) == (before, 0)
 
-
-def test_checkpoints_pins_and_memories_go_along_and_words_are_found(places, tmp_path: Path):
-    source, target = places
-    anyio.run(filled, source)
-    assert moved(source, target, tmp_path / "all.jsonl") == 0
-
-    async def look() -> None:
+    async def look() -> None:  # what goes along: checkpoints, pins, memories, words to search
         async with open_context(settings(target), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
-            assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 21)]
+            assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 16)]
             assert "The gate is green." in str(await context.get_messages_for_request())
             assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]
-            assert {hit.start for hit in await context.search("tulip", limit=50) if hit.kind == "message"} == {
-                *range(40)
-            }
+            hits = await context.search("tulip", limit=50)
+            assert {hit.start for hit in hits if hit.kind == "message"} == {*range(30)}
             await context.restore("half")
-            assert len(context) == 21
+            assert len(context) == 16
 
     anyio.run(look)
 
@@ -98,8 +92,7 @@ def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_tha
 
     async def add(store: str, *messages: dict[str, Any]) -> int:
         async with open_context(settings(store)) as context:
-            for message in messages:
-                await context.add_message(message)
+            await fill(context, messages)
             return len(context)
 
     anyio.run(add, source, said(0), said(1))

@@ -9,12 +9,6 @@ import pytest
 from summarizing_context import Settings, SettingsError
 
 
-def test_a_toml_table_is_read(tmp_path: Path):
-    file = tmp_path / "run.toml"
-    file.write_text('[summarizing_context]\nstore = "run.db"\nhigh_water = 0.7\nallow_download = true\n')
-    assert Settings.from_toml(file) == Settings(store="run.db", high_water=0.7, allow_download=True)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

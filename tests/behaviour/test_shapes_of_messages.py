@@ -6,22 +6,14 @@ import json
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import count
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
-
-
-def said(content: Any) -> dict[str, Any]:
-    return {"role": "assistant", "content": content}
+from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, count, result, user
 
 
 async def test_a_paused_turn_that_the_user_ends_gives_up_its_call() -> None:
     async with open_context() as context:
         asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
-        for row in (user("Go."), said([{"type": "text", "text": "I search."}, asked])):
-            await context.add_message(row)
+        await fill(context, [user("Go."), assistant([{"type": "text", "text": "I search."}, asked])])
         assert "s1" in json.dumps(await context.get_messages_for_request())
         await context.add_message(user("Never mind."))
         view = await context.get_messages_for_request()
@@ -32,8 +24,7 @@ async def test_a_paused_turn_that_the_user_ends_gives_up_its_call() -> None:
 async def thought(context: SummarizingContext, long: int) -> Any:
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
     row = {"role": "assistant", "content": "", "reasoning_content": "I should read. " * long, "tool_calls": [call]}
-    for each in (user("Fix it."), row, {"role": "tool", "tool_call_id": "c1", "content": "x = 1"}):
-        await context.add_message(each)
+    await fill(context, [user("Fix it."), row, result("openai", "c1", "x = 1")])
     view = await context.get_messages_for_request()
     return next(each for each in view if each["role"] == "assistant")["reasoning_content"]
 
@@ -47,38 +38,27 @@ async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_fi
 
 async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
     thinking = {"type": "thinking", "thinking": "so it goes " * 1_500, "signature": "c2lnbmVk" * 20}
-    call = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
-    result = {"type": "tool_result", "tool_use_id": "c1", "content": "done"}
-    rows = [
-        {"role": "user", "content": "Read a.py. " + "boats carry bread " * 1_200},  # there is no room for all of it
-        {"role": "assistant", "content": [thinking, call]},
-        {"role": "user", "content": [result]},
-    ]
+    use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a.py"}}
+    asked_for = user("Read a.py. " + "boats carry bread " * 1_200)  # there is no room for all of it
+    rows = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
 
     async def shown(**asked: Any) -> list[Any]:
         async with open_context(Settings(max_tokens=8_000)) as context:
-            for row in rows:
-                await context.add_message(row)
+            await fill(context, rows)
             view = (await context.next_view(**asked)).messages
             return [block for row in view if isinstance(row["content"], list) for block in row["content"]]
 
     assert thinking in await shown()
     assert thinking not in await shown(bound_thinking="free")
-    assert call in await shown(bound_thinking="free")
+    assert use in await shown(bound_thinking="free")
 
 
 # What a row has set or loaded holds in every later view, also where there is no room for what was said beside it.
 
+FOUND = {"type": "tool_search_tool_search_result", "tool_references": [{"type": "tool_reference", "tool_name": "map"}]}
 LOADED = [
     {"type": "server_tool_use", "id": "srvtoolu_1", "name": "tool_search_tool_bm25", "input": {"query": "maps"}},
-    {
-        "type": "tool_search_tool_result",
-        "tool_use_id": "srvtoolu_1",
-        "content": {
-            "type": "tool_search_tool_search_result",
-            "tool_references": [{"type": "tool_reference", "tool_name": "map"}],
-        },
-    },
+    {"type": "tool_search_tool_result", "tool_use_id": "srvtoolu_1", "content": FOUND},
 ]
 
 
@@ -89,9 +69,7 @@ def text(words: str, times: int) -> dict[str, Any]:
 async def shown_after(*rows: dict[str, Any]) -> list[dict[str, Any]]:
     """The last view of a session in which these rows came early."""
     async with open_context(Settings(max_tokens=3_000, idle_after="never"), count_tokens=count) as context:
-        await context.add_message({"role": "user", "content": [text("find the route", 4)]})
-        for row in rows:
-            await context.add_message(row)
+        await fill(context, [user([text("find the route", 4)]), *rows])
         for number in range(40):
             for role in ("user", "assistant"):
                 await context.add_message({"role": role, "content": [text(f"step {number} of {role}", 30)]})
@@ -103,8 +81,8 @@ async def shown_after(*rows: dict[str, Any]) -> list[dict[str, Any]]:
 async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too_long() -> None:
     ran = {"type": "server_tool_use", "id": "srvtoolu_0", "name": "code_execution", "input": {"code": "run()"}}
     printed = {"type": "code_execution_result", "stdout": "a line of output\n" * 2_000, "return_code": 0}
-    result = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_0", "content": printed}
-    view = await shown_after({"role": "assistant", "content": [ran, result, *LOADED]})
+    gave = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_0", "content": printed}
+    view = await shown_after(assistant([ran, gave, *LOADED]))
     blocks = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
     assert [block for block in blocks if block in LOADED] == LOADED
     assert not {"srvtoolu_0"} & {block.get("id", block.get("tool_use_id")) for block in blocks}

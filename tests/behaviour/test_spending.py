@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
 
-from summarizing_context import BudgetReport, MessageError, Settings, open_context
+from summarizing_context import BudgetReport, MessageError, open_context
+from tests.behaviour import contexts
 from tests.laws.builders import count, session, user
-from tests.laws.judge import SMALL
 
 LOG = session(6, 300, size=30)
 
 
-def small(**changed: Any) -> Settings:
-    return Settings(**{"max_tokens": 1_000, **SMALL, **changed})
+small = partial(contexts.small, max_tokens=1_000)
 
 
 async def test_the_budget_tells_what_the_view_takes():
@@ -43,8 +42,7 @@ async def test_a_message_has_space_as_long_as_it_fits_whole():
 
 async def test_space_is_made_only_where_it_is_missing():
     async with open_context(small(), count_tokens=count) as context:
-        for message in LOG[:60]:
-            await context.add_message(message)
+        await contexts.fill(context, LOG[:60])
         await context.get_messages_for_request()
         used = context.budget().used_tokens
         report = await context.make_space(1_000 - used)

@@ -30,11 +30,11 @@ BAD = {  # what can be read, and cannot be used
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    write_transcript(tmp_path / "run.jsonl", demo_session()[:44])
+    write_transcript(tmp_path / "run.jsonl", demo_session()[:26])
 
 
 def ask(server: ProviderServer) -> int:
-    words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 3, "--arms", "ours,tail")
+    words = ("eval", "ask", "run.jsonl", "--budget", "3k", "--questions", 2, "--arms", "ours,tail")
     models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", f"{server.root}/v1", "--yes")
     return main([str(word) for word in (*words, *models)])
 
@@ -112,7 +112,9 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
         assert ask(server) == 0
         folder, first = Path("eval-ask"), len(server.requests)
         files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("report")]
-        assert {path.name for path in files} >= {"cases.toml", "cassette.jsonl", "run-40.json", "run-40.jsonl.gz"}
+        (questions,) = (folder / "questions").glob("run-*.json")
+        names = {"cases.toml", "cassette.jsonl", questions.name, f"{questions.stem}.jsonl.gz"}
+        assert {path.name for path in files} >= names
         for number, path in enumerate(files):
             whole = path.read_bytes()
             half = path.name == "cassette.jsonl"  # an empty one is one without replies
@@ -123,7 +125,7 @@ def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_w
                 assert f"error: {path}:" in told, left
                 assert any(way in told for way in ("delete it", "new folder", "fetch the file again")), told
             path.write_bytes(whole)
-        (folder / "questions" / "run-40.json").unlink()
+        questions.unlink()
         assert ask(server) == 0
-        assert (folder / "questions" / "run-40.json").exists()
+        assert questions.exists()
         assert len(server.requests) == first, "the cassette has all replies"

@@ -20,8 +20,8 @@ from summarizing_context import (
     open_context,
 )
 from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
+from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, count, session, user
-from tests.laws.judge import SMALL
 
 TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
 
@@ -43,20 +43,15 @@ def rule_of(sentence: str) -> Callable[[str, str], str]:
 
 
 def settings(path: Path | None = None, **changed: Any) -> Settings:
-    return Settings(**{"store": path or ":memory:", "max_tokens": 2_000, **SMALL, **changed})
+    return contexts.small(store=path or ":memory:", **changed)
 
 
 async def fill(context: SummarizingContext, *rows: Message) -> None:
-    for row in rows:
-        await context.add_message(row)
+    await contexts.fill(context, rows)
     await context.wait_idle(60)
     await context.compact()
     await context.wait_idle(60)
     await context.compact()
-
-
-def block(view: list[Message]) -> str:
-    return next((str(row["content"]) for row in view if str(row["content"]).startswith("<standing_rules>")), "")
 
 
 SAID = "i am done with prek, really. Never say never."
@@ -73,7 +68,7 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         await fill(context, *log)
         assert context.standing_rules() == [StandingRule(2, QUOTE, "must", None, "model")]
         view = await context.get_messages_for_request()
-        assert f'- message 2: "{QUOTE}"' in block(view)
+        assert f'- message 2: "{QUOTE}"' in contexts.block(view, "standing_rules")
         header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
         assert (QUOTE in header, "was done" in header) == (False, True)
 
@@ -127,12 +122,12 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
     model = None if by == "cues" else reader(tell)
     changed = {"project": "p", "memory_extract": True}
     async with open_context(settings(tmp_path / "a.db", **changed), summarizer=model, count_tokens=count) as context:
-        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 60, size=40)]
+        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 40, size=40)]
         if by == "two calls":
             await fill(context, *early)
             assert [rule.ended_by for rule in context.standing_rules()] == [None]
             early = []
-        await fill(context, *early, user(second), assistant("ok"), *session(7, 120, size=40))
+        await fill(context, *early, user(second), assistant("ok"), *session(7, 80, size=40))
         rules = context.standing_rules()
         held = {rule.quote.rstrip(".") for rule in rules if rule.ended_by is None}
         assert second.rstrip(".") in held
@@ -140,7 +135,7 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         assert (first.rstrip(".") in held) is is_blind
         assert {rule.source for rule in rules} == {"cues" if by == "cues" else "model"}
         view = await context.get_messages_for_request()
-        shown = block(view)
+        shown = contexts.block(view, "standing_rules")
         listed = {quote.rstrip(".") for quote in re.findall(r'- message \d+: "([^"]*)"', shown)}
         assert listed == held
         facts = [fact for fact in context.ledger() if fact.kind == "constraint"]
@@ -178,9 +173,7 @@ NONE = [
 async def rules_of(*said: str) -> list[StandingRule]:
     """The rules of a session in which a human said this."""
     async with open_context(Settings()) as context:
-        for text in said:
-            await context.add_message(user(text))
-            await context.add_message(assistant("ok"))
+        await contexts.fill(context, (row for text in said for row in (user(text), assistant("ok"))))
         return context.standing_rules()
 
 
@@ -295,7 +288,7 @@ PEM = re.compile(r"-----BEGIN KEY-----\n[A-Z]+\n-----END KEY-----")
 SECRET = "-----BEGIN KEY-----\n" + "MATERIAL" * 60 + "\n-----END KEY-----"
 
 
-@pytest.mark.parametrize("at", [3_500, 3_700, 3_950, 4_050, 5_950, 6_150])
+@pytest.mark.parametrize("at", [3_700, 3_950, 5_950, 6_150])
 async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at: int):
     text = ("word " * 1_700)[:at] + SECRET + "word " * ((8_100 - at) // 5)
     log = [user(text), assistant("ok"), user("be brief always"), assistant("ok"), user("always keep the " + SECRET)]

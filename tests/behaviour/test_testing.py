@@ -8,6 +8,7 @@ import pytest
 
 from summarizing_context import Settings, SummarizerError, open_context
 from summarizing_context.testing import Conversation, ScriptedSummarizer, range_name
+from tests.behaviour.contexts import fill
 
 SMALL = Settings(max_tokens=3_000, token_counter="estimate")
 
@@ -16,9 +17,7 @@ SMALL = Settings(max_tokens=3_000, token_counter="estimate")
 async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(shape):
     summarizer = ScriptedSummarizer()
     async with open_context(SMALL, summarizer=summarizer) as context:
-        for message in Conversation(shape).turns(60):
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        await fill(context, Conversation(shape).turns(40), every=1)
         assert await context.wait_idle(30)
         view = json.dumps(await context.get_messages_for_request())
         statistics = context.statistics()
@@ -31,8 +30,7 @@ async def test_a_scripted_summarizer_answers_for_a_conversation_of_each_shape(sh
 async def test_a_script_may_fail_and_then_answer():
     summarizer = ScriptedSummarizer([SummarizerError("down")] * 2)
     async with open_context(SMALL, summarizer=summarizer) as context:
-        for message in Conversation().turns(40):
-            await context.add_message(message)
+        await fill(context, Conversation().turns(40))
         await context.compact()
         await context.wait_idle(60)  # a failed call is tried again after a moment
     assert len(summarizer.jobs) > 2

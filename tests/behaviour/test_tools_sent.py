@@ -6,24 +6,11 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    Settings,
-    SettingsError,
-    SummarizingContext,
-    message_text_parts,
-    open_context,
-)
+from summarizing_context import SettingsError, SummarizingContext, message_text_parts, open_context
+from tests.behaviour.contexts import Heard, tiny
 from tests.laws.builders import count
 
-SMALL = Settings(
-    max_tokens=4_000,
-    segment_min=100,
-    segment_target=300,
-    segment_max=600,
-    summary_max_tokens=30,
-    token_counter="estimate",
-    idle_after="never",
-)
+SMALL = tiny(max_tokens=4_000, idle_after="never")
 FORMS = {
     "openai": lambda tool: {"type": "function", "function": tool | {"parameters": {"type": "object"}}},
     "anthropic": lambda tool: tool | {"input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
@@ -71,19 +58,15 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
 
 
 async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> None:
-    told: list[dict[str, Any]] = []
-
-    class Listener:
-        def emit(self, name: str, data: dict[str, Any]) -> None:
-            if name == "usage_calibrated":
-                told.append(data)
-
-    async with open_context(SMALL, events=Listener(), count_tokens=count) as context:
+    heard = Heard()
+    async with open_context(SMALL, events=heard, count_tokens=count) as context:
         await talk(context, 0, 5)
         await context.get_messages_for_request(tools=tools(20))
         view = context.last_view
         await context.observe_usage(view.tokens + view.fixed_tokens)
-    assert [(each["ratio"], each["counted"]) for each in told] == [(1.0, view.tokens + view.fixed_tokens)]
+    assert [(each["ratio"], each["counted"]) for each in heard.of("usage_calibrated")] == [
+        (1.0, view.tokens + view.fixed_tokens)
+    ]
 
 
 @pytest.mark.parametrize(

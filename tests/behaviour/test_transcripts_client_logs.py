@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import Transcript, find_transcripts, read, read_session
+from tests.cli.commands import write_transcript as written
 from tests.laws.shapes import answered_ids, blocks, called_ids
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
@@ -32,11 +33,6 @@ def opencode(tmp_path: Path) -> Path:
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
-
-
-def written(path: Path, rows: Sequence[Mapping[str, Any]], end: str = "") -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + end, encoding="utf8")
-    return path
 
 
 def texts(log: Transcript, role: str) -> list[str]:
@@ -84,9 +80,8 @@ def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_
     assert log.session_id == f"{CLAUDE_CODE.stem}:{agent.stem.removeprefix('agent-')}"
     assert (len(log.messages), human(log)) == (4, [])
     both = written(tmp_path / "both.jsonl", [*lines_of(agent), *lines_of(CLAUDE_CODE)])
-    assert [(log.session_id, log.messages) for log in read(both)] == [
-        (log.session_id, log.messages) for log in (read_session(CLAUDE_CODE), read_session(agent))
-    ]
+    for found, alone in zip(read(both), (read_session(CLAUDE_CODE), log), strict=True):
+        assert (found.session_id, found.messages) == (alone.session_id, alone.messages)
 
 
 def test_sidechains_that_an_early_version_did_not_name_are_sessions_of_their_own(tmp_path):
@@ -145,11 +140,8 @@ def test_a_lost_row_does_not_cut_off_what_was_said_before_it(tmp_path):
 def test_a_codex_rollout_is_read_as_it_was_spoken():
     log = read_session(CODEX)
     assert (log.format, log.session_id) == ("codex", "01a20a33-bc49-7fc0-a553-455b29c63c84")
-    assert human(log) == [
-        "Mend divide in calc.py. Always keep the tests green.",
-        "Look at the tests again.",
-        "Now try a negative number.",
-    ]
+    asked = ["Mend divide in calc.py. Always keep the tests green.", "Look at the tests again."]
+    assert human(log) == [*asked, "Now try a negative number."]
     assert set(ENDED) <= set(texts(log, "assistant"))
     assert unanswered(log) == []
     first = next(message for message in log.messages if message["role"] == "assistant")

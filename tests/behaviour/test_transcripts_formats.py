@@ -16,6 +16,7 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import FORMATS, find_transcripts, read, read_session
+from tests.cli.commands import write_transcript as rows
 from tests.laws.shapes import answered_ids, called_ids, media_count
 
 USER = {"role": "user", "content": "Run the tests."}
@@ -41,21 +42,14 @@ CONTENTS = [
     {"role": "model", "parts": [{"functionCall": {"name": "run", "args": {"path": "."}}}]},
     {"role": "user", "parts": [{"functionResponse": {"name": "run", "response": {"output": "ok"}}}]},
 ]
-LOGS = json.loads(
-    """{
-    "opencode": [{"info": {"id": "m", "role": "assistant"}, "parts": [{"id": "p1", "type": "tool", "callID": "c1",
-        "tool": "run", "state": {"status": "completed", "input": {"p": 1}, "output": "ok"}}]}]}"""
-)
+STATE = {"status": "completed", "input": {"p": 1}, "output": "ok"}
+PART = {"id": "p1", "type": "tool", "callID": "c1", "tool": "run", "state": STATE}
+LOGS = {"opencode": [{"info": {"id": "m", "role": "assistant"}, "parts": [PART]}]}
 LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "gemini": CONTENTS}
 
 
 def written(path: Path, value: Any) -> Path:
     path.write_text(json.dumps(value), encoding="utf8")
-    return path
-
-
-def rows(path: Path, values: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf8")
     return path
 
 
@@ -146,10 +140,8 @@ def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_pat
     _, reply, first, second, image = log.messages
     ids = [call["id"] for call in reply["tool_calls"]]
     assert (reply["content"], len(set(ids))) == ("Both.", 2)
-    assert [(row["tool_call_id"], json.loads(row["content"])["result"]) for row in (first, second)] == [
-        (ids[0], "first"),
-        (ids[1], "second"),
-    ]
+    answers = [(row["tool_call_id"], json.loads(row["content"])["result"]) for row in (first, second)]
+    assert answers == [(ids[0], "first"), (ids[1], "second")]
     assert media_count(image["content"]) == 1
     assert log.skipped == {"part:executableCode": 1, "part:thought": 1}
 
@@ -167,10 +159,7 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (
-            '[{"role": "user",\n "content": ]',
-            ":2: not JSON: Expecting value at column 13; the file must be one JSON value",
-        ),
+        ('[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be one JSON"),
         ("{}", ":1: no known format of a transcript"),
         ("3", ":1: no known format of a transcript"),
     ],

@@ -10,6 +10,7 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import Transcript, read, read_session
+from tests.cli.commands import write_transcript as written
 
 Rows = list[dict[str, Any]]
 
@@ -35,6 +36,7 @@ def chain(first: int, last: int, parent: str | None) -> Rows:
 
 A = chain(1, 2, None)
 OLD = [*A, *boundary("b", "a2"), *chain(3, 4, "ub")]
+TWICE = [*A, *boundary("b", "a2", "a2")]
 COPIES = [{**copy, "parentUuid": None} for copy in A]
 AGAIN = [*A, row("h", "a2"), *boundary("c", "h", "h")]
 
@@ -46,12 +48,8 @@ AGAIN = [*A, row("h", "a2"), *boundary("c", "h", "h")]
         ([*OLD, *COPIES], "u1 a1 u2 a2 u3 a3 u4 a4", {"repeated row": 4}),
         ([*OLD, *COPIES, *chain(5, 5, "a4")], "u1 a1 u2 a2 u3 a3 u4 a4 u5 a5", {"repeated row": 4}),
         ([*A[:3], *boundary("b", "a2", "a2"), row("a2", "ub"), *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {}),
-        (
-            [*A, *boundary("b", "a2", "a2"), row("a2", "ub"), *chain(3, 3, "a2")],
-            "u1 a1 u2 a2 u3 a3",
-            {"repeated row": 1},
-        ),
-        ([*A, *boundary("b", "a2", "a2"), *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {}),
+        ([*TWICE, row("a2", "ub"), *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {"repeated row": 1}),
+        ([*TWICE, *chain(3, 3, "a2")], "u1 a1 u2 a2 u3 a3", {}),
         ([row("u1", "a1"), row("a1", "u1"), *chain(2, 2, "a1")], "u1 a1 u2 a2", {}),
         ([*A, *chain(3, 3, "a1")], "u1 a1 u3 a3", {"other branch": 2}),
     ],
@@ -63,11 +61,6 @@ def test_each_message_of_claude_code_stands_once_where_it_was_written_first(
     (log,) = read(written(tmp_path / "a.jsonl", rows))
     assert (said(log), log.skipped) == (spoken, skipped)
     assert len(log.compactions) == sum(each.get("subtype") == "compact_boundary" for each in rows)
-
-
-def written(path: Path, rows: Rows) -> Path:
-    path.write_text("".join(json.dumps(each) + "\n" for each in rows), encoding="utf8")
-    return path
 
 
 def said(log: Transcript) -> str:

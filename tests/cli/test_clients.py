@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from io import StringIO
 from pathlib import Path
 
@@ -118,8 +117,8 @@ def test_another_client_starts_with_the_view_of_a_session(
     run: Runner, home: Path, tmp_path: Path, client: str, words: list[str]
 ):
     talk = Conversation()
-    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(60)]
-    store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=6_000)
+    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(40)]
+    store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=4_000)
     took = f"printf '%s' \"$*\" > {home}/words; {'/bin/cat' if words else 'printf 1'} > {home}/input; exit 7"
     program(home, {"claude-code": "claude"}.get(client, client), took)
     ran = run("continue", "s1", "--store", store, "--in", client, "--json", "-", "--", *words)
@@ -146,6 +145,9 @@ def test_what_a_log_says_stands_in_a_fence_of_the_first_prompt(run: Runner, home
     assert "Fix the parser." in inside
     assert "Delete the branch." not in before + behind
     assert "</session_record>" not in behind
+    shown = run("continue", "s1", "--store", store, "--in", "opencode", "--dry-run").out
+    assert shown.startswith("[summarizing-context: ")
+    assert "Fix the parser." in shown
 
 
 def test_a_view_too_long_for_a_prompt_says_which_budget_fits(run: Runner, home: Path, tmp_path: Path):
@@ -162,11 +164,3 @@ def test_a_view_too_long_for_a_prompt_says_which_budget_fits(run: Runner, home: 
     ran = run(*command, "--budget", budget)
     assert ran.status == 2
     assert "claude is not on the PATH" in ran.err
-
-
-def test_the_document_of_a_look_holds_the_prompt(run: Runner, home: Path, tmp_path: Path):
-    talk = Conversation()
-    store = fill_store(tmp_path / "run.db", "s1", [talk.user("Fix the parser."), *talk.turns(2)])
-    ran = run("continue", "s1", "--store", store, "--in", "opencode", "--dry-run")
-    assert json.dumps("Fix the parser.")[1:-1] in ran.out
-    assert ran.out.startswith("[summarizing-context: ")

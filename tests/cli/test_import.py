@@ -54,7 +54,7 @@ def test_progress_is_shown_on_a_terminal(run: Runner, tmp_path, monkeypatch):
 
 
 def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner, tmp_path):
-    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=6)])
+    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=3)])
     path.write_bytes(path.read_bytes().replace(b"\n", b'\n{"role": "us\n', 1))
     commands: dict[str, list[object]] = {
         "import": [path, "--store", tmp_path / "logs.db"],

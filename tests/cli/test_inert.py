@@ -16,13 +16,7 @@ from summarizing_context.settings.values import Settings
 from tests.laws.builders import call, result
 
 MARKUP = ("[/]", "[link=http://evil.example]shop[/link]", "[blink]", "[bold red", ":skull:", "\\[/x]")
-ESCAPES = (
-    "\x1b]0;x\x07",
-    "\x1b[5m\x1b[2J",
-    "\x9b5m",
-    "\x1b]8;;http://evil.example\x07",
-    "\u202e\u2066\x00\x08\r",
-)
+ESCAPES = ("\x1b]0;x\x07", "\x1b[5m\x1b[2J", "\x9b5m", "\x1b]8;;http://evil.example\x07", "\u202e\u2066\x00\x08\r")
 OURS = re.compile(r"\x1b\[[0-9;]*m|\r?\x1b\[(?:\?25[lh]|\d*[AK])")  # colours of tables, and what moves a bar
 BLINKING = re.compile(r"\x1b\[(?:\d+;)*5(?:;\d+)*m")
 ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")

@@ -147,12 +147,6 @@ def test_a_file_of_settings_that_names_store_and_session_asks_for_neither(run: R
     assert "--store: name a store" in run("view", "s1").err
 
 
-def test_a_module_run_is_the_command(tmp_path: Path):
-    ran = run_python(["-m", "summarizing_context", "replay", str(tmp_path / "none.jsonl")], cwd=ROOT)
-    assert ran.returncode == 2
-    assert f"error: {tmp_path}/none.jsonl: there is no such file or folder; check the path" in ran.stdout
-
-
 def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
     log = write_transcript(tmp_path / "one.jsonl", [says("system", "word " * 400), *PAIR])
     command = [*PROGRAM, "replay", str(log), "--budget", "100"]

@@ -20,7 +20,6 @@ from tests.docs.checkout import ROOT, run_python
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
-TALL_SYSTEM = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]
 
 
 def untimed(document: dict[str, Any]) -> str:
@@ -41,17 +40,10 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
 
 def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runner, tmp_path):
     for number in (1, 2):
-        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *demo_session(turns=6)])
-    ran = [run("replay", tmp_path, "--budget", "4k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
+        write_transcript(tmp_path / f"{number}.jsonl", [says("user", f"File {number}."), *demo_session(turns=3)])
+    ran = [run("replay", tmp_path, "--budget", "3k", "--jobs", jobs, "--json", "-").document for jobs in (1, 2)]
     assert untimed(ran[0]) == untimed(ran[1])
     assert '"activations": 0' not in untimed(ran[0])
-
-
-def test_a_refused_view_ends_with_3(run: Runner, tmp_path):
-    path = write_transcript(tmp_path / "one.jsonl", TALL_SYSTEM)
-    ran = run("replay", path, "--budget", "100,4k", "--json", "-")
-    assert ran.status == 3
-    assert [row["refused_views"] for row in ran.document["rows"]] == [1, 0]
 
 
 def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runner, tmp_path):
@@ -83,7 +75,7 @@ def test_a_dry_run_needs_no_key_no_sdk_and_no_network(tmp_path: Path):
     logs, cwd = tmp_path / "logs", tmp_path / "empty"
     logs.mkdir()
     cwd.mkdir()
-    for name, turns in (("a", 8), ("b", 6)):
+    for name, turns in (("a", 5), ("b", 4)):
         write_transcript(logs / f"{name}.jsonl", demo_session(turns=turns))
     script = (
         "import sys, socket\n"

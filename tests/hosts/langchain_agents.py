@@ -15,14 +15,11 @@ from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, SystemMessage, convert_to_openai_messages
 from langchain_core.tools import tool
 
+from tests.laws.builders import count
 from tests.laws.checkers import tool_safe_problems
 
 BUDGET = 4_000
 SMALL = {"max_tokens": BUDGET, "segment_min": 200, "segment_target": 400, "segment_max": 800}
-
-
-def count(text: str) -> int:
-    return -(-len(text) // 4)
 
 
 class ScriptedModel(GenericFakeChatModel):

@@ -1,4 +1,4 @@
-"""One contract for every host: the same session of two hundred steps through its real runtime and its fake model."""
+"""One contract for every host: the same session of a hundred steps through its real runtime and its fake model."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def test_every_request_is_lawful(session: Session):
     judge = session.played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
-    assert judge.seen["covering"] > 180
-    assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 100
+    assert judge.seen["covering"] > 80
+    assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 50
 
 
 def test_the_hosts_history_stays_whole(session: Session):
@@ -72,7 +72,7 @@ def test_the_hosts_history_stays_whole(session: Session):
 
 
 def test_a_request_begins_with_the_one_before_but_at_an_activation(session: Session):
-    assert 20 < session.played.conversation.judge.seen["breaks"] <= session.played.activations
+    assert 8 < session.played.conversation.judge.seen["breaks"] <= session.played.activations
 
 
 def test_a_restart_goes_on_with_the_same_bytes(session: Session):
@@ -86,9 +86,9 @@ def test_nothing_waits_for_a_summarizer_that_never_answers(host: str, tmp_path: 
     judge = played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
-    assert judge.seen["breaks"] > 20
+    assert judge.seen["breaks"] > 8
     assert len(summarizer.jobs) > 10
-    assert sum(each.stand_ins_total for each in played.figures) > 100
+    assert sum(each.stand_ins_total for each in played.figures) > 40
     assert played.restarts == [True, True]
 
 
@@ -117,7 +117,7 @@ def test_opentelemetry_records_each_activation_and_no_text(session: Session):
         pytest.skip("OpenTelemetry's SDK is not installed")
     recorded = session.telemetry.recorded()
     assert len(recorded.named("summarizing_context.activate")) == session.played.activations
-    assert len(recorded.named("summarizing_context.summarize")) > 20
+    assert len(recorded.named("summarizing_context.summarize")) > 10
     written = "".join(span.to_json() for span in recorded.spans)
     assert [row for row in session.played.conversation.log if _first_words(row) in written] == []
 

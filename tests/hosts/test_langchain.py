@@ -17,7 +17,6 @@ from tests.hosts.langchain_agents import (
     Sent,
     SummaryModel,
     always,
-    count,
     problems,
     read,
     working,
@@ -32,6 +31,7 @@ from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
 from summarizing_context.adapters.langchain import SummarizingMiddleware
+from tests.laws.builders import count
 
 THREAD = {"configurable": {"thread_id": "t1"}}
 

@@ -55,12 +55,8 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 
 async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
     """Each tool finds the past, also what the writer adds meanwhile."""
-    assert {tool.name for tool in (await client.list_tools()).tools} == {
-        "context_recall",
-        "context_search",
-        "context_expand",
-        "context_compact",
-    }
+    tools = {tool.name for tool in (await client.list_tools()).tools}
+    assert tools == {"context_recall", "context_search", "context_expand", "context_compact"}
     assert "Noted" in await ask(client, "context_compact", keep="port 6543")
     assert "Nothing was done" in await refused(client, "context_compact", note="?")
     assert "6543" in await ask(client, "context_recall", query="staging database port")
@@ -74,18 +70,8 @@ async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
 
 async def test_over_stdio_beside_the_writer(tmp_path: Path):
     store = tmp_path / "run.db"
-    arguments = [
-        "-m",
-        "summarizing_context",
-        "mcp",
-        "--store",
-        str(store),
-        "--session",
-        "s1",
-        "--json",
-        str(tmp_path / "at"),
-    ]
-    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
+    command = f"-m summarizing_context mcp --store {store} --session s1 --json {tmp_path / 'at'}"
+    server = StdioServerParameters(command=sys.executable, args=command.split(), cwd=ROOT)
     async with writing(store) as writer, Client(stdio_client(server)) as client:
         await check_all_tools(client, writer)
     assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"

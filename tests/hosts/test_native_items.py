@@ -37,15 +37,8 @@ def says(body: dict[str, Any]) -> list[dict[str, Any]]:
     done = sum(item.get("type") == "function_call_output" for item in items[asked:])
     text = {"type": "output_text", "text": "This part is done.", "annotations": []}
     if done >= 6:
-        return [
-            {
-                "id": f"msg_{number}x",
-                "type": "message",
-                "role": "assistant",
-                "status": "completed",
-                "content": [text],
-            }
-        ]
+        said = {"id": f"msg_{number}x", "type": "message", "role": "assistant", "status": "completed"}
+        return [{**said, "content": [text]}]
     names = [f"{number}_{one}" for one in "ab"]
     head = {"type": "function_call", "name": "read", "status": "completed"}
     return [{**head, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
@@ -55,23 +48,15 @@ async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_p
     provider = Compacting(items=says)
     async with serving(provider) as server:
         sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
-        settings = Settings(
-            **sizes,
-            store=tmp_path / "s.db",
-            max_tokens=3_000,
-            token_counter="estimate",
-            summarizer="openai",
-            model="gpt-6-astra",
-            base_url=f"{server.root}/v1",
-            api_key="sk-test",
-            native="prefer",
-        )
+        place = {"summarizer": "openai", "model": "gpt-6-astra", "base_url": f"{server.root}/v1", "api_key": "sk-test"}
+        given = {"store": tmp_path / "s.db", "max_tokens": 3_000, "token_counter": "estimate", "native": "prefer"}
+        settings = Settings(**sizes, **place, **given)
         client = AsyncOpenAI(base_url=f"{server.root}/v1", api_key="sk-test", max_retries=0)
         model = OpenAIResponsesModel(model="gpt-6-astra", openai_client=client)
         agent = Agent(name="coder", instructions="You fix code.", tools=[read], model=model)
         async with client, SummarizingFilter(settings) as shorten:
             session, config = SQLiteSession("s1"), RunConfig(call_model_input_filter=shorten, tracing_disabled=True)
-            for turn in range(18):
+            for turn in range(14):
                 prompt = f"Fix part {turn}. Never push to main."
                 await Runner.run(agent, prompt, max_turns=30, run_config=config, session=session)
                 await (await shorten.context()).wait_idle(5)

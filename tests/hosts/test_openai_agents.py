@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,14 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
 
-from summarizing_context import Settings, SettingsError, open_context
+from summarizing_context import SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
+from tests.behaviour.contexts import tiny
 
 Item = dict[str, Any]
 
 
-def small(**changed: Any) -> Settings:
-    sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
-    return Settings(**{**sizes, "max_tokens": 3_000, "token_counter": "estimate", **changed})
+small = partial(tiny, max_tokens=3_000)
 
 
 @function_tool
@@ -92,15 +92,8 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
     new = {"type": "of_tomorrow", "payload": {"any": [1, None]}}
     picture = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBO" * 2_000}
     asked = {"role": "user", "content": [{"type": "input_text", "text": "Look."}, picture]}
-    items = [
-        asked,
-        search,
-        new,
-        shell,
-        listed,
-        {"type": "compaction", "encrypted_content": "gAAA"},
-        {**asked, "id": "m2"},
-    ]
+    items = [asked, search, new, shell, listed, {"type": "compaction", "encrypted_content": "gAAA"}]
+    items.append({**asked, "id": "m2"})
     async with open_context(small(max_tokens=20_000)) as context:
         assert await filtered(summarizing_filter(context), items) == items
         assert len(str(await context.get_messages())) < 3_000, "no bytes of pictures are in the log"

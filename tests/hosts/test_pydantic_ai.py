@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -31,17 +32,16 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import tiny
 from tests.proxy.fake import Fake, served
 
 Reply = Callable[[int], ModelResponse]
 
 
-def small(**changed: Any) -> Settings:
-    sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
-    return Settings(**{**sizes, "max_tokens": 3_000, "token_counter": "estimate", **changed})
+small = partial(tiny, max_tokens=3_000)
 
 
 def steps(number: int) -> ModelResponse:
@@ -183,7 +183,7 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
         agent = Agent(model, instructions="You fix code.", capabilities=[capability], model_settings=settings)
         agent.tool_plain(read)
         history: list[ModelMessage] = []
-        for turn in range(12):
+        for turn in range(8):
             history = (await agent.run(f"Fix part {turn}.", message_history=history)).all_messages()
         await client.close()
     assert fake.problems == []

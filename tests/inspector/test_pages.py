@@ -93,7 +93,7 @@ async def test_messages_search_and_ledger(store: Path) -> None:
 
 async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path: Path) -> None:
     path = tmp_path / "run.db"
-    await fill(path, "s1", 400)
+    await fill(path, "s1", 340)
     async with asking(app_of(path)) as client:
         told = (await client.get("/api/session", params={"id": "s1"})).json()
         assert any(block["rank"] > 0 for block in told["blocks"]), "a merge, which no segment is"
@@ -197,7 +197,7 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
 
 
 async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path: Path) -> None:
-    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(15_000))
+    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
     await fill(path, "s1", 3, {"role": "user", "content": long})
     async with asking(app_of(path)) as client:
         row = (await client.get("/api/messages", params={"id": "s1", "start": 1, "stop": 2})).json()["messages"][0]

@@ -32,7 +32,7 @@ def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path:
 
 
 def test_a_session_opened_again_calls_no_model(tmp_path: Path):
-    counted = figures(tmp_path, kind="reopen", turns=60, budget=6_000)
+    counted = figures(tmp_path, kind="reopen", turns=40, budget=6_000)
     assert counted["model_calls"] > 0
     assert counted["reopen_calls"] == 0
 
@@ -41,7 +41,7 @@ def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path: Path):
     runs = []
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
-        runs.append(figures(tmp_path / name, kind="steps", turns=60, budget=6_000))
+        runs.append(figures(tmp_path / name, kind="steps", turns=40, budget=6_000))
     assert runs[0] == runs[1]
     assert runs[0]["model_calls"] > 0
     assert (runs[0]["waits"], runs[0]["refused_by_chat"], runs[0]["refused_by_anthropic"]) == (0, 0, 0)

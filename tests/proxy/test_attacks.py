@@ -136,26 +136,26 @@ async def test_what_goes_on_goes_to_the_provider_alone_and_in_one_piece():
             assert not {"x-evil", "upgrade", "transfer-encoding"} & seen["headers"].keys(), name
 
 
-@pytest.mark.parametrize(
-    ("path", "wanted"),
-    [
-        (f"/token/{TOKEN}/v1/messages", "/v1/messages"),
-        (f"/token/{TOKEN}", "/"),
-        (f"/token/%61{TOKEN[1:]}/v1/messages", None),
-        (f"/%74oken/{TOKEN}/v1/messages", None),
-        (f"/token/{TOKEN}x/v1/messages", None),
-        (f"/token//{TOKEN}/v1/messages", None),
-        ("/v1/messages", None),
-    ],
-)
-async def test_no_part_of_a_token_reaches_the_provider(path: str, wanted: str | None):
-    fake = Fake(behave=answer_all)
+WITH_TOKEN = {
+    f"/token/{TOKEN}/v1/messages": ["/v1/messages"],
+    f"/token/{TOKEN}": ["/"],
+    f"/token/%61{TOKEN[1:]}/v1/messages": [],
+    f"/%74oken/{TOKEN}/v1/messages": [],
+    f"/token/{TOKEN}x/v1/messages": [],
+    f"/token//{TOKEN}/v1/messages": [],
+    "/v1/messages": [],
+}
+
+
+async def test_no_part_of_a_token_reaches_the_provider():
+    fake, header = Fake(behave=answer_all), b"X-Summarizing-Context-Token: " + TOKEN.encode()
     async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
-        await said(address, asked(path.encode(), host=b"proxy.example"))
-        header = b"X-Summarizing-Context-Token: " + TOKEN.encode()
-        await said(address, asked(b"/v1/messages", header, host=b"proxy.example"))
-    assert [each["path"] for each in fake.seen] == [*([] if wanted is None else [wanted]), "/v1/messages"]
-    assert TOKEN not in str(fake.seen)
+        for path, wanted in WITH_TOKEN.items():
+            await said(address, asked(path.encode(), host=b"proxy.example"))
+            await said(address, asked(b"/v1/messages", header, host=b"proxy.example"))
+            assert [each["path"] for each in fake.seen] == [*wanted, "/v1/messages"], path
+            assert TOKEN not in str(fake.seen)
+            fake.seen.clear()
 
 
 # providers
@@ -238,10 +238,7 @@ STRANGE = {
         writes(b"HTTP/1.1 400 No\r\ncontent-length: 1500000\r\n\r\n", b"e" * 15_000, times=100),
         [b"HTTP/1.1 400 ", b"e" * 1_500_000],
     ),
-    "an event of megabytes": (
-        writes(OK, STREAM, b"data: ", b"e" * 10_000, times=300),
-        [b"HTTP/1.1 200 ", b"data: eeee"],
-    ),
+    "an event of megabytes": (writes(OK, STREAM, b"data: ", b"e" * 10_000, times=300), [OK[:13], b"data: eeee"]),
     "a length that chunks deny": (
         writes(OK, b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
         [b"HTTP/1.1 200 ", b"2\r\nok\r\n0\r\n\r\n"],

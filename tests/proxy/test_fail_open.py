@@ -58,21 +58,19 @@ async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(
 ):
     holder, name = STEPS[step]
     fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
         client = AnthropicAgent(address)
-        await steps(client, 0 if step == "opening the session" else 12)
+        await steps(client, 0 if step == "opening the session" else 5)
         with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG):
             patch.setattr(holder, name, fails)
             before = len(fake.seen)
             await steps(client, 2)
             told = await status(address)
-        assert [len(each["body"]["messages"]) for each in fake.seen[before:]] == [
-            len(client.history) - 3,
-            len(client.history) - 1,
-        ]
+        sent = [len(each["body"]["messages"]) for each in fake.seen[before:]]
+        assert sent == [len(client.history) - 3, len(client.history) - 1]
         assert (told["failures"], told["last_failure"]) == (2, "RuntimeError")
         assert SECRET not in caplog.text
-        await steps(client, 12)
+        await steps(client, 7)
         assert (await status(address))["failures"] == 2
     assert fake.problems == []
     assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2  # it goes on with its view
@@ -106,16 +104,16 @@ async def test_a_store_that_another_process_has_locked_lets_requests_go_on(
 ):
     small_store(busy_timeout=0.1)
     fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
+    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=3_000) as address:
         client = AnthropicAgent(address)
-        await steps(client, 12)
+        await steps(client, 5)
         other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
         other.execute("begin immediate")
         await steps(client, 2)
         locked = await status(address)
         other.execute("rollback")
         other.close()
-        await steps(client, 12)
+        await steps(client, 7)
         told = await status(address)
     assert fake.problems == []
     assert (locked["failures"], locked["last_failure"]) == (2, "StoreLockedError")
@@ -196,10 +194,5 @@ async def test_planted_keys_are_in_no_file_no_log_no_figure_and_no_event(
     assert any(b"session_record" in each["raw"] for each in fake.seen)
     assert sum(record["activation"] is not None for record in told["records"]) > 1
     logged = [value for record in caplog.records for value in (record.getMessage(), str(record.__dict__))]
-    held = [
-        *dumped,
-        *logged,
-        *capfd.readouterr(),
-        contents(tmp_path).decode("latin-1"),
-    ]
+    held = [*dumped, *logged, *capfd.readouterr(), contents(tmp_path).decode("latin-1")]
     assert not [text[max(0, text.index("planted-") - 80) :][:160] for text in held if "planted-" in text]

@@ -41,12 +41,11 @@ class Service:
     """What a plug-in sees of the proxy."""
 
     def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
-        self.address = address
-        self._client = client
+        self.address, self.client = address, client
 
     async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> list[dict[str, Any]] | None:
         body = {"model": "m", "messages": messages, **more}
-        answer = await self._client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
+        answer = await self.client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
         assert answer.status_code in (200, 204)
         return answer.json()["messages"] if answer.status_code == 200 else None
 
@@ -135,8 +134,8 @@ async def test_a_line_about_messages_that_no_log_has_changes_nothing(tmp_path: P
 async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
     """Write a log, and return the line that stands for it."""
     async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
-        for message in messages:
-            await context.add_message(message)
+        await context.set_messages(messages)
+        await context.get_messages_for_request()
         return handover_line("s1", await context.get_messages())
 
 
@@ -186,17 +185,12 @@ async def test_no_provider_is_asked_for_summaries_without_credentials():
 
 async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     tools = [{"type": "function", "function": {"name": "read"}}]
-    async with (
-        served(Fake()) as upstream,
-        proxied(upstream, budget=BUDGET) as address,
-        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
-    ):
-        proxy = Service(address, client)
+    async with service() as proxy:
         assert await proxy.ask(history(40), tools=tools, compact=False) is not None
         assert await proxy.ask(history(40), tools=tools, compact=True) is not None
         posted = {"model": "m", "messages": history(40), "tools": tools}
-        await client.post(f"{address}/v1/chat/completions", json=posted, headers={"x-session-id": "s"})
-        told = await status(address)
+        await proxy.client.post(f"{proxy.address}/v1/chat/completions", json=posted, headers={"x-session-id": "s"})
+        told = await status(proxy.address)
         [session] = told["sessions"]
     assert session["cache"]["requests"] == 1
     for counted in (told, session):
@@ -211,15 +205,15 @@ async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch: pyt
         for _ in range(20):
             yield b" " * 100
 
-    async with service() as proxy, httpx2.AsyncClient(trust_env=False) as client:
+    async with service() as proxy:
         for content in (b" " * 2_000, pieces()):
-            assert (await client.post(f"{proxy.address}/_view", content=content)).status_code == 413
+            assert (await proxy.client.post(f"{proxy.address}/_view", content=content)).status_code == 413
 
 
 async def test_without_the_token_no_plug_in_gets_an_answer():
     token = "0123456789abcdef0123"
-    async with service(token=token) as proxy, httpx2.AsyncClient(trust_env=False) as client:
-        assert (await client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
+    async with service(token=token) as proxy:
+        assert (await proxy.client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
 
 
 # The files that are installed, in a JavaScript of its own with hosts that are made up
@@ -455,10 +449,7 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home: Path, to
 
 async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path: Path, own_home: Path):
     store = tmp_path / "run.db"
-    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
-        for message in history(40):
-            await context.add_message(message)
-        await context.get_messages_for_request()
+    await stored(store, history(40))
     told = tmp_path / "told.json"
     command = ["continue", "s1", "--store", str(store), "--in", "opencode", "--dry-run", "--json", str(told)]
     assert await anyio.to_thread.run_sync(main, command) == 0

@@ -76,9 +76,9 @@ async def test_a_compaction_without_content_is_no_boundary():
 async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model: str, way: str):
     """Where it can be asked for, the provider drops it, and it stays on the wire; else it is left out."""
     fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
         client = AnthropicAgent(address, model=model, thinking={"type": way}, extra_headers={"anthropic-beta": "a"})
-        for step in range(40):
+        for step in range(22):
             await client.step(f"step {step}")
         records = (await status(address))["records"]
     assert fake.problems == []
@@ -101,7 +101,7 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
     fake = Fake()
     items: list[Any] = []
     async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
-        for step in range(40):
+        for step in range(24):
             code, words = f"read({step})", "a line of a file " * 60
             by = {"caller": {"type": "program", "caller_id": f"p{step}"}}
             items += [
@@ -121,19 +121,18 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
             await post(address, "/v1/responses", json.dumps(body), **{"session-id": "s"})
     assert fake.problems == []
     last = fake.seen[-1]["body"]["input"]
-    assert len(last) < len(items) / 3
+    assert len(last) < len(items) / 2
     assert {"tool_search_output", "tool_search_call"} <= {item.get("type") for item in last}
-    assert [item for item in last if item.get("type") == "configuration_update"][-1]["reasoning"] == {
-        "effort": "effort 39"
-    }
+    updates = [item for item in last if item.get("type") == "configuration_update"]
+    assert updates[-1]["reasoning"] == {"effort": "effort 23"}
 
 
 async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():
     beside = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}, "mcp_servers": [], "odd": 1.50}
     fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
         client = AnthropicAgent(address, extra_body=beside)
-        for step in range(16):
+        for step in range(10):
             await client.step(f"step {step}")
     last = fake.seen[-1]["body"]
     assert len(last["messages"]) < len(client.history) - 6

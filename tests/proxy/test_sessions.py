@@ -11,7 +11,7 @@ import pytest
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
 from tests.proxy.fake import Fake, served
 
-BUDGET = 8_000
+BUDGET = 4_000
 
 AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
 
@@ -31,16 +31,16 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = agent(address)
-        for step in range(40):
+        for step in range(22):
             await client.step(f"Go on with step {step}. Never push to main.")
         told = await status(address)
     records = told["records"]
-    assert len(fake.seen) == len(records) == 40
+    assert len(fake.seen) == len(records) == 22
     assert fake.problems == []
     assert told["failures"] == 0
     assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
     activations = sum(record["activation"] is not None for record in records)
-    assert 2 <= activations < 20
+    assert 2 <= activations < 15
     assert breaks(fake) <= activations
     assert "<summary messages=" in fake.seen[-1]["raw"].decode().replace("\\", "")
     assert len(told["sessions"]) == 1
@@ -53,7 +53,7 @@ async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations(
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = AnthropicAgent(address)
         client.reminder = "<system-reminder>Mind the tests.</system-reminder>"
-        for step in range(36):
+        for step in range(20):
             await client.step(f"step {step}")
         told = await status(address)
     reasons = [record["activation"] for record in told["records"]]
@@ -76,9 +76,7 @@ async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
     assert [each["raw"] for each in fake.seen] == [each["raw"] for each in direct.seen]
     kept = ("authorization", "x-api-key", "anthropic-version", "content-type", "user-agent", "content-length")
     for ours, theirs in zip(fake.seen, direct.seen, strict=True):
-        assert {name: ours["headers"].get(name) for name in kept} == {
-            name: theirs["headers"].get(name) for name in kept
-        }
+        assert [ours["headers"].get(name) for name in kept] == [theirs["headers"].get(name) for name in kept]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -87,7 +85,7 @@ async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent: A
     async with served(fake) as upstream:
         async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
             client = agent(address)
-            for step in range(30):
+            for step in range(16):
                 await client.step(f"step {step}")
         async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
             again = agent(address)
@@ -106,29 +104,27 @@ async def test_titles_and_agents_inside_a_client_are_apart():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = AnthropicAgent(address)
-        for step in range(20):
+        for step in range(10):
             await client.step("Fix the parser" if step == 0 else f"step {step}")
         ask = client.client.messages.create
         await ask(model="haiku", max_tokens=9, messages=[{"role": "user", "content": "Fix the parser"}])
         named = {"x-claude-code-agent-id": "a-7"}
         inside = [{"role": "user", "content": "Fix the parser"}, {"role": "assistant", "content": "ok"}]
         inside.append({"role": "user", "content": "go on"})
-        await ask(
-            model="claude-x", max_tokens=9, messages=inside, tools=[client.options["tools"][0]], extra_headers=named
-        )  # type: ignore[call-overload]
+        await ask(model="claude-x", max_tokens=9, messages=inside, tools=client.options["tools"], extra_headers=named)  # type: ignore[call-overload]
         await client.step("go on")
         told = await status(address)
     assert len(told["sessions"]) == 2
     assert told["passed_unchanged"] == 1
     last = told["records"][-1]["activation"]
-    assert last == "high_water" or begins_with(histories(fake.seen)[-1], histories(fake.seen)[19])
+    assert last == "high_water" or begins_with(histories(fake.seen)[-1], histories(fake.seen)[9])
 
 
 async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         clients = [ChatAgent(address), ChatAgent(address)]
-        for step in range(12):
+        for step in range(8):
             for client in clients:
                 await client.step(f"step {step}")
         told = await status(address)
@@ -140,7 +136,7 @@ async def test_tokens_are_counted_of_the_view_and_change_no_session():
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = AnthropicAgent(address)
-        for step in range(31):
+        for step in range(16):
             await client.step(f"step {step}")
         options = {name: client.options[name] for name in ("model", "tools", "system")}
         history: Any = [*client.history[:-1]]
@@ -156,10 +152,10 @@ async def test_shadow_changes_nothing_asks_no_model_and_tells_what_it_would_do()
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET, shadow=True, lends=True) as address:
         client = AnthropicAgent(address)
-        for step in range(30):
+        for step in range(16):
             await client.step(f"step {step}")
         told = await status(address)
-    assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 60, 2))
+    assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 32, 2))
     assert told["shadow"] is True
     assert told["sessions"][0]["saved_tokens"] > BUDGET
     assert sum(record["activation"] is not None for record in told["records"]) >= 1

@@ -7,17 +7,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context import SettingsError, SummarizingContext, open_context
+from tests.behaviour.contexts import tiny
 
-SMALL = Settings(
-    max_tokens=2_000,
-    segment_min=100,
-    segment_target=300,
-    segment_max=600,
-    summary_max_tokens=30,
-    token_counter="estimate",
-    idle_after="never",
-)
+SMALL = tiny(idle_after="never")
 OWN = {"role": "system", "content": "The prompt of old."}
 FILES = {"role": "developer", "content": "A context file."}
 HOOK = {"role": "system", "content": "A hook's row.", "metadata": {"source": "hook"}}
@@ -78,9 +71,7 @@ async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_coverin
 
 
 async def test_after_a_restart_only_another_prompt_is_told(tmp_path: Path) -> None:
-    import dataclasses
-
-    settings = dataclasses.replace(SMALL, store=tmp_path / "run.db")
+    settings = tiny(idle_after="never", store=tmp_path / "run.db")
     async with open_context(settings) as context:
         await talk(context, 0, 30)
         before = await context.get_messages_for_request(system="One.")
