@@ -24,7 +24,7 @@ EXPECTED = {
     "huge_messages": {"shrunk"},
 }
 ROOMY = 8_000
-MOST = None if ALL else 300  # messages
+MOST = None if ALL else 150  # messages
 
 LONG = ["split_parallel_calls", "amplifier_shapes", "huge_messages"]
 EVERY = [(name, budget) for name in corpus.names() for budget in (1_000, 2_500, ROOMY)]

@@ -1,6 +1,6 @@
 """no_storm: one message that cannot be made smaller never causes activation after activation.
 
-A hundred requests after it in the gate, a thousand in `make laws`: there are fewer activations.
+Fifty requests after it in the gate, a thousand in `make laws`: there are fewer activations.
 """
 
 from __future__ import annotations
