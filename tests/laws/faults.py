@@ -16,7 +16,7 @@ import anyio.lowlevel
 from summarizing_context import SummaryReply
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRateLimited
 
-from .summarizers import short_summary
+from .summarizers import Counting, short_summary
 
 GOOD, SLOW = "good", "slow"
 FAULTS = ("failing", "limited", "hanging", "late")  # no answer, or none in time
@@ -38,6 +38,18 @@ def lie(kind: str, job: Any) -> Any:
         "truncated": SummaryReply(short_summary(job), truncated=True),
         "usage": SummaryReply(short_summary(job), input_tokens=-5, output_tokens=10**12),
     }[kind]
+
+
+class Lying(Counting):
+    """Answers each job with one lie."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    async def answer(self, job: Any) -> Any:
+        self.jobs.append(job)
+        return lie(self.kind, job)
 
 
 class FaultySummarizer:

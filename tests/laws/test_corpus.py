@@ -51,13 +51,6 @@ async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
             assert EXPECTED.get(name, set()) <= set(judge.repairs)
 
 
-async def test_activations_at_natural_ends_are_lawful() -> None:
-    async with watched(Counting(), budget=2_500, natural_ends=True) as judge:
-        await replay(judge, corpus.read("long_session")[:MOST])
-        assert judge.refused == 0
-        assert judge.context.statistics().activations_by_reason["task_end"] > 3
-
-
 def size_of(log: list[Message]) -> int:
     return sum(count(str(message.get("content"))) for message in log)
 
