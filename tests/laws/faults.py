@@ -59,7 +59,6 @@ class FaultySummarizer:
 
     def __init__(self, rng: random.Random, done: Counter[str], *, well: float = 0.4) -> None:
         self.rng, self.done, self.well = rng, done, well
-        self.asked: Counter[tuple[str, str]] = Counter()
         self.running: Counter[tuple[str, str]] = Counter()
         self.twice_at_once: list[tuple[str, str]] = []
 
@@ -67,7 +66,6 @@ class FaultySummarizer:
         key = (job.kind, job.range_hash)
         kind = GOOD if self.rng.random() < self.well else min((SLOW, *FAULTS, *LIES), key=self._times)
         self.done[f"summarizer {kind}"] += 1
-        self.asked[key] += 1
         if self.running[key]:
             self.twice_at_once.append(key)
         self.running[key] += 1
