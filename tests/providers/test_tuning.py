@@ -25,7 +25,7 @@ from .server import Answer, Request
 
 Kind = Literal["segment", "rollup"]
 BETTER = "- Keep every id that a call used."
-OPTIONS = ("--model", MODEL, "--budget", "1500", "--cassette", "c.jsonl", "--config", "small.toml")
+OPTIONS = ("--model", MODEL, "--budget", "1000", "--cassette", "c.jsonl", "--config", "small.toml")
 SMALL = """
 [summarizing_context]
 segment_min = 200
@@ -56,7 +56,7 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write(tmp_path / "logs", *range(1, 6), turns=9, later=7)  # five, from which on a verdict is given
+    write(tmp_path / "logs", *range(1, 6), turns=7, later=5)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=7, text=better())
