@@ -100,7 +100,7 @@ docs: $(VENV)/.docs-ready ## the documentation as a site in site/, links and anc
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 
 laws: $(READY) ## the laws against a million random operations a strategy, and all the law tests (LAWS_OPERATIONS=...)
-	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 --dist worksteal tests/laws
+	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 --dist worksteal tests/laws tests/evaluation/test_worse_prompts.py
 
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }

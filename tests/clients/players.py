@@ -515,7 +515,7 @@ async def try_unknown(name: str, trials: Sequence[int], *, tell: Callable[[str],
     verdict = Verdict(f"{name}, unknown")
     for seed in trials:
         dialect = kinds[seed % len(kinds)]
-        session = Session(dialect, seed, steps=24, budget=6_000, without={*without, *_KNOWN})
+        session = Session(dialect, seed, steps=24, budget=4_000, without={*without, *_KNOWN})
         session.demands.clear()
         tell(f"{verdict.door}: {session.name}")
         await play(verdict, session, door, random.Random(seed))

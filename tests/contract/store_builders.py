@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-import anyio
 import pytest
 
 from summarizing_context.settings.values import is_address
@@ -70,15 +69,6 @@ def need_sqlite() -> None:
     """Skip the test for other backends."""
     if chosen != "sqlite":
         pytest.skip("from here on the test is about SQLite")
-
-
-async def free_of_the_dead(store: SessionStore, path: str | Path, session_id: str) -> None:
-    """End the lease of a killed writer, as if its time were over; in SQLite its lock ends with it."""
-    with anyio.fail_after(120):
-        while any(one.session_id == session_id and one.writer_pid for one in await store.sessions()):
-            assert chosen != "sqlite"
-            postgres_server.end_leases(postgres_server.address_for(path))
-            await anyio.sleep(0.01)
 
 
 def locks(path: Path) -> list[Path]:

@@ -149,7 +149,7 @@ async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(where
 steps = st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(steps)
 def test_a_log_is_what_a_list_would_be(steps):
     async def follow() -> None:

@@ -145,7 +145,7 @@ ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]
 QUERIES = st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join)
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(st.lists(QUERIES, min_size=4, max_size=8))
 def test_no_query_is_a_syntax_error(queries: list[str]):
     async def ask() -> None:

@@ -1,10 +1,13 @@
-"""Recording by hand: requests go out as files, and replies come in until every answer has a mark."""
+"""Cases that are added to a recording, and one that is recorded by hand: requests and replies are files."""
 
 from __future__ import annotations
 
+import json
+
 from evals.real.exchange import record
 from summarizing_context.evaluation import Dataset, Run
-from tests.evaluation.building import answer, copied
+from summarizing_context.evaluation.recording import Recording, add_case, cut_at
+from tests.evaluation.building import MADE_UP, answer, copied
 
 
 def test_a_case_is_recorded_by_files_alone(tmp_path):
@@ -21,3 +24,19 @@ def test_a_case_is_recorded_by_files_alone(tmp_path):
     assert {one.reading for one in report.views} == {"this view"}
     assert {answer.mark for one in report.asked for answer in one.answers.values()} == {2}
     assert report.made_by["summaries"] == ["a person, by hand (1)"]
+
+
+def test_a_log_is_added_as_far_as_its_cut(tmp_path):
+    log = MADE_UP / "logs" / "heating.jsonl"
+    case = add_case(tmp_path, log, name=None, cut=0.6, budget=300, source="made up", licence="MIT")
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    assert case.cut == cut_at(messages, 0.6)
+    assert messages[case.cut]["role"] == "assistant"
+    added = Recording.open(tmp_path)
+    assert added.cases == [case]
+    assert added.messages(case) == messages[: case.cut]
+    add_case(tmp_path, log, name="other", cut=5, budget=300, source="made up", licence="MIT", session="heating")
+    assert [(one.name, one.drawn_as) for one in Recording.open(tmp_path).cases] == [
+        ("heating", "heating"),
+        ("other", "heating"),
+    ]

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from summarizing_context.evaluation.laws import Judge, canonical
-
-Message = dict[str, Any]
-
-
-def says(role: str, text: str) -> Message:
-    return {"role": role, "content": text}
+from tests.laws import builders
+from tests.laws.builders import Message, assistant, user
 
 
-def call(*ids: str, role: str = "assistant") -> Message:
-    calls = [{"id": id, "type": "function", "function": {"name": "run", "arguments": "{}"}} for id in ids]
-    return {"role": role, "content": "", "tool_calls": calls}
+def call(*ids: str, dialect: str = "openai", role: str = "assistant") -> Message:
+    return builders.call(dialect, *((id, "run", {}) for id in ids), role=role)
 
 
 def result(id: str, text: str = "ok") -> Message:
-    return {"role": "tool", "tool_call_id": id, "content": text}
+    return builders.result("openai", id, text)
 
 
 def uses(*ids: str) -> Message:
-    return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "run", "input": {}} for id in ids]}
+    return call(*ids, dialect="anthropic")
 
 
 def used(*ids: str) -> Message:
-    return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"} for id in ids]}
-
-
-def amplifier(*ids: str) -> Message:
-    blocks = [{"type": "tool_call", "id": id, "name": "run", "input": {}} for id in ids]
-    return {"role": "assistant", "content": blocks, "tool_calls": [{"id": id, "tool": "run"} for id in ids]}
+    return builders.results(*((id, "ok") for id in ids))
 
 
 def judged(log: list[Message], *views: list[Message]) -> Judge:
@@ -52,11 +40,11 @@ def broken(judge: Judge) -> set[str]:
     return {law for law, is_broken in laws.items() if is_broken}
 
 
-HELLO, BYE, A, B = says("user", "hello"), says("user", "bye"), call("a"), call("b")
-REPORT = says("assistant", "the report of last week " + "goes on " * 400)
+HELLO, BYE, A, B = user("hello"), user("bye"), call("a"), call("b")
+REPORT = assistant("the report of last week " + "goes on " * 400)
 LATE = [HELLO, A, BYE, result("a", "finished at last")]
 WAITING = [HELLO, A, result("a", "[no result of this call was recorded]"), BYE]
-NOTE = says("user", '<late_result call="a">\nfinished at last\n</late_result>')
+NOTE = user('<late_result call="a">\nfinished at last\n</late_result>')
 
 
 @pytest.mark.parametrize(
@@ -64,11 +52,11 @@ NOTE = says("user", '<late_result call="a">\nfinished at last\n</late_result>')
     [
         [HELLO, call("a", "b"), result("b"), result("a"), BYE],
         [HELLO, uses("a", "b"), used("a", "b"), BYE],
-        [HELLO, amplifier("a"), result("a"), BYE],
+        [HELLO, call("a", dialect="amplifier"), result("a"), BYE],
         [HELLO, call("a", "b"), result("b")],  # in flight
         [HELLO, A, result("a"), BYE, {**A, "content": "again"}],  # a reused id in flight
-        [{"role": "user", "content": None}, says("user", "\ud800")],
-        [HELLO, says("user", "<late_result>text</late_result>")],
+        [{"role": "user", "content": None}, user("\ud800")],
+        [HELLO, user("<late_result>text</late_result>")],
         [{"role": "assistant", "content": ["text", 1], "tool_calls": "none"}],
     ],
 )
@@ -95,17 +83,17 @@ def test_a_log_as_it_came_is_lawful(log: list[Message]):
         ([HELLO, A, B, result("a"), result("b"), BYE], [HELLO, A, result("a"), B, result("b"), BYE], ""),
         ([HELLO, BYE], [BYE, HELLO], "order"),
         ([result("a"), HELLO, A], [HELLO, A, result("a")], "order"),
-        ([HELLO, BYE, HELLO, BYE], [HELLO, says("user", "<history>"), HELLO, BYE], ""),
+        ([HELLO, BYE, HELLO, BYE], [HELLO, user("<history>"), HELLO, BYE], ""),
         ([HELLO, BYE, HELLO, BYE], [BYE, BYE, HELLO], "order"),
         *(([HELLO, newest], [HELLO], "hidden") for newest in (BYE, B, uses("b"))),
         *(([HELLO, A, newest], [HELLO, A], "hidden") for newest in (result("a"), used("a"))),
         (LATE, WAITING, "hidden"),
         (LATE, [*WAITING, NOTE], ""),
-        ([HELLO, REPORT], [HELLO, says("assistant", "the report of last week " + "goes on " * 30)], ""),
-        ([HELLO, REPORT], [HELLO, says("assistant", "the report of […390 tokens left out…] goes on")], ""),
-        ([HELLO, REPORT], [HELLO, says("user", "the report of […390 tokens left out…] goes on")], "hidden"),
-        ([HELLO, REPORT], [HELLO, says("assistant", "the report of this week […90 tokens left out…] on")], "hidden"),
-        ([HELLO, REPORT], [HELLO, says("assistant", "the report of this week " + "goes on " * 30)], "hidden"),
+        ([HELLO, REPORT], [HELLO, assistant("the report of last week " + "goes on " * 30)], ""),
+        ([HELLO, REPORT], [HELLO, assistant("the report of […390 tokens left out…] goes on")], ""),
+        ([HELLO, REPORT], [HELLO, user("the report of […390 tokens left out…] goes on")], "hidden"),
+        ([HELLO, REPORT], [HELLO, assistant("the report of this week […90 tokens left out…] on")], "hidden"),
+        ([HELLO, REPORT], [HELLO, assistant("the report of this week " + "goes on " * 30)], "hidden"),
     ],
 )
 def test_a_view_that_breaks_a_law_is_seen_and_no_other(log: list[Message], view: list[Message], law: str):

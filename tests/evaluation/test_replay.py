@@ -10,6 +10,7 @@ from summarizing_context import Settings
 from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.replay import LAW_FIGURES, Plan, Recorder, Tally, add_up, make_costs, replay_log
 from summarizing_context.transcripts import Transcript
+from tests.laws.builders import Message, assistant, result, user
 
 ESTIMATE = Settings(token_counter="estimate")
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
@@ -18,26 +19,20 @@ append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens mod
 stand_ins repairs skipped skipped_lines compactions view_p50_ms view_p99_ms activation_p99_ms"""
 
 
-def says(role: str, text: str) -> dict[str, Any]:
-    return {"role": role, "content": text}
-
-
 class Context:
     """Stands where a context does, and hands out the views that it was given."""
 
-    def __init__(self, views: tuple[list[dict[str, Any]], ...], *, activated: bool) -> None:
+    def __init__(self, views: tuple[list[Message], ...], *, activated: bool) -> None:
         self._views = list(views)
         self.last_view: Any = type("View", (), {"activation": "high_water" if activated else None})
 
-    async def add_message(self, message: dict[str, Any]) -> None: ...
+    async def add_message(self, message: Message) -> None: ...
 
     async def next_view(self, token_budget: int, bound_thinking: str) -> Any:
         return SimpleNamespace(messages=self._views.pop(0))
 
 
-async def tally_of(
-    log: list[dict[str, Any]], *views: list[dict[str, Any]], budget: int = 1_000, activated: bool = False
-) -> Tally:
+async def tally_of(log: list[Message], *views: list[Message], budget: int = 1_000, activated: bool = False) -> Tally:
     context: Any = Context(views, activated=activated)
     recorder = Recorder(context, await make_costs(ESTIMATE), Tally(file="x", budget=budget))
     for message in log:
@@ -66,14 +61,13 @@ async def test_the_demo_session_keeps_every_law_and_its_figures_have_their_publi
 
 
 async def test_views_that_break_a_law_are_counted():
-    one, two, three = says("user", "a"), says("assistant", "b"), says("user", "c")
+    one, two, three = user("a"), assistant("b"), user("c")
     grown = ([one, two], [one, two, three], [one, three])
     tally = await tally_of([one, two, three], *grown)
     assert tally.append_only_breaks == 1
     assert "append_only_breaks" in tally.broken_laws()
     assert (await tally_of([one, two, three], *grown, activated=True)).append_only_breaks == 0
-    long = says("user", "word " * 100)
+    long = user("word " * 100)
     assert (await tally_of([long], [long], budget=50)).broken_laws() == ["over_budget_views"]
-    result = {"role": "tool", "tool_call_id": "x", "content": "ok"}
-    tally = await tally_of([one, two], [one, result], [two, one], activated=True)
+    tally = await tally_of([one, two], [one, result("openai", "x", "ok")], [two, one], activated=True)
     assert (tally.tool_unsafe_views, tally.out_of_order_views, tally.newest_missing_views) == (1, 1, 1)

@@ -22,21 +22,15 @@ def recording():
     return Recording.open(FOLDER)
 
 
-def test_it_has_enough_sessions_of_enough_sources(recording):
+def test_it_is_complete_small_and_licensed_and_each_question_has_an_answer_from_before_the_cut(recording):
     assert len({case.drawn_as for case in recording.cases}) >= 12
     assert len({case.source for case in recording.cases}) >= 5
     assert len(recording.cases) > len({case.drawn_as for case in recording.cases})  # long ones are cut twice
-
-
-def test_each_log_has_its_licence_and_all_of_it_is_small(recording):
     for case in recording.cases:
         assert case.licence == "MIT"
         assert (FOLDER / "licences" / f"{case.source.replace('/', '__')}.txt").is_file()
         assert len(recording.messages(case)) == case.cut
     assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= MOST_BYTES
-
-
-def test_each_question_has_a_gold_answer_from_before_the_cut(recording):
     for case in recording.cases:
         questions = recording.at(case).questions
         assert len([question for question in questions if question.category in CATEGORIES]) >= 16

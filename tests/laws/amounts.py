@@ -5,4 +5,4 @@ from __future__ import annotations
 import os
 
 ALL = "LAWS_OPERATIONS" in os.environ
-REQUESTS = 1_000 if ALL else 100  # after a message that cannot be made smaller
+REQUESTS = 1_000 if ALL else 50  # after a message that cannot be made smaller

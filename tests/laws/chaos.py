@@ -19,10 +19,10 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.errors import StoreError, UndoError
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
-from .faults import FaultyStore, FaultySummarizer
+from .faults import FaultyStore, FaultySummarizer, Lying
 from .judge import SMALL, TINY, Judge, LawBroken
 from .places import kept_at, opened_store
-from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
+from .summarizers import Counting, Failing, Flaky, Sleeping
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
@@ -31,7 +31,7 @@ KINDS = {
     "again": 1, "killed": 1,
 }  # fmt: skip
 SUMMARIZERS: list[Callable[[], Any]] = [
-    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, Flaky, Echoing,
+    lambda: None, lambda: Counting("counting/1"), Failing, Sleeping, Flaky, lambda: Lying("echo"),
 ]  # fmt: skip
 THOUGHT = {"type": "thinking", "thinking": "so be it", "signature": "Sig" * 9}
 PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}

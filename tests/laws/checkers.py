@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
 from .alone import find_alone
-from .grouping import entry_places, group_spans, read_log
+from .grouping import entry_places, read_log
 from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
     Message,
@@ -25,19 +25,6 @@ from .shapes import (
     media_count,
     sendable,
 )
-
-__all__ = [
-    "find_tail",
-    "goes_on",
-    "group_spans",
-    "in_flight",
-    "order_problems",
-    "prefix_problems",
-    "refusals",
-    "tail_problems",
-    "tool_safe_problems",
-    "view_tokens",
-]
 
 
 def tool_safe_problems(view: Sequence[Message]) -> list[str]:

@@ -41,7 +41,7 @@ async def keys(counter: str) -> list[list[Any]]:
     summarizer = Counting("counting/1")
     options = Settings(max_tokens=1_200, start_at=0.01, **SMALL)
     async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
-        log = session(36, 330)
+        log = session(36, 240)
         await context.set_messages(log)
         for _ in range(3):  # a merge is asked for once a view shows it
             await context.compact()
@@ -65,8 +65,8 @@ async def keys(counter: str) -> list[list[Any]]:
 async def views(store: str) -> dict[str, Any]:
     """A digest of each settled view that the extractive summarizer gives."""
     digests = []
-    async with open_context(Settings(max_tokens=3_000, store=store, **SMALL), count_tokens=count) as context:
-        for message in session(37, 180):
+    async with open_context(Settings(max_tokens=2_000, store=store, **SMALL), count_tokens=count) as context:
+        for message in session(37, 120):
             await context.add_message(message)
             if message["role"] == "assistant":
                 await context.wait_idle()

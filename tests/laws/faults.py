@@ -16,7 +16,7 @@ import anyio.lowlevel
 from summarizing_context import SummaryReply
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRateLimited
 
-from .summarizers import short_summary
+from .summarizers import Counting, short_summary
 
 GOOD, SLOW = "good", "slow"
 FAULTS = ("failing", "limited", "hanging", "late")  # no answer, or none in time
@@ -40,6 +40,18 @@ def lie(kind: str, job: Any) -> Any:
     }[kind]
 
 
+class Lying(Counting):
+    """Answers each job with one lie."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    async def answer(self, job: Any) -> Any:
+        self.jobs.append(job)
+        return lie(self.kind, job)
+
+
 class FaultySummarizer:
     """Answers by chance well, slowly, late, never, wrongly. It notes a key that is asked for while it is under way."""
 
@@ -47,7 +59,6 @@ class FaultySummarizer:
 
     def __init__(self, rng: random.Random, done: Counter[str], *, well: float = 0.4) -> None:
         self.rng, self.done, self.well = rng, done, well
-        self.asked: Counter[tuple[str, str]] = Counter()
         self.running: Counter[tuple[str, str]] = Counter()
         self.twice_at_once: list[tuple[str, str]] = []
 
@@ -55,7 +66,6 @@ class FaultySummarizer:
         key = (job.kind, job.range_hash)
         kind = GOOD if self.rng.random() < self.well else min((SLOW, *FAULTS, *LIES), key=self._times)
         self.done[f"summarizer {kind}"] += 1
-        self.asked[key] += 1
         if self.running[key]:
             self.twice_at_once.append(key)
         self.running[key] += 1

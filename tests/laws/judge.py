@@ -17,14 +17,13 @@ from summarizing_context.errors import BudgetError
 from .builders import Message, count
 from .checkers import (
     find_tail,
-    group_spans,
     order_problems,
     prefix_problems,
     tail_problems,
     tool_safe_problems,
     view_tokens,
 )
-from .grouping import interrupts, read_log
+from .grouping import group_spans, interrupts, read_log
 from .places import kept_at
 from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows, sendable

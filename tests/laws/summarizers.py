@@ -66,34 +66,6 @@ class Failing(Counting):
         raise RuntimeError("the model is out")
 
 
-class Empty(Counting):
-    """Answers with nothing."""
-
-    async def answer(self, job: Any) -> str:
-        self.jobs.append(job)
-        return ""
-
-
-class Echoing(Counting):
-    """Answers with its whole input."""
-
-    async def answer(self, job: Any) -> str:
-        self.jobs.append(job)
-        return str(job.content)
-
-
-class NonText(Counting):
-    """Answers with something else than text."""
-
-    def __init__(self, reply: Any) -> None:
-        super().__init__()
-        self.reply = reply
-
-    async def answer(self, job: Any) -> Any:
-        self.jobs.append(job)
-        return self.reply
-
-
 class Flaky(Counting):
     """Does any of it, by chance."""
 

@@ -53,6 +53,7 @@ def shows_newest(view: Sequence[Message], newest: Message) -> bool:
 
 
 EVERY = [(shape, counter) for shape in SHAPES for counter in COUNTERS]
+MANY, SEVERAL = (200, 30) if ALL else (70, 16)
 SOME = list(zip(SHAPES, itertools.cycle(COUNTERS)))  # each shape once, with one counter after the other
 
 
@@ -61,9 +62,9 @@ async def test_any_message_has_a_view_in_any_budget(shape: str, counter: str) ->
     counted = COUNTERS[counter]
     least = price([system("Be brief.")], counted) + 40
     rng = random.Random(f"{shape} {counter}")
-    for n, budget in ((1, least), (1, least + rng.randint(1, 60)), (30, least), (30, rng.randint(200, 900))):
+    for n, budget in ((1, least), (1, least + rng.randint(1, 60)), (SEVERAL, least), (SEVERAL, rng.randint(200, 900))):
         await drive(odd_log(shape, n), budget, counted)
-    await drive(odd_log(shape, 200), rng.choice([least, rng.randint(1_000, 20_000)]), counted)
+    await drive(odd_log(shape, MANY), rng.choice([least, rng.randint(1_000, 20_000)]), counted)
 
 
 async def drive(log: list[Message], budget: int, counted: Callable[[str], int]) -> None:

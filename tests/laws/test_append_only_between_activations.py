@@ -14,8 +14,8 @@ from .summarizers import Counting
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
 async def test_views_only_grow_between_activations(dialect: str) -> None:
-    async with watched(Counting(), budget=3_000) as judge:
-        await replay(judge, session(18, 300, dialect=dialect))
+    async with watched(Counting(), budget=1_500) as judge:
+        await replay(judge, session(18, 150, dialect=dialect))
         statistics = judge.context.statistics()
         assert judge.activations > 2
         assert judge.views > 5 * judge.activations
@@ -30,11 +30,11 @@ def provider(name: str, window: int) -> SimpleNamespace:
 
 
 async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
-    providers = [provider("large", 8_000), provider("small", 4_000)]
+    providers = [provider("large", 6_000), provider("small", 3_000)]
     last: dict[str, list[Message]] = {}
     async with watched(Counting(), budget=100_000) as judge:
         context, broken = judge.context, 0
-        for number, message in enumerate(session(21, 300)):
+        for number, message in enumerate(session(21, 200)):
             await context.add_message(message)
             for one in providers[: 1 + number % 2]:
                 before = context.statistics().activations

@@ -11,6 +11,8 @@ from .judge import Judge, watched
 from .shapes import plain_text
 from .summarizers import Provenance, joined, provenance
 
+SHORT = {"segment_min": 50, "segment_target": 150, "segment_max": 300, "summary_max_tokens": 37}
+
 
 async def feed(judge: Judge, turns: int) -> dict[int, int]:
     """Marked turns with a settled view after each; the entry of each marker's number."""
@@ -28,8 +30,8 @@ async def feed(judge: Judge, turns: int) -> dict[int, int]:
 
 async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
     summarizer = Provenance()
-    async with watched(summarizer, budget=2_500) as judge:
-        entry = await feed(judge, 200)
+    async with watched(summarizer, budget=1_500, **SHORT) as judge:
+        entry = await feed(judge, 90)
         statistics = judge.context.statistics()
         segments = len({job.range_hash for job in summarizer.segments})
         bound = height(segments) + 1
@@ -55,11 +57,11 @@ def check_the_header_tells_the_whole_past(judge: Judge, entry: dict[int, int]) -
     """The ranges that the header's summaries tell leave no hole up to the raw tail, a provisional node excepted."""
     tail = find_tail(judge.last, judge.log)
     assert not isinstance(tail, str)
-    assert tail.log_start > 100
+    assert tail.log_start > 60
     told: list[tuple[int, int]] = []
     for row in judge.last[: tail.view_start]:
         told += provenance(plain_text(row["content"]))
     ranges = joined(told)
     assert ranges[0][0] == 0
     covered = max(number for number, place in entry.items() if place < tail.log_start)
-    assert ranges[0][1] >= covered - 800 * 4 // 40  # at most a segment's worth is covered provisionally
+    assert ranges[0][1] >= covered - 300 * 4 // 40  # at most a segment's worth is covered provisionally

@@ -50,7 +50,7 @@ async def steps_of(log: list[Message]) -> int:
         return steps.taken
 
 
-FEWEST = {"text blocks": 100, "rows of results": 80, "calls in flight": 100, "mixed": 50}
+FEWEST = {"text blocks": 100, "rows of results": 50, "calls in flight": 100, "mixed": 30}
 
 
 @pytest.mark.parametrize("shape", FEWEST)

@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from .builders import DIALECTS, Message, assistant, call, marked, result, session, user, words
-from .judge import TINY, Judge, watched
+from .builders import DIALECTS, Message, assistant, call, marked, result, session, user
+from .judge import Judge, watched
 from .shapes import canonical
-from .summarizers import Counting, Failing, Sleeping
+from .summarizers import Counting, Sleeping
 
 
 class Markers:
@@ -63,34 +63,34 @@ async def unseen(judge: Judge, markers: Markers, summarizer: Counting) -> set[st
 async def test_every_marker_that_left_the_view_was_read_by_a_summarizer(dialect: str) -> None:
     summarizer, markers = Counting(), Markers(27, dialect)
     async with watched(summarizer, budget=4_000) as judge:
-        for _ in range(60):
+        for _ in range(30):
             await judge.add(*markers.turn(len(judge.log)))
             assert await unseen(judge, markers, summarizer) == set()
         gone = set(markers.entry) - found(canonical(judge.last))
-        assert len(gone) > 2_000
+        assert len(gone) > 1_000
         await judge.add(*session(28, 60, rules="", size=100))  # closes the last segment that holds markers
         await judge.context.wait_idle()
         assert set(markers.entry) - found(summarizer.contents) - found(canonical(await judge.view())) == set()
-        assert judge.activations > 5
+        assert judge.activations > 3
         assert judge.repairs["shrunk"] > 0
 
 
 async def test_what_was_covered_before_its_summary_is_read_later_all_the_same() -> None:
     summarizer, markers = Counting(), Markers(29, "openai")
     async with watched(summarizer, budget=4_000) as judge:
-        for _ in range(60):
+        for _ in range(30):
             await judge.add(*markers.turn(len(judge.log)))
             await judge.view()  # live: the worker gets no time of its own
         await judge.add(*session(30, 60, rules="", size=100))
         await judge.context.wait_idle()
         assert set(markers.entry) - found(summarizer.contents) - found(canonical(await judge.view())) == set()
-        assert judge.activations > 5
+        assert judge.activations > 3
 
 
 async def test_with_a_dead_summarizer_stand_ins_cover_what_no_model_read() -> None:
     summarizer, markers = Sleeping(), Markers(31, "anthropic")
     async with watched(summarizer, budget=4_000) as judge:
-        for _ in range(40):
+        for _ in range(24):
             await judge.add(*markers.turn(len(judge.log)))
             await judge.view()
         statistics = judge.context.statistics()
@@ -129,17 +129,3 @@ async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen
         assert len(set(marks["long"]) - found(summarizer.contents)) > 1_000
         assert any("tokens left out here" in job.content for job in summarizer.jobs)
         assert judge.activations > 3
-
-
-async def test_what_a_view_has_no_room_to_tell_of_has_been_read_all_the_same() -> None:
-    rng = random.Random(7)
-    async with watched(Failing(), budget=100, safety_margin=0, **TINY) as judge:
-        await judge.add(user("Go on."), assistant("noted"))
-        alone = 0
-        for step in range(8):
-            await judge.add(user(words(rng, 300)), assistant(words(rng, 30)))
-            await judge.context.wait_idle()
-            await judge.add(call("openai", *((f"c{step}x{at}", "read", {"path": "a"}) for at in range(25))))
-            alone += len(await judge.view()) == 1
-            assert judge.context.unseen_tokens() == 0
-        assert alone > 4

@@ -22,7 +22,7 @@ def test_keys_are_equal_across_processes_hash_seeds_and_token_counters(tmp_path:
     assert len([kind for kind, *_ in first if kind == "segment"]) > 20
     assert {kind for kind, *_ in first} == {"segment", "rollup"}
     assert views["activations"] > 2
-    assert len(views["views"]) > 40
+    assert len(views["views"]) > 25
     other, again = said_by("bytes", "random", kept_at(tmp_path / "v.db"))
     common = first.keys() & other.keys()
     assert {job: other[job] for job in common} == {job: first[job] for job in common}
@@ -59,9 +59,9 @@ def renamed(value: Any, prefix: str) -> Any:
 
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
 async def test_ids_times_and_usage_do_not_enter_the_key(dialect: str) -> None:
-    log = session(39, 200, dialect=dialect)
+    log = session(39, 100, dialect=dialect)
     wanted = await segment_keys(log)
-    assert len(wanted) > 10
+    assert len(wanted) > 5
     assert await segment_keys(renamed(log, "other_")) == wanted
     volatile = copy.deepcopy(log)
     for number, message in enumerate(volatile):
@@ -75,7 +75,7 @@ async def test_ids_times_and_usage_do_not_enter_the_key(dialect: str) -> None:
 
 
 async def test_other_words_another_role_or_another_pairing_give_another_key() -> None:
-    log = session(40, 200)
+    log = session(40, 110)
     wanted = await segment_keys(log)
     place = next(n for n in range(50, 100) if log[n]["role"] == "user")
     assert log[place]["role"] == "user"

@@ -1,4 +1,4 @@
-"""Whatever the summarizer does, views stay lawful; when it recovers, stand-ins are replaced and gaps filled."""
+"""Whatever the summarizer does, views stay lawful."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import pytest
 
 from .amounts import ALL
 from .builders import session
+from .faults import Lying
 from .judge import Judge, watched
-from .summarizers import Echoing, Empty, Failing, Flaky, NonText, Recovering, Sleeping
+from .summarizers import Failing, Flaky, Sleeping
 
 QUICK: dict[str, Any] = {
     "call_timeout": 0.2,
@@ -18,16 +19,8 @@ QUICK: dict[str, Any] = {
     "breaker_failures": 4,
     "breaker_cooldown": 0.05,
 }
-FAULTY = {
-    "sleeping": Sleeping,
-    "failing": Failing,
-    "empty": Empty,
-    "echoing": Echoing,
-    "number": lambda: NonText(42),
-    "none": lambda: NonText(None),
-    "bytes": lambda: NonText(b"summary"),
-    "flaky": Flaky,
-}
+FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": Flaky}
+NO_SUMMARY = ["empty", "echo", "number", "nothing", "bytes"]
 
 
 async def live(judge: Judge, log: list[Any]) -> None:
@@ -36,9 +29,9 @@ async def live(judge: Judge, log: list[Any]) -> None:
         await judge.view()
 
 
-@pytest.mark.parametrize("kind", sorted(FAULTY) if ALL else ["echoing", "failing", "flaky", "sleeping"])
+@pytest.mark.parametrize("kind", [*FAULTY, *(NO_SUMMARY if ALL else ["echo"])])
 async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
-    summarizer = FAULTY[kind]()
+    summarizer = FAULTY[kind]() if kind in FAULTY else Lying(kind)
     with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **QUICK) as judge:
             await live(judge, session(45, 170))
@@ -55,9 +48,9 @@ async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
             await judge.check_log()
 
 
-@pytest.mark.parametrize("kind", ["empty", "echoing", "number", "none", "bytes"])
+@pytest.mark.parametrize("kind", NO_SUMMARY)
 async def test_a_reply_that_cannot_serve_is_refused_and_never_shown(kind: str) -> None:
-    summarizer = FAULTY[kind]()
+    summarizer = Lying(kind)
     async with watched(summarizer, budget=2_000, **QUICK) as judge:
         await judge.add(*session(46, 150))
         await judge.view()
@@ -76,21 +69,3 @@ async def test_failures_open_the_breaker_and_calls_stop() -> None:
         assert judge.context.statistics().breaker == "open"
         assert summarizer.calls <= 4 * 2 + 8
         assert judge.activations > 2
-
-
-async def test_stand_ins_are_replaced_at_the_next_activation_not_before() -> None:
-    summarizer = Recovering()
-    async with watched(summarizer, budget=2_000, **QUICK) as judge:
-        await live(judge, session(50, 150))
-        await judge.context.wait_idle()
-        before = await judge.view()
-        summarizer.well = True
-        await anyio.sleep(0.06)
-        await judge.context.wait_idle()
-        assert await judge.view() == before
-        assert judge.context.statistics().stand_ins > 0
-        for _ in range(2):  # the first covers messages of the open segment, whose summary is made then
-            await judge.context.compact()
-            await judge.view()
-            await judge.context.wait_idle()
-        assert judge.context.statistics().stand_ins == 0

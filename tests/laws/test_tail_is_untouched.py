@@ -17,10 +17,10 @@ NOTHING: frozenset[str] = frozenset()
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_ordinary_rows_are_shown_without_any_repair(dialect: str) -> None:
-    async with watched(Counting(), budget=3_000, repairs=NOTHING) as judge:
-        await replay(judge, session(7, 250, dialect=dialect, wild=0.0))
+    async with watched(Counting(), budget=2_000, repairs=NOTHING) as judge:
+        await replay(judge, session(7, 140, dialect=dialect, wild=0.0))
         assert judge.activations > 1
-        assert judge.covered > 100
+        assert judge.covered > 50
         assert judge.context.statistics().repairs.get("shrunk", 0) == 0
 
 

@@ -16,7 +16,7 @@ from .summarizers import Counting
 @pytest.mark.parametrize("budget", [700, 1_500, 4_000])
 async def test_views_stay_inside_the_budget_and_use_it(budget: int) -> None:
     async with watched(Counting(), budget=budget) as judge:
-        await replay(judge, session(15, 300, size=min(60, budget // 20)))
+        await replay(judge, session(15, 150, size=min(60, budget // 20)))
         assert judge.views > 50
         assert judge.activations > 0
         assert judge.context.last_view.tokens > budget // 5

@@ -28,11 +28,11 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("COLUMNS", "80")
-    messages = [{"role": "user", "content": f"The key is {SECRET}."}, *demo_session(turns=4)[:44]]
+    messages = [{"role": "user", "content": f"The key is {SECRET}."}, *demo_session(turns=4)[:26]]
     return write_transcript(tmp_path / "run.jsonl", messages)
 
 
-def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "3k") -> int:
+def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "2k") -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
     models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url, "--questions", 3)
     models = (*models, "--yes")
@@ -133,8 +133,8 @@ def test_wrong_arguments_are_explained_on_one_line(
 def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Path, capsys: pytest.CaptureFixture[str]):
     with serving_apart(answering) as server:
         assert ask(log, server, "--arms", "ours,extractive,compact,tail", "--share", 0.9) == 0
-    assert ask(log, None, "--share", 0.9, "--dry-run", budget="2k") == 2
-    assert "another budget (3000)" in capsys.readouterr().err
+    assert ask(log, None, "--share", 0.9, "--dry-run", budget="3k") == 2
+    assert "another budget (2000)" in capsys.readouterr().err
     assert main(["eval", "run", "eval-ask", "--model", "m"]) == 2
     assert "belong to their own settings" in capsys.readouterr().err
 
@@ -147,7 +147,7 @@ def test_settings_of_ones_own_and_a_cap_for_all_calls(log: Path, tmp_path: Path,
         f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{WRITER}"\nhigh_water = 0.8\n', encoding="utf8"
     )
     own = ("--config", tmp_path / "mine.toml", "--prompts", tmp_path / "mine", "--questions", 3)
-    size = ("--budget", "3k", "--arms", "ours,tail")
+    size = ("--budget", "2k", "--arms", "ours,tail")
     roles = ("--judge-model", JUDGE, "--yes")
 
     def asked(root: str, *more: object) -> int:

@@ -18,7 +18,7 @@ from tests.laws.judge import SMALL
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
 from .server import Answer, Request, serving
 
-LOG = Transcript("log", "messages", tuple(session(63, 260)), {})
+LOG = Transcript("log", "messages", tuple(session(63, 150)), {})
 
 
 def metered(request: Request) -> Answer:
@@ -44,7 +44,7 @@ async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol
     (told,) = await replay_log("log", LOG, replace(plan(protocol), dry_run=True))
     async with serving(metered) as server:
         (real,) = await replay_log("log", LOG, plan(protocol, server.root))
-    assert told.model_calls == real.model_calls == len(server.requests) > 20
-    assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 1
+    assert told.model_calls == real.model_calls == len(server.requests) > 10
+    assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 0
     assert told.model_input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
     assert (told.messages, told.history_tokens) == (real.messages, real.history_tokens)

@@ -106,7 +106,7 @@ def hostile_session(dialect: str) -> list[Message]:
             log += [user(f"Go on with part {number}."), assistant("Yes.")]
         said = f"{words(script.rng, 20)}\n{text}\n{words(script.rng, 20)}" if number % 2 else text
         log += [call(dialect, (f"c{number}", "read", {"path": "a.py"})), result(dialect, f"c{number}", said)]
-    return [*log, assistant("That was the last part."), *script.session(100, rules="")]
+    return [*log, assistant("That was the last part."), *script.session(50, rules="")]
 
 
 def blocks(message: Message) -> list[str]:

@@ -20,7 +20,7 @@ from .server import Answer
 
 @pytest.fixture(scope="module")
 def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write(tmp_path_factory.mktemp("case"), 1, turns=14)
+    return write(tmp_path_factory.mktemp("case"), 1, turns=9, later=7)
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
 ) -> list[str]:
     asked = ["--summarizer", provider, "--model", model]
     place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name]
-    return [str(word) for word in ["eval", "run", case, "--budget", "2k", *asked, *place, *more]]
+    return [str(word) for word in ["eval", "run", case, "--budget", "1500", *asked, *place, *more]]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)

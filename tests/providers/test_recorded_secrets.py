@@ -54,7 +54,7 @@ def secret_rows() -> list[dict[str, Any]]:
 def transcript(folder: Path) -> Path:
     assumed_summary = [
         {"role": ("user", "assistant")[at % 2], "content": f"Row {at} tells of the harbour and its boats. " * 20}
-        for at in range(60)
+        for at in range(36)
     ]
     uses = [
         row
@@ -64,7 +64,7 @@ def transcript(folder: Path) -> Path:
             {"role": "tool", "tool_call_id": f"u{at}", "content": "done"},
         )
     ]
-    rows = [*secret_rows(), *assumed_summary[:40], *uses, *assumed_summary[40:], *uses]
+    rows = [*secret_rows(), *assumed_summary[:24], *uses, *assumed_summary[24:], *uses]
     path = folder / "vault.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
     return path
@@ -81,13 +81,7 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
     (tmp_path / "hiding_secrets.py").write_text(FUNCTION, encoding="utf8")
     (tmp_path / "logs").mkdir()
     cases, written = transcript(tmp_path / "logs"), tmp_path / "written"
-    asked = [
-        cases,
-        "--budget",
-        "3k",
-        "--model",
-        MODEL,
-    ]
+    asked = [cases, "--budget", "2k", "--model", MODEL]
     place = ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
     redact = ["--redact", "hiding_secrets:redact"] if redacted else []
     with serving_apart(answering) as server:
@@ -112,13 +106,7 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
 def test_a_function_that_cannot_redact_is_explained(
     named: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    asked = [
-        transcript(tmp_path),
-        "--model",
-        MODEL,
-        "--cassette",
-        tmp_path / "c.jsonl",
-    ]
+    asked = [transcript(tmp_path), "--model", MODEL, "--cassette", tmp_path / "c.jsonl"]
     assert main([str(word) for word in ["eval", "run", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
     assert re.search(words, capsys.readouterr().err)
     assert main(["eval", "run", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2

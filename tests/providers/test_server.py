@@ -109,13 +109,10 @@ def settings(protocol: Protocol, **changes: Any) -> Settings:
     return Settings(**{"summarizer": protocol.name, "model": MODEL, "api_key": KEY, **changes})
 
 
-async def test_without_a_model_a_context_is_not_opened(protocol: Protocol):
+async def test_without_a_model_or_a_key_a_context_is_not_opened(protocol: Protocol, monkeypatch: Any):
     with pytest.raises(SettingsError, match=f"'{protocol.name}' needs a model .* for example model = '[a-z]"):
         async with open_context(settings(protocol, model=None)):
             pass
-
-
-async def test_without_a_key_a_context_is_not_opened_and_the_variable_is_named(protocol: Protocol, monkeypatch: Any):
     for variable in protocol.keys:
         monkeypatch.delenv(variable, raising=False)
     with pytest.raises(SettingsError, match=protocol.keys[0]):

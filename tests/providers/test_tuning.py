@@ -25,7 +25,7 @@ from .server import Answer, Request
 
 Kind = Literal["segment", "rollup"]
 BETTER = "- Keep every id that a call used."
-OPTIONS = ("--model", MODEL, "--budget", "2k", "--cassette", "c.jsonl", "--config", "small.toml")
+OPTIONS = ("--model", MODEL, "--budget", "1000", "--cassette", "c.jsonl", "--config", "small.toml")
 SMALL = """
 [summarizing_context]
 segment_min = 200
@@ -56,7 +56,7 @@ def answering(request: Request) -> Answer:
 
 @pytest.fixture
 def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    write(tmp_path / "logs", *range(1, 6), turns=14)  # five, from which on a verdict is given
+    write(tmp_path / "logs", *range(1, 6), turns=7, later=5)  # five, from which on a verdict is given
     (tmp_path / "small.toml").write_text(SMALL, encoding="utf8")
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=7, text=better())
@@ -137,6 +137,7 @@ def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops
 
 
 def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout: Path):
+    keep(checkout, 2)
     tried = ("--yes", "--prompt", "mine/segment/v7.md")
 
     def four(request: Request) -> Answer:

@@ -149,7 +149,7 @@ class Paying:
 
 
 async def fill(context: SummarizingContext) -> None:
-    for number in range(60):
+    for number in range(44):
         await context.add_message({"role": "user", "content": f"Step {number}: " + "plant a tulip. " * 60})
         await context.add_message({"role": "assistant", "content": f"Planted {number}."})
     await context.get_messages_for_request()

@@ -23,7 +23,7 @@ from tests.laws.test_crash_safe import Grower, nursery
 __all__ = ["nursery"]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked")
 
-KILLS = int(os.environ.get("POSTGRES_KILLS", "12"))
+KILLS = int(os.environ.get("POSTGRES_KILLS", "8"))
 
 
 async def test_a_session_of_a_killed_host_goes_on_at_another(nursery, postgres, tmp_path, monkeypatch):

@@ -126,19 +126,6 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
 @pytest.mark.parametrize(
     "text",
     [
-        *("Invalid API key", "This model's maximum context length is 8192 tokens.", "Error: overloaded"),
-        *("upstream connect error or disconnect/reset before headers", "503 Service Unavailable"),
-        "My apologies, but I can't help with that.",
-    ],
-)
-async def test_a_providers_error_and_an_excuse_are_no_summary(text: str):
-    outer, inner, _ = resilient(text, GOOD)
-    assert ((await outer.summarize(job())).text, len(inner.asked)) == (GOOD, 2)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
         "An import error occurred in a.py, which is fixed.",
         *("Sure, the summary route returns 404: fix in a.py", "Here is how to summarize results: run a.py"),
