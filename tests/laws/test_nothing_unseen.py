@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from .builders import DIALECTS, Message, assistant, call, marked, result, session, user
-from .judge import Judge, watched
+from .builders import DIALECTS, Message, assistant, call, marked, result, session, user, words
+from .judge import TINY, Judge, watched
 from .shapes import canonical
-from .summarizers import Counting, Sleeping
+from .summarizers import Counting, Failing, Sleeping
 
 
 class Markers:
@@ -129,3 +129,17 @@ async def test_a_session_whose_model_gets_long_results_cut_leaves_nothing_unseen
         assert len(set(marks["long"]) - found(summarizer.contents)) > 1_000
         assert any("tokens left out here" in job.content for job in summarizer.jobs)
         assert judge.activations > 3
+
+
+async def test_what_a_view_has_no_room_to_tell_of_has_been_read_all_the_same() -> None:
+    rng = random.Random(7)
+    async with watched(Failing(), budget=100, safety_margin=0, **TINY) as judge:
+        await judge.add(user("Go on."), assistant("noted"))
+        alone = 0
+        for step in range(8):
+            await judge.add(user(words(rng, 300)), assistant(words(rng, 30)))
+            await judge.context.wait_idle()
+            await judge.add(call("openai", *((f"c{step}x{at}", "read", {"path": "a"}) for at in range(25))))
+            alone += len(await judge.view()) == 1
+            assert judge.context.unseen_tokens() == 0
+        assert alone > 4
