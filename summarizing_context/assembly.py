@@ -11,14 +11,12 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
-
-import anyio.to_thread
+from typing import Any, Protocol, cast
 
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.rules import cues_version
+from summarizing_context.extraction.rules import are_cues_compiled, cues_version
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
@@ -127,6 +125,13 @@ _WANTED = (  # of what a program passes, a method, and what is said without it
 )
 
 
+def _lacking(store: object) -> list[str]:
+    """Return what a store has to have and has not."""
+    kinds = SessionStore.__mro__[: SessionStore.__mro__.index(Protocol)]
+    wanted = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+    return sorted(name for name in wanted if not hasattr(store, name))
+
+
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
@@ -139,6 +144,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             value = getattr(options, name)
             if value is not None and not callable(getattr(value, method, value if name == "embedder" else None)):
                 raise SettingsError(f"{name} is {type(value).__name__}; {wanted}")
+        if options.store is not None and (lacking := _lacking(options.store)):
+            raise SettingsError(
+                f"store is {type(options.store).__name__} and lacks {', '.join(lacking)}; "
+                "`python -m pydoc summarizing_context.stores.base` says what a store has"
+            )
         if not isinstance(settings, Settings):
             raise SettingsError(
                 f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
@@ -183,7 +193,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        await anyio.to_thread.run_sync(cues_version)  # the first time, it compiles the cues: a tenth of a second
+        if not are_cues_compiled():  # a tenth of a second, once a process
+            await in_thread(cues_version)
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold

@@ -102,12 +102,24 @@ def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
     if proposals:
         calls = prices[0].calls + proposals * (prices[0].calls + 1)
         rows[0] |= {"proposals": proposals, "calls_at_most": calls}
-        lines.append(f"{proposals:,} proposals, each tried on all sessions: at most {calls:,} calls.")
+        about = f"{proposals:,} proposals, each tried on all sessions: {calls:,} calls at most"
+        cost = prices[0].estimated_cost
+        if cost is not None and prices[0].calls:  # a proposal costs about what its trial does
+            about += f", about {dollars(cost * calls / prices[0].calls)} in all"
+        lines.append(f"{about}.")
     each = [one.estimated_cost for one in prices]
     total = None if None in each else round(sum(filter(None, each)), 6)
     document = {**(rows[0] if len(rows) == 1 else {"models": rows}), "estimated_cost": total}
     note = "Tokens by the built-in estimate, replies as long as their cap; hidden thinking is not counted."
-    return Result(document, ["Nothing is sent.", *lines, f"In all {dollars(total)}.", dim(note)])
+    return Result(
+        document,
+        [
+            "Nothing is sent.",
+            *lines,
+            f"In all {dollars(total)}{' without the proposals' * bool(proposals)}.",
+            dim(note),
+        ],
+    )
 
 
 @command(family)
@@ -220,7 +232,9 @@ def ask(
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     if strange := [name for name in chosen if name not in ARMS]:
-        raise InputError(f"--arms: there is no arm {plain(strange[0], 40)!r}; there are {', '.join(ARMS)}")
+        raise InputError(
+            f"--arms: there is no arm {plain(strange[0], 40)!r}; there are ours, extractive, {', '.join(ARMS)}"
+        )
     found = read_session(log, format=own.format)
     if not found.messages:
         raise TranscriptError(f"{log}:1: holds no message; name another transcript")

@@ -118,8 +118,9 @@ def tune(
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
     parts.append(f"{took}. Everything side by side: {page}")
+    remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
     document = {**report.document(), "written": [str(path) for path in written]}
-    return Result(document, parts, remarks=output.told_lines(report.left_out))
+    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
 
 
 def _side_by_side(pair: Pair) -> Table:
@@ -147,7 +148,7 @@ def _prompts(path: Path, option: str) -> list[Prompt]:
         found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
     elif path.is_file():
         shipped, text = latest("segment"), path.read_text(encoding="utf8")
-        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()
+        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
         found = [replace(shipped, version=shipped.version + 1, text=bare)]
     else:
         there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()

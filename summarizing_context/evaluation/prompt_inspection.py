@@ -18,7 +18,7 @@ from summarizing_context.summarizers.sdk import fenced
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
-_CAP = 425  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
+_CAP = 450  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
 _CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
 
 
@@ -73,6 +73,8 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
     given = load(shipped[-1]).placeholders if shipped else prompt.placeholders
     if prompt.name == "rollup":
         given |= {"focus"}
+    if "max_tokens" in given - prompt.placeholders:
+        yield "it lacks the placeholder {{max_tokens}}, the longest summary"
     if unknown := prompt.placeholders - given:
         listed = ", ".join(sorted(unknown)), ", ".join(sorted(given))
         yield f"nothing fills in {listed[0]}; {prompt.name} prompts are given {listed[1]}"

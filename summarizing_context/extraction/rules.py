@@ -62,6 +62,11 @@ def cues_version() -> str:
     return _cues()[0]
 
 
+def are_cues_compiled() -> bool:
+    """Return whether rules are looked for at once; else the first look takes a tenth of a second."""
+    return bool(_cues.cache_info().currsize)
+
+
 def _spoken(text: str) -> list[str]:
     """Return the whole sentences that a human says in a text; none of code, a log or a list that was pasted."""
     parts = _FENCE.split(cleaned(text))

@@ -75,3 +75,12 @@ async def test_a_path_in_place_of_a_store_is_refused():
     with pytest.raises(SettingsError, match=r"Settings\(store=\)"):
         async with open_context(SETTINGS, store="run.db"):  # type: ignore[arg-type]
             pass
+
+
+async def test_a_store_that_lacks_something_is_refused_with_what_it_lacks():
+    class Half:
+        async def claim(self, session_id: str) -> None: ...
+
+    with pytest.raises(SettingsError, match=r"Half and lacks append, .*, name, "):
+        async with open_context(SETTINGS, store=Half()):  # type: ignore[arg-type]
+            pass

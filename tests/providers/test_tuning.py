@@ -132,6 +132,9 @@ def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops
     (checkout / "mine.md").write_text(latest("segment").text.replace("## Done", "## Work"), encoding="utf8")
     assert tune("--prompt", "mine.md") == 2
     assert "mine.md: its sections must be the fixed ones" in capsys.readouterr().err
+    (checkout / "mine.md").write_text(latest("segment").text.replace("{{max_tokens}}", "900"), encoding="utf8")
+    assert tune("--prompt", "mine.md") == 2
+    assert "mine.md: it lacks the placeholder {{max_tokens}}" in capsys.readouterr().err
     assert main(["tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine"]) == 2
     assert "name the model that they are for" in capsys.readouterr().err
 
