@@ -248,7 +248,7 @@ class ProxyOptions(Place):
         settings = OwnSettings(config=self.config, **named).load(store=self.store)
         if lends and self.model is not None:
             settings = replace(settings, model=self.model)
-        if settings.summarizer in PROVIDERS:  # a missing key or model is said now, and not by each request
+        if settings.summarizer in PROVIDERS and not self.shadow:  # a missing key is said now, and not by each request
             from summarizing_context.summarizers.providers import make_model
 
             anyio.run(make_model(settings, read_only=False).close)

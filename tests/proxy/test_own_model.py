@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
+from summarizing_context.contrib.proxy.server import bound_socket
 from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_summarizers import BUDGET, asked, shown_at_last, summarizing
@@ -30,6 +31,14 @@ def test_a_missing_key_is_said_at_the_start(
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["proxy", "--store", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", *options]) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
+
+
+def test_in_the_shadow_no_key_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    taken = bound_socket("127.0.0.1", 0)
+    with taken:  # so that it ends at once, behind the look at its model
+        options = ["--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--summarizer", "openai", "--model", "m"]
+        assert main(["proxy", "--store", str(tmp_path / "p.db"), "--shadow", *options]) == 4
 
 
 async def test_what_fails_in_the_proxy_is_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
