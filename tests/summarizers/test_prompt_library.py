@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import PromptError
+from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
+from tests.exact_counts import exact_counter
+
+SHIPPED = ["answers", "compaction", "focus", "marks", "memory", "proposal", "questions", "rollup", "rules", "segment"]
 
 
 def prompt_file(root: Path, content: str, version: int = 1) -> Path:
@@ -19,6 +23,18 @@ def prompt_file(root: Path, content: str, version: int = 1) -> Path:
 
 def front(version: int = 1, placeholders: str = "size", more: str = "") -> str:
     return f"---\nname: segment\nversion: {version}\npurpose: p\nplaceholders: {placeholders}\n{more}---\n"
+
+
+def test_one_prompt_of_each_purpose_is_shipped():
+    assert prompt_library.names() == [
+        f"{purpose}/v{ {'rollup': 4, 'segment': 2}.get(purpose, 1) }" for purpose in SHIPPED
+    ]
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 9])
+def test_a_prompt_as_sent_costs_at_most_420_tokens(rank: int):
+    sent = latest("rollup" if rank else "segment").render_for_rank(rank, max_tokens=400)
+    assert exact_counter().count(sent) <= 425
 
 
 def test_rendering_fills_every_placeholder_once(tmp_path: Path):
