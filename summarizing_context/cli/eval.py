@@ -191,7 +191,8 @@ def compare(
     from summarizing_context.evaluation.report import Report, in_words
 
     changes: list[dict[str, Any]] = []
-    for arm, what, change, worse in Report.read(new).compare(Report.read(old)):
+    before, after = Report.read(old), Report.read(new)
+    for arm, what, change, worse in after.compare(before):
         words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
         changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
     is_worse = any(one["worse"] for one in changes)
@@ -200,7 +201,16 @@ def compare(
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
     document = {"worse": is_worse, "verdict": verdict, "changes": changes}
     status = Status.LAW_BROKEN if is_worse else Status.OK
-    return Result(document, [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict], status)
+    remarks = [
+        f"{arm}: {name} was {plain(was.get(name, 'as shipped'))} in the old run, "
+        f"{plain(now.get(name, 'as shipped'))} in the new one"
+        for arm, now in after.settings.items()
+        for was in [before.settings.get(arm, now)]
+        for name in sorted({*was, *now})
+        if was.get(name) != now.get(name)
+    ]
+    parts: list[RenderableType] = [table("New against old", "arm", "what", "change", rows=rows, fold=True), verdict]
+    return Result(document, parts, status, remarks)
 
 
 @command(family)

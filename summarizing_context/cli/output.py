@@ -289,5 +289,5 @@ def told_lines(skipped: Sequence[str], unreadable: Sequence[errors.TranscriptErr
     """Return remarks on lines that were skipped, the first ones of many, and on files that could not be read."""
     told = [f"skipped: {plain(line)}" for line in skipped[:5]]
     if len(skipped) > 5:
-        told.append(f"skipped: {len(skipped) - 5} more lines that cannot be read")
+        told.append(f"skipped: {len(skipped) - 5} more")
     return told + [f"not read: {plain(error)}" for error in unreadable]

@@ -299,7 +299,8 @@ def _read_locomo(path: Path, document: Any) -> tuple[list[Message], list[Questio
                     told = str(asked["question"]), str(asked["answer"]), evidence
                     questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise TranscriptError(f"{path}:1: no session of locomo ({type(error).__name__}: {error})") from error
+        what = f"it lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        raise TranscriptError(f"{path}:1: no session of locomo ({what})") from error
     return messages, questions
 
 

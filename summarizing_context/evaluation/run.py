@@ -239,6 +239,11 @@ class Run:
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
+            if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
+                part.left_out.append(
+                    f"{log.name}, {arm.name}: {played.refused:,} of {calls:,} replies cannot serve as summaries; "
+                    "extracts stand for them"
+                )
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -291,6 +296,8 @@ class Run:
                 told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *told))
+        if not part.asked and not refused:
+            part.left_out.append(f"{log.name}: nothing is asked about it")
         return part
 
     def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:

@@ -87,6 +87,7 @@ class Played(NamedTuple):
     tally: Tally
     summaries: list[tuple[int, int, str]]
     dropped: int  # lines of replies that the checks took out
+    refused: int  # replies that the checks took for none
 
 
 Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had
@@ -125,7 +126,8 @@ async def play(
             if message is not None:
                 await recorder.add(message)
         summaries = [(node.start, node.stop, node.text) for node in context.summaries()]
-        return Played(views, recorder.finish(), summaries, context.statistics().dropped_lines)
+        figures = context.statistics()
+        return Played(views, recorder.finish(), summaries, figures.dropped_lines, figures.refused_replies)
 
 
 async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:

@@ -46,9 +46,11 @@ def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp
     document = json.loads((tmp_path / "old" / "report.json").read_text("utf8"))
     for one in document["asked"]:  # a run in which our views hold nothing
         one["answers"]["ours"]["points"]["held"] = 0.0
+    document["settings"]["ours"]["max_tokens"] = 8_000
     (tmp_path / "new.json").write_text(json.dumps(document), encoding="utf8")
     told = run("eval", "compare", tmp_path / "old", tmp_path / "new.json", "--junit", junit, "--json", "-")
     assert (told.document["worse"], told.status) == (True, 1)
+    assert "ours: max_tokens was 3000 in the old run, 8000 in the new one" in told.err
     assert ElementTree.parse(junit).getroot().get("failures") != "0"
     assert run("eval", "compare", tmp_path / "new.json", tmp_path / "old").status == 0
     for one in document["asked"]:  # only what ours is measured against has become worse

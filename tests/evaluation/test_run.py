@@ -13,6 +13,7 @@ from summarizing_context.evaluation import Arm, Bound, Dataset, Metric, Report, 
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import Answer, Asked, Spent
 from summarizing_context.evaluation.views import Text
+from summarizing_context.testing import ScriptedSummarizer
 from tests.evaluation.building import answered, changed
 from tests.evaluation.sessions import write
 
@@ -170,3 +171,12 @@ def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(t
     assert report.asked == []
     assert "take a larger budget" in report.left_out[0]
     assert "Nothing was measured" in report.verdict
+
+
+def test_a_report_names_sessions_that_nothing_is_asked_about_and_models_whose_replies_cannot_serve(tmp_path: Path):
+    (tmp_path / "short.jsonl").write_text(json.dumps({"role": "user", "content": "Good morning."}), encoding="utf8")
+    babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
+    dataset = Dataset.load(write(tmp_path, 1))
+    told = Run(dataset=dataset, arms=[Arm("ours", SMALL, summarizer=babble)]).report().left_out
+    assert "short: nothing is asked about it" in told
+    assert any(one.startswith("session-1, ours: ") and "replies cannot serve as summaries" in one for one in told)
