@@ -124,7 +124,7 @@ def view(
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import canonical, view_parts
+    from summarizing_context.evaluation.laws import canonical, shows, view_parts
     from summarizing_context.evaluation.replay import make_costs
 
     if full and explain:
@@ -134,19 +134,29 @@ def view(
     async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
             messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
-            parts, costs = view_parts(messages, await context.get_messages()), await make_costs(settings)
-            nodes = context.explain()
+            log, costs = await context.get_messages(), await make_costs(settings)
+            parts, nodes = view_parts(messages, log), context.explain()
+
+        # The number of each message in the log, as other commands take it; the tail begins behind what is covered.
+        places: list[int | None] = []
+        behind = nodes[-1].stop if nodes else 0
+        for part, message in zip(parts, messages, strict=True):
+            start = behind if part == "tail" else 0
+            known = (at for at in range(start, len(log)) if part != "header" and shows(message, log[at]))
+            places.append(next(known, None))
+            behind = places[-1] + 1 if part == "tail" and places[-1] is not None else behind
 
         # Each message of the view, and what is known of it.
         rows = [
             {
                 "position": position,
+                "message": place,
                 "part": part,
                 "role": message["role"],
                 "tokens": costs.of(message, canonical(message)),
                 "words": plain(" ".join(message_text_parts(message)), 400),
             }
-            for position, (part, message) in enumerate(zip(parts, messages, strict=True))
+            for position, (place, part, message) in enumerate(zip(places, parts, messages, strict=True))
         ]
         tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
         document: dict[str, Any] = {"session": settings.session_id, "tokens": tokens, "budget": budget}
@@ -157,7 +167,7 @@ def view(
                 text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
             return Result({**document, "messages": messages}, [text])
         title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
-        columns = {"#no.": "position", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
+        columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
         tables = [records(title, rows, columns, wide="first words")]
         if not explain:
             return Result(document, tables)

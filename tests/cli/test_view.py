@@ -10,6 +10,7 @@ from cli.commands import Runner, fill_store, says
 
 from summarizing_context.evaluation.demo import demo_session
 
+PARTS = ("system", "pin", "header", "tail")
 SHORT = [says("user", "hello \x1b[31m there"), says("assistant", "hi")]
 
 
@@ -30,8 +31,14 @@ def test_a_view_is_shown_message_by_message(run: Runner, store):
 def test_a_view_has_its_budget_and_its_parts(run: Runner, store):
     document = run("view", "long", "--store", store, "--json", "-").document
     assert document["tokens"] <= document["budget"] == 6_000  # that of the last request
-    assert {row["part"] for row in document["messages"]} >= {"system", "pin", "header", "tail"}
+    assert {row["part"] for row in document["messages"]} >= {*PARTS}
     assert document["tokens"] == sum(row["tokens"] for row in document["messages"])
+    log = demo_session(turns=10)
+    numbers = {part: [row["message"] for row in document["messages"] if row["part"] == part] for part in PARTS}
+    assert (numbers["header"], numbers["system"]) == ([None], [0])
+    assert all(log[at]["role"] == "user" for at in numbers["pin"])
+    tail = [at for at in numbers["tail"] if at is not None]  # but the block of standing rules
+    assert tail == list(range(tail[0], len(log)))
     assert run("view", "long", "--store", store, "--budget", "9k", "--json", "-").document["budget"] == 9_000
 
 
