@@ -173,10 +173,8 @@ def view(
             return Result(document, tables)
 
         # What each node of its header stands for.
-        names = ("rank", "start", "stop", "form", "made_by", "text", "drops")
-        document["header"] = [
-            {**{name: getattr(node, name) for name in names}, "tokens": costs.count(node.text)} for node in nodes
-        ]
+        names = ("rank", "start", "stop", "form", "made_by", "text", "drops", "tokens")
+        document["header"] = [{name: getattr(node, name) for name in names} for node in nodes]
         cells = []
         for node in document["header"]:
             said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags

@@ -55,11 +55,11 @@ class SqliteEngine(Engine):
             opened = open_to_write(path, self._file)
             self._identity = identity(path)
             return opened
+        if path is not None:
+            check_to_read(path, self._file.busy_timeout)  # a read connects anew: nothing is left beside the file
         connection = connect(None, "", self._file.busy_timeout)
         if path is None:
             create_tables(connection, self.name)
-        else:
-            check_to_read(path, self._file.busy_timeout)  # a read connects anew: nothing is left beside the file
         return connection
 
     def close(self, connection: Database) -> None:
