@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -112,14 +113,17 @@ def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
     raise PromptError(f"there is no prompt {purpose!r}{there}")
 
 
+_shipped = cache(latest)  # to find and read them is half of what opening a session takes
+
+
 def in_use(purpose: str, folder: str | Path | None) -> Prompt:
     """Return the newest version of a prompt in a user's folder, else the newest that is shipped."""
     if folder is None:
-        return latest(purpose)
+        return _shipped(purpose)
     root = Path(folder)
     if not root.is_dir():
         raise PromptError(f"prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
-    return latest(purpose, root=root if (root / purpose).is_dir() else None)
+    return latest(purpose, root=root) if (root / purpose).is_dir() else _shipped(purpose)
 
 
 def write_prompt(prompt: Prompt) -> str:
