@@ -57,14 +57,20 @@ def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(Rule(quote, strength) for quote, strength in found.items())
 
 
+@cache
 def cues_version() -> str:
     """Name how rules are found; what is kept under another version is read again."""
-    return _cues()[0]
+    return f"cues-{_READING}-{sha256(_cue_list()).hexdigest()[:12]}"
 
 
 def are_cues_compiled() -> bool:
-    """Return whether rules are looked for at once; else the first look takes a tenth of a second."""
+    """Return whether rules are looked for at once; else the first look takes tenths of a second."""
     return bool(_cues.cache_info().currsize)
+
+
+def compile_cues() -> None:
+    """Do what the first look for rules takes so long for."""
+    _cues()
 
 
 def _spoken(text: str) -> list[str]:
@@ -92,7 +98,7 @@ def _spoken(text: str) -> list[str]:
             above = speech
 
     sentences: list[str] = []
-    abbreviated = _cues()[1]["abbreviations"]
+    abbreviated = _cues()[0]["abbreviations"]
     for said in paragraphs:
         start = 0
         for end in _END.finditer(said):
@@ -109,7 +115,7 @@ def rule_strength(sentence: str) -> Strength | None:
     """Return how strong a rule a sentence is; None for one that is none."""
     if len(sentence) > 300 or _OPEN.search(sentence):
         return None
-    _, cues, signs = _cues()
+    cues, signs = _cues()
     plain = _folded(sentence).translate(signs).strip()
     strength: Strength = "prefer" if cues["prefers"].search(plain) else "must"
     label = cues["labels"].match(plain) or (cues["loud"].match(plain) if _LOUD.match(sentence) else None)
@@ -138,7 +144,7 @@ def rule_strength(sentence: str) -> Strength | None:
 
 def _stands_beside(plain: str, scope: re.Match[str]) -> bool:
     """Return whether an order stands beside words that say only when."""
-    cues = _cues()[1]
+    cues, _ = _cues()
     rest = cues["when"].sub(", ", plain).lstrip(" ,.:")
     if cues["begins"].match(rest) or cues["holds"].search(rest) or cues["duties"].search(plain):
         return True
@@ -175,11 +181,14 @@ def _pattern(phrase: str, words: Mapping[str, Sequence[str]]) -> str:
     return _NOTATION.sub(lambda sign: _MEANING.get(sign[0]) or re.escape(sign[0]), phrase)
 
 
+def _cue_list() -> bytes:
+    return (files(__package__) / "rule_cues.toml").read_bytes()
+
+
 @cache
-def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
-    """Return the name of the word list as it is, a pattern for each list, and signs with those that stand for them."""
-    data = (files(__package__) / "rule_cues.toml").read_bytes()
-    languages = tomllib.loads(_folded(data.decode()))
+def _cues() -> tuple[dict[str, re.Pattern[str]], dict[int, int]]:
+    """Return a pattern for each list of the word list, and signs with those that stand for them."""
+    languages = tomllib.loads(_folded(_cue_list().decode()))
     signs = str.maketrans(*languages.pop("same_signs"))
     lists: dict[str, list[str]] = {}
     for language in languages.values():
@@ -206,7 +215,7 @@ def _cues() -> tuple[str, dict[str, re.Pattern[str]], dict[int, int]]:
     at_begin = ("labels", "loud", "marks", "verbs", "opens", "begins", "not_begins")
     cues = {name: re.compile(leads + text if name in at_begin else text) for name, text in texts.items()}
     cues["leads"] = re.compile(leads)
-    return f"cues-{_READING}-{sha256(data).hexdigest()[:12]}", cues, signs
+    return cues, signs
 
 
 class Topic(NamedTuple):
