@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 300  # seconds: a mutation may loop without end
+MEMORY = 4 << 30  # bytes of addresses: or take all memory
 
 
 class Mutation(NamedTuple):
@@ -57,6 +59,7 @@ def caught(mutation: Mutation, tests: list[str]) -> str:
         run = subprocess.Popen(
             command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, stdout=PIPE, stderr=STDOUT, text=True
         )
+        resource.prlimit(run.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
         try:
             output, _ = run.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
