@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 300  # seconds: a mutation may loop without end
-MEMORY = 4 << 30  # bytes of addresses: or take all memory
+MEMORY = 4 << 30  # bytes of addresses: or take all that the machine has
 
 
 class Mutation(NamedTuple):

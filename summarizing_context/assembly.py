@@ -147,7 +147,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         if options.store is not None and (lacking := _lacking(options.store)):
             raise SettingsError(
                 f"store is {type(options.store).__name__} and lacks {', '.join(lacking)}; "
-                "`python -m pydoc summarizing_context.stores.base` says what a store has"
+                "`SessionStore` in summarizing_context/stores/base.py says what a store has"
             )
         if not isinstance(settings, Settings):
             raise SettingsError(

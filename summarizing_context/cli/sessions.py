@@ -137,14 +137,18 @@ def view(
             log, costs = await context.get_messages(), await make_costs(settings)
             parts, nodes = view_parts(messages, log), context.explain()
 
-        # The number of each message in the log, as other commands take it; the tail begins behind what is covered.
-        places: list[int | None] = []
-        behind = nodes[-1].stop if nodes else 0
-        for part, message in zip(parts, messages, strict=True):
-            start = behind if part == "tail" else 0
-            known = (at for at in range(start, len(log)) if part != "header" and shows(message, log[at]))
-            places.append(next(known, None))
-            behind = places[-1] + 1 if part == "tail" and places[-1] is not None else behind
+        # The number of each message in the log, as other commands take it. The tail is read from its end, back to what
+        # is covered, for before it stand blocks that quote messages.
+        whole = {canonical(log[at]): at for at in reversed(range(len(log)))}
+        places = [
+            None if part in ("header", "tail") else whole.get(canonical(message))
+            for part, message in zip(parts, messages, strict=True)
+        ]
+        behind, end = nodes[-1].stop if nodes else 0, len(log)
+        for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
+            known = (at for at in reversed(range(behind, end)) if shows(messages[row], log[at]))
+            found = next(known, None)
+            places[row], end = found, end if found is None else found
 
         # Each message of the view, and what is known of it.
         rows = [

@@ -296,7 +296,7 @@ class Run:
                 told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *told))
-        if not part.asked and not refused:
+        if not (refused or any(questions for _, questions in cases)):
             part.left_out.append(f"{log.name}: nothing is asked about it")
         return part
 

@@ -87,7 +87,7 @@ class Played(NamedTuple):
     tally: Tally
     summaries: list[tuple[int, int, str]]
     dropped: int  # lines of replies that the checks took out
-    refused: int  # replies that the checks took for none
+    refused: int  # replies that cannot serve as summaries
 
 
 Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had

@@ -69,7 +69,7 @@ def are_cues_compiled() -> bool:
 
 
 def compile_cues() -> None:
-    """Do what the first look for rules takes so long for."""
+    """Compile the patterns of the word list, once a process, so that the first look for rules need not."""
     _cues()
 
 

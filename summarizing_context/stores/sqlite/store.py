@@ -56,7 +56,9 @@ class SqliteEngine(Engine):
             self._identity = identity(path)
             return opened
         if path is not None:
-            check_to_read(path, self._file.busy_timeout)  # a read connects anew: nothing is left beside the file
+            check_to_read(
+                path, self._file.busy_timeout
+            )  # each read opens its own connection: no file is left beside this one
         connection = connect(None, "", self._file.busy_timeout)
         if path is None:
             create_tables(connection, self.name)
