@@ -97,6 +97,31 @@ def test_an_interrupt_of_the_proxy_alone_is_passed_on(tmp_path: Path):
             process.terminate()
 
 
+INTERRUPTED = """
+import asyncio, os, signal, sys
+from summarizing_context.cli import main
+made, turns = asyncio.create_subprocess_exec, int(sys.argv[1])
+async def interrupted(*command, **options):
+    process = await made(*command, **options)
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(turns):  # turns of the event loop before the proxy knows the command
+        await asyncio.sleep(0)
+    return process
+asyncio.create_subprocess_exec = interrupted
+sys.exit(main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("turns", range(4))
+def test_an_interrupt_while_the_command_starts_is_not_lost(tmp_path: Path, turns: int):
+    options = ["proxy", "run", "--store", str(tmp_path / "run.db"), "--", "sleep", "30"]
+    with subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(turns), *options]) as process:
+        try:
+            assert process.wait(25) == 128 + signal.SIGINT
+        finally:
+            process.terminate()
+
+
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="needs IPv6")
 def test_all_addresses_of_ipv6_hold_those_of_ipv4():
     with bound_socket("::", 0) as listening:

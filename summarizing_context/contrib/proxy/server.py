@@ -519,7 +519,14 @@ async def run_behind(
     What interrupts this process alone is passed on to the command, and this process goes on until that ends.
     """
 
-    def interrupt(process: asyncio.subprocess.Process) -> None:
+    process: asyncio.subprocess.Process | None = None
+    early = 0  # interrupts while the command starts
+
+    def interrupt() -> None:
+        nonlocal early
+        if process is None:
+            early += 1
+            return
         with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
             if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
                 return  # Ctrl-C at this terminal reaches the command too
@@ -535,8 +542,8 @@ async def run_behind(
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
                 command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
-            loop, before, early = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT), list[int]()
-            loop.add_signal_handler(signal.SIGINT, early.append, signal.SIGINT)  # before the command runs
+            loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+            loop.add_signal_handler(signal.SIGINT, interrupt)
             try:
                 process = await asyncio.create_subprocess_exec(
                     *command,
@@ -544,9 +551,8 @@ async def run_behind(
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                loop.add_signal_handler(signal.SIGINT, interrupt, process)
-                for _ in early:
-                    interrupt(process)
+                for _ in range(early):
+                    interrupt()
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
