@@ -184,7 +184,7 @@ BLOCKS = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(BLOCKS | JSON, max_size=4) | JSON, st.sampled_from(["user", "assistant", "tool", "system"]))
 def test_whatever_was_logged_the_host_accepts_it(content: Any, role: str) -> None:
     async def shown() -> None:

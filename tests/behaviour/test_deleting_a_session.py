@@ -49,7 +49,7 @@ def bytes_of(folder: Path) -> bytes:
 async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(tmp_path: Path):
     store = tmp_path / "run.db"
     async with open_context(settings(store, "long")) as long:
-        await long.set_messages(long_log("secret", 1_500, 20))
+        await long.set_messages(long_log("secret", 800, 20))
     deletion = await sessions("delete", "long", "--store", store)
     async with open_context(settings(store, "other")) as other:
         while deletion.returncode is None and await other.search("secret", scope="all"):

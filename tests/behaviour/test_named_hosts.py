@@ -56,7 +56,7 @@ def strayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[st
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    return write_transcript(tmp_path / "run.jsonl", demo_session()[:30])
+    return write_transcript(tmp_path / "run.jsonl", demo_session()[:24])
 
 
 def url_of(server: ProviderServer, provider: str) -> str:
@@ -79,7 +79,7 @@ def test_a_command_with_a_model_asks_only_the_base_url(
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     Path("mine/segment").mkdir(parents=True)
     Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")
-    other = write_transcript(log.with_name("other.jsonl"), demo_session()[2:24])
+    other = write_transcript(log.with_name("other.jsonl"), demo_session()[2:20])
     with serving_apart(answering) as server:
         url = url_of(server, provider)
         model = ("--summarizer", provider, "--model", WRITER, "--base-url", url, "--budget", "3k")

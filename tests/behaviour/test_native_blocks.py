@@ -135,7 +135,7 @@ async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
 
 
 async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):
-    views, rows = [], session(24)
+    views, rows = [], session(14)
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
         provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))  # type: ignore[misc]
         caplog.clear()
@@ -153,26 +153,20 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
         assert native == "off" or "no block by anthropic itself" in str(told)
 
 
-async def test_another_provider_or_model_reads_summaries():
-    provider = Compacting()
-    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
-        await play(context, server, session(25))
-        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
-        for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
-            view = await context.get_messages_for_request(
-                6_000, Provider(name, model, context_window=11_096), tools=TOOLS
-            )
-            assert block_of(view) is None
-            assert any("<summary messages=" in text for row in view for text in message_text_parts(row))
-
-
-async def test_switched_off_the_next_view_has_summaries_in_its_place(tmp_path: Path):
+async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
+    """So does the next view of a session where the setting is switched off."""
     provider = Compacting()
     async with serving(provider) as server:
         kept = settings(server, store=tmp_path / "s.db")
         async with open_context(kept, count_tokens=count) as context:
             await play(context, server, session(25))
             assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+            for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
+                other = Provider(name, model, context_window=11_096)
+                view = await context.get_messages_for_request(6_000, other, tools=TOOLS)
+                assert block_of(view) is None
+                assert any("<summary messages=" in text for row in view for text in message_text_parts(row))
+            await context.get_messages_for_request(tools=TOOLS)
         off = settings(server, store=tmp_path / "s.db", native="off")
         async with open_context(off, count_tokens=count) as context:
             view = await context.get_messages_for_request(tools=TOOLS)

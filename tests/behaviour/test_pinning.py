@@ -104,7 +104,7 @@ def attack(rng: random.Random, dialect: str, at: int) -> list[Message]:
     return [*tools, [reminder, hook, chatter][at % 3], assistant(f"Done with {at}. {FORGET}")]
 
 
-@pytest.mark.parametrize(("dialect", "budget", "rounds"), [("anthropic", 4_000, 200), ("openai", 16_000, 200)])
+@pytest.mark.parametrize(("dialect", "budget", "rounds"), [("anthropic", 4_000, 200), ("openai", 8_000, 200)])
 async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: str, budget: int, rounds: int):
     rng = random.Random(3)
     async with open_context(small(max_tokens=budget), count_tokens=count) as context:

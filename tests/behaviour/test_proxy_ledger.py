@@ -18,7 +18,7 @@ from tests.proxy import fake as fakes
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, plain, proxied, status
 from tests.proxy.fake import Fake, served
 
-STEPS = 32
+STEPS = 22
 LONG = {"type": "ephemeral", "ttl": "1h"}
 
 
@@ -69,7 +69,7 @@ async def test_the_ledger_has_what_replies_of_each_protocol_tell(
     make: Any, model: str, read: float, write: float, monkeypatch: pytest.MonkeyPatch
 ):
     cache, fake = Cache(monkeypatch), Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=10_000) as address:
+    async with served(fake) as upstream, proxied(upstream, budget=7_000) as address:
         agent = make(address, model=model)
         for step in range(STEPS):
             await agent.step(f"step {step}")

@@ -13,8 +13,8 @@ from tests.clients.generated import Session
 
 
 async def test_what_is_generated_is_lawful_as_it_is():
-    verdict = await players.run("none", range(8), steps=25, budget=4_000)
-    assert (verdict.examples, verdict.views) == ([], 200)
+    verdict = await players.run("none", range(4), steps=25, budget=4_000)
+    assert (verdict.examples, verdict.views) == ([], 100)
 
 
 async def test_the_judge_sees_what_a_door_does_wrong():
@@ -36,7 +36,7 @@ async def test_the_judge_sees_what_a_door_does_wrong():
 
 @pytest.mark.parametrize("door", ["library", "proxy", "amplifier"])
 async def test_every_shape_has_a_lawful_view(door: str):
-    verdict = await players.run(door, range(2), steps=50, budget=4_000)
+    verdict = await players.run(door, range(2), steps=36, budget=4_000)
     assert verdict.examples == []
     assert verdict.shortened > 10
 

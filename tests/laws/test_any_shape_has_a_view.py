@@ -53,7 +53,7 @@ def shows_newest(view: Sequence[Message], newest: Message) -> bool:
 
 
 EVERY = [(shape, counter) for shape in SHAPES for counter in COUNTERS]
-MANY, SEVERAL = (200, 30) if ALL else (70, 16)
+MANY, SEVERAL = (200, 30) if ALL else (50, 12)
 SOME = list(zip(SHAPES, itertools.cycle(COUNTERS)))  # each shape once, with one counter after the other
 
 

@@ -24,7 +24,7 @@ EXPECTED = {
     "huge_messages": {"shrunk"},
 }
 ROOMY = 8_000
-MOST = None if ALL else 150  # messages
+MOST = None if ALL else 110  # messages
 
 LONG = ["split_parallel_calls", "amplifier_shapes", "huge_messages"]
 EVERY = [(name, budget) for name in corpus.names() for budget in (1_000, 2_500, ROOMY)]
@@ -55,8 +55,7 @@ def size_of(log: list[Message]) -> int:
     return sum(count(str(message.get("content"))) for message in log)
 
 
-@pytest.mark.parametrize("name", ["split_parallel_calls", "forty_calls"])
-async def test_the_command_plays_a_transcript_and_finds_nothing_broken(name: str) -> None:
-    found = await play(corpus.read(name), 2_500, 1)
+async def test_the_command_plays_a_transcript_and_finds_nothing_broken() -> None:
+    found = await play(corpus.read("split_parallel_calls"), 2_500, 1)
     assert found["broken"] == []
     assert found["views"] > found["messages"] // 2

@@ -134,7 +134,7 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
     every, repairs = episodes(), Counter[str]()
     assert len(every) > 800
     rng = random.Random(7)
-    for _ in range(10 if ALL else 4):
+    for _ in range(10 if ALL else 3):
         view: list[Message] = []
         sent: list[Message] = []
         async with open_context(Settings(max_tokens=1_000_000), count_tokens=count) as context:
@@ -153,4 +153,4 @@ async def test_every_interleaving_of_three_calls_shows_its_newest_message(dialec
             view = await context.get_messages_for_request()
             assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
             repairs.update(context.statistics().repairs)
-    assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 8
+    assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 5

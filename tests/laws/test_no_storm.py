@@ -5,7 +5,6 @@ Fifty requests after it in the gate, a thousand in `make laws`: there are fewer 
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
@@ -37,8 +36,7 @@ HUGE = {
 }
 
 
-OTHERS = ("argument", "forty results", "user text")
-STRATEGIES = ("summarize", "truncate")
+OTHERS = [("argument", "truncate"), ("forty results", "summarize"), ("user text", "truncate")]
 
 
 async def many_views(judge: Judge, views: int) -> float:
@@ -58,7 +56,7 @@ async def many_views(judge: Judge, views: int) -> float:
 
 @pytest.mark.parametrize(
     ("kind", "strategy"),
-    [*((kind, "hierarchical") for kind in sorted(HUGE)), *itertools.product(OTHERS, STRATEGIES)],
+    [*((kind, "hierarchical") for kind in sorted(HUGE)), *OTHERS],
 )
 async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, strategy: str) -> None:
     summarizer = Failing() if strategy == "hierarchical" else Counting()

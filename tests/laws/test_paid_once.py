@@ -21,7 +21,7 @@ from .judge import SMALL
 from .places import kept_at, opened_store
 from .summarizers import Counting
 
-LOG = session(34, 180)
+LOG = session(34, 150)
 
 
 @asynccontextmanager

@@ -82,6 +82,10 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
     for name in ("report.json", "report.html"):
         assert (folder / name).read_bytes() == (Path("again") / name).read_bytes()
     assert open_to_others(Path("again")) == []
+    assert ask(log, None, "--dry-run", budget="3k") == 2
+    assert "another budget (2000)" in capsys.readouterr().err
+    assert main(["eval", "run", "eval-ask", "--model", "m"]) == 2
+    assert "belong to their own settings" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -128,15 +132,6 @@ def test_wrong_arguments_are_explained_on_one_line(
     told = capsys.readouterr().err
     assert said in told
     assert len(told.splitlines()) == 1
-
-
-def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Path, capsys: pytest.CaptureFixture[str]):
-    with serving_apart(answering) as server:
-        assert ask(log, server, "--arms", "ours,extractive,compact,tail", "--share", 0.9) == 0
-    assert ask(log, None, "--share", 0.9, "--dry-run", budget="3k") == 2
-    assert "another budget (2000)" in capsys.readouterr().err
-    assert main(["eval", "run", "eval-ask", "--model", "m"]) == 2
-    assert "belong to their own settings" in capsys.readouterr().err
 
 
 def test_settings_of_ones_own_and_a_cap_for_all_calls(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

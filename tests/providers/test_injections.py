@@ -218,7 +218,7 @@ HEADINGS = (
 BULLETS = ("- ", "* ", "1. ", "  - ", "")
 
 
-@pytest.mark.parametrize(("heading", "bullet"), [(HEADINGS[n % 8], BULLETS[n % 5]) for n in range(12)])
+@pytest.mark.parametrize(("heading", "bullet"), [(HEADINGS[n % 8], BULLETS[n % 5]) for n in range(8)])
 def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(heading: str, bullet: str):
     stopped = 0
     for (content, mark), (text, _) in zip(contents(), marked_injections(), strict=False):

@@ -112,7 +112,7 @@ sys.exit(main(sys.argv[2:]))
 """
 
 
-@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("turns", [0, 2])
 def test_an_interrupt_while_the_command_starts_is_not_lost(tmp_path: Path, turns: int):
     options = ["proxy", "run", "--store", str(tmp_path / "run.db"), "--", "sleep", "30"]
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(turns), *options]) as process:

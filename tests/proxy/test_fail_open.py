@@ -87,14 +87,14 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 async def test_a_store_that_is_full_lets_requests_go_on(tmp_path: Path, small_store: Callable[..., None]):
-    small_store(max_pages=50)
+    small_store(max_pages=34)
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
         client = AnthropicAgent(address)
-        await steps(client, 30)
+        await steps(client, 14)
         told = await status(address)
     assert fake.problems == []
-    assert len(fake.seen) == 30
+    assert len(fake.seen) == 14
     assert told["last_failure"] == "StoreFullError"
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, SettingsError
@@ -148,6 +148,7 @@ anything = st.recursive(
 )
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(st.sampled_from(NAMES) | st.text() | st.integers(), anything, max_size=5) | anything)
 def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping: Any):
     with contextlib.suppress(SettingsError):
