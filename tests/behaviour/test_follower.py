@@ -71,8 +71,8 @@ def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]])
     return min(len(known), len(history)) if same is None else same
 
 
-@settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow])
-@given(edits=st.lists(EDITS, min_size=4, max_size=7), with_keys=st.booleans())
+@settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
+@given(edits=st.lists(EDITS, min_size=4, max_size=6), with_keys=st.booleans())
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
 @example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
 async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(

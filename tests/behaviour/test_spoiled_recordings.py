@@ -30,7 +30,7 @@ BAD = {  # what can be read, and cannot be used
 def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    write_transcript(tmp_path / "run.jsonl", demo_session()[:26])
+    write_transcript(tmp_path / "run.jsonl", demo_session()[:20])
 
 
 def ask(server: ProviderServer) -> int:

@@ -28,7 +28,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.setenv("COLUMNS", "80")
-    messages = [{"role": "user", "content": f"The key is {SECRET}."}, *demo_session(turns=4)[:26]]
+    messages = [{"role": "user", "content": f"The key is {SECRET}."}, *demo_session(turns=4)[:20]]
     return write_transcript(tmp_path / "run.jsonl", messages)
 
 
