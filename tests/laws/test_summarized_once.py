@@ -30,10 +30,7 @@ async def requested(log: list[Message], budget: int, **settings: object) -> tupl
         return Counter(at for start, stop in ranges for at in range(start, stop)), context.statistics().activations
 
 
-@pytest.mark.parametrize(
-    ("name", "budget"),
-    [("long_session", 4_000), ("split_parallel_calls", 1_500), ("amplifier_shapes", 1_500), ("rows_between", 4_000)],
-)
+@pytest.mark.parametrize(("name", "budget"), [("long_session", 4_000), ("split_parallel_calls", 1_500)])
 async def test_a_message_is_summarized_once_wherever_views_are_cut(name: str, budget: int) -> None:
     log = corpus.read(name)
     times, cuts = await requested(log, budget)

@@ -66,14 +66,6 @@ async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, 
         assert len(server.requests) == 1
 
 
-async def test_an_address_where_nothing_listens_is_a_failed_connection(protocol: Protocol):
-    async with serving() as server:
-        pass
-    with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
-        await ask(protocol, server)
-    assert caught.value.args == (Fault.CONNECTION,)
-
-
 @pytest.mark.parametrize("status", [200, 500])
 async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, status: int):
     async with serving(lambda _: Answer(status, ending="flood")) as server:
