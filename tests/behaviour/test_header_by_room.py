@@ -12,7 +12,7 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 
 ROOMS = [  # a budget, the share of it that a system row takes, and segments
-    (8_000, 0.0, 1), (8_000, 0.0, 40), (8_000, 0.7, 40), (32_000, 0.5, 40),
+    (8_000, 0.0, 1), (8_000, 0.0, 40), (8_000, 0.7, 16), (8_000, 0.7, 40), (32_000, 0.0, 16), (32_000, 0.5, 40),
 ]  # fmt: skip
 WORDS = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
 
