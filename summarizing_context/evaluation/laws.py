@@ -16,6 +16,7 @@ from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "tail"]
 
+_BLOCKS = ("<standing_rules>\n", "<memories>\n")
 _HEADER = re.compile(rf"{re.escape(PREFACE)}|\[\d+ earlier messages left out\]")
 
 
@@ -28,13 +29,14 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
     if header is None:
         return ["system" if at < leading else "tail" for at in range(len(view))]
 
-    # Rows of users and systems right behind the header are pins where the header covers them.
+    # Rows of users and systems right behind the header are pins where the header covers them, and so are its blocks.
     ranges = re.findall(r'^<summary messages="\d+-(\d+)">$', "\n".join(texts[header]), re.MULTILINE)
     stop = int(ranges[-1]) + 1 if ranges else 0
     covered, first = {canonical(message) for message in log[:stop]}, canonical(log[stop]) if stop < len(log) else b""
     tail = header + 1
     while tail < len(view) and view[tail]["role"] in ("user", "system", "developer"):
-        if (key := canonical(view[tail])) not in covered or key == first:
+        is_block = "".join(texts[tail][:1]).startswith(_BLOCKS)
+        if not is_block and ((key := canonical(view[tail])) not in covered or key == first):
             break
         tail += 1
     return [
