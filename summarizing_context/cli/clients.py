@@ -238,7 +238,7 @@ async def _prompt(settings: Any) -> tuple[str, int]:
     async with open_context(settings, read_only=True) as context:
         view = await context.get_messages_for_request(token_budget=settings.max_tokens)
         log = await context.get_messages()
-    texts = view_texts(view, [part == "header" for part in view_parts(view, log)])
+    texts = view_texts(view, [part in ("header", "block") for part in view_parts(view, log)])
     return "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST]), len(log)
 
 

@@ -14,7 +14,7 @@ import msgspec
 from summarizing_context.messages.reading import Reading, content_texts, read_message
 from summarizing_context.views.header import PREFACE
 
-Part = Literal["system", "pin", "header", "tail"]
+Part = Literal["system", "pin", "header", "block", "tail"]
 
 _BLOCKS = ("<standing_rules>\n", "<memories>\n")
 _HEADER = re.compile(rf"{re.escape(PREFACE)}|\[\d+ earlier messages left out\]")
@@ -29,20 +29,20 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
     if header is None:
         return ["system" if at < leading else "tail" for at in range(len(view))]
 
-    # Rows of users and systems right behind the header are pins where the header covers them, and so are its blocks.
+    # Rows of users and systems right behind the header are pins where the header covers them. Our blocks follow.
     ranges = re.findall(r'^<summary messages="\d+-(\d+)">$', "\n".join(texts[header]), re.MULTILINE)
     stop = int(ranges[-1]) + 1 if ranges else 0
     covered, first = {canonical(message) for message in log[:stop]}, canonical(log[stop]) if stop < len(log) else b""
-    tail = header + 1
-    while tail < len(view) and view[tail]["role"] in ("user", "system", "developer"):
-        is_block = "".join(texts[tail][:1]).startswith(_BLOCKS)
-        if not is_block and ((key := canonical(view[tail])) not in covered or key == first):
+    parts: list[Part] = ["header" if at == header else "system" if at < leading else "pin" for at in range(header + 1)]
+    for message, found in zip(view[header + 1 :], texts[header + 1 :], strict=True):
+        key = canonical(message)
+        if message["role"] not in ("user", "system", "developer") or key == first:
             break
-        tail += 1
-    return [
-        "header" if at == header else "system" if at < min(leading, header) else "pin" if at < tail else "tail"
-        for at in range(len(view))
-    ]
+        if key not in covered and not "".join(found[:1]).startswith(_BLOCKS):
+            break
+        parts.append("pin" if key in covered else "block")
+    newest: list[Part] = ["tail"] * (len(view) - len(parts))
+    return parts + newest
 
 
 Message = Mapping[str, Any]

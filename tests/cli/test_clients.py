@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 from pathlib import Path
 
@@ -117,7 +118,8 @@ def test_another_client_starts_with_the_view_of_a_session(
     run: Runner, home: Path, tmp_path: Path, client: str, words: list[str]
 ):
     talk = Conversation()
-    messages = [talk.user("Fix the parser. Never push to main."), *talk.turns(40)]
+    messages = [talk.user("Fix the parser."), *talk.turns(5), talk.user("Never push to main."), *talk.turns(40)]
+    messages += [talk.user("Go on."), *talk.turns(10)]
     store = fill_store(tmp_path / "run.db", "s1", messages, max_tokens=4_000)
     took = f"printf '%s' \"$*\" > {home}/words; {'/bin/cat' if words else 'printf 1'} > {home}/input; exit 7"
     program(home, {"claude-code": "claude"}.get(client, client), took)
@@ -125,8 +127,10 @@ def test_another_client_starts_with_the_view_of_a_session(
     assert ran.status == 7
     prompt = ran.document["prompt"]
     assert prompt.startswith(f"[summarizing-context: the first {len(messages)} messages of session s1, as ")
-    assert "<summary messages=" in prompt
-    assert "Never push to main" in prompt
+    ours = re.sub(r"<session_record>.*?</session_record>", "", prompt, flags=re.DOTALL)
+    assert "<summary messages=" in ours
+    assert "<standing_rules>" in ours  # no record of what was said: they hold on
+    assert "Never push to main" in ours
     if words:  # no program of another user sees it
         assert (home / "input").read_text() == prompt
         assert (home / "words").read_text() == " ".join([*words, "-"] if client == "codex" else words)

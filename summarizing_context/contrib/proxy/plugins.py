@@ -73,10 +73,11 @@ class Plugin(Chat):
             placed.append((held.pop() if held else None, message, row is not None))
         placed.reverse()
 
-        # our own texts: the header, and what was put in for messages that the client has
+        # our own texts: the header, blocks, and what was put in for messages that the client has
         parts = view_parts([message for _, message, _ in placed], [row.message for row in asked.rows])
         ours = [
-            place is None and (part == "header" or not old) for (place, _, _), part in zip(placed, parts, strict=True)
+            place is None and (part in ("header", "block") or not old)
+            for (place, _, _), part in zip(placed, parts, strict=True)
         ]
 
         # of a compaction, all before the newest messages is one text

@@ -60,7 +60,7 @@ const amount = (name, ...content) => make("td", { "data-name": name, class: "amo
 const link = (text, act) => make("button", { type: "button", class: "link", onclick: act }, text);
 
 export function drawView(state) {
-  const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", tail: "newest messages" };
+  const names = { system: "system prompt", pin: "kept word for word", header: "summaries of the past", block: "rules and memories", tail: "newest messages" };
   fill("view", note("What the next request would send, in this order."), state.view.map((row) => {
     const said = spoken(state.session, row);
     if (row.part === "header") {  // it scrolls, by the keyboard too
