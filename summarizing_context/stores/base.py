@@ -195,7 +195,7 @@ class Store(Protocol):
         Raises `SessionInUseError` while another writer has it."""
 
     async def purge(self) -> int:
-        """Remove every entry and summary that no session uses any longer; return the bytes freed."""
+        """Remove every entry and summary that no session and no checkpoint uses any longer; return the bytes freed."""
 
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""

@@ -17,6 +17,7 @@ from summarizing_context import (
     SettingsError,
     SummarizingContext,
     open_context,
+    open_store,
 )
 from tests.behaviour import contexts
 from tests.contract.store_builders import sql
@@ -132,6 +133,31 @@ async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
             with pytest.raises(SessionExistsError, match=f"'{taken}' already") as caught:
                 await context.fork(mark, taken)
             assert (caught.value.session_id, isinstance(caught.value, ValueError)) == (taken, True)
+
+
+async def test_nothing_that_a_checkpoint_stands_on_is_paid_for_again_after_a_purge(tmp_path: Path):
+    path, summarizer = tmp_path / "a.db", Counting("c/1")
+    async with open_context(small(store=path), summarizer=summarizer, count_tokens=count) as context:
+        await fill(context, LOG[:150])
+        await context.wait_idle()
+        mark = await context.checkpoint()
+        await context.set_messages([user("something else")])
+        await context.wait_idle()
+    paid = summarizer.calls, len(summarizer.rule_jobs)
+    for _ in range(2):  # the second time without the checkpoint, after a restore
+        store = await open_store(path)
+        await store.purge()
+        await store.close()
+        async with open_context(small(store=path), summarizer=summarizer, count_tokens=count) as context:
+            for one in await context.list_checkpoints():
+                if one.id == mark:
+                    await context.restore(mark)
+                await context.delete_checkpoint(one.id)
+            await context.get_messages_for_request()
+            await context.wait_idle()
+            assert await context.get_messages() == LOG[:150]
+    assert paid[0] > 0
+    assert (summarizer.calls, len(summarizer.rule_jobs)) == paid
 
 
 async def test_checkpoints_are_made_at_intervals():

@@ -6,7 +6,7 @@ import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError
 from summarizing_context.stores.base import Place, StoredProviderView
-from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, texts
+from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
@@ -53,6 +53,22 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
         assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
         found = await checkpoints.load("s", made.id)
         assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
+
+
+async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(where):
+    async with opened(where, "s", "t") as store:
+        for session in ("s", "t"):
+            await store.append(session, numbered(4), nothing)
+        for name, place in ((1, (0, 2)), (2, (2, 4))):
+            await store.save_summary("s", key(name), summary("text"), {key(name): place})
+        made = await store.checkpoints.save("s", None, Place(0, 3), SHOWN)
+        await store.replace("s", 0, entries("x"), nothing)
+        await store.purge()
+        assert await store.find_summaries("t", [key(1), key(2)]) == {key(1): summary("text")}
+        await store.delete_session("t")
+        await store.checkpoints.delete("s", made.id)
+        await store.purge()
+        assert await store.find_summaries("s", [key(1)]) == {}
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_path):

@@ -215,8 +215,11 @@ delete from store.sessions where session_id = :session_id;
 -- remove_uses: of one session
 delete from store.summary_uses where session_id = :session_id;
 
--- remove_stale_uses: of all sessions
-delete from store.summary_uses where stale;
+-- remove_stale_uses: of all sessions, but for what a checkpoint may stand on
+delete from store.summary_uses as uses where stale and not exists (
+    select 1 from store.checkpoints as kept
+    where kept.session_id = uses.session_id and kept.stop >= coalesce(uses.stop, 0)
+);
 
 -- sessions_in_scope: by id, by project, or all; the newest change last
 select session_id, branch, stop from store.sessions
