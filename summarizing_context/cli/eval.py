@@ -25,8 +25,7 @@ from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Price
-    from summarizing_context.evaluation.outcomes import Interval
-    from summarizing_context.evaluation.report import Report
+    from summarizing_context.evaluation.report import Interval, Report
 
 commands = typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")

@@ -138,7 +138,7 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.replay import Plan, replay_files
+    from summarizing_context.evaluation.replay import MEMORY, Plan, for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
     variants = [own.load(store=store, strategy=name) for name in names or (None,)]
@@ -158,7 +158,9 @@ def replay(
     with output.progress(
         "files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped
     ) as update:
-        for found in replay_files(files, plan, jobs=jobs):
+        # Files that share a store go one after the other, so that none finds there what depends on another's pace.
+        jobs = jobs if str(settings.store) == MEMORY else 1
+        for found in for_each(files, partial(replay_file, plan=plan), jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
@@ -196,10 +198,13 @@ def _table(
 
 def _judged(tallies: Sequence[Tally]) -> Result:
     """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
-    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up
 
     rows, total = [tally.figures() for tally in tallies], add_up(tallies)
-    sums = [tally.figures() for tally in add_up_by_variant(tallies)]
+    variants: dict[Any, list[Tally]] = {}
+    for tally in tallies:
+        variants.setdefault((tally.strategy, tally.budget), []).append(tally)
+    sums = [add_up(same).figures() for same in variants.values()]
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     is_few = len(rows) <= _MOST_ROWS
     told = rows if is_few else [row for row in rows if row["refused_views"] or any(row[law] for law in LAW_FIGURES)]

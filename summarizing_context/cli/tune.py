@@ -57,7 +57,14 @@ def tune(
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.tune import START, Gepa, Trial, Variant, propose_by_model, write_winner
+    from summarizing_context.evaluation.tune import (
+        START,
+        Trial,
+        Variant,
+        propose_by_gepa,
+        propose_by_model,
+        write_winner,
+    )
     from summarizing_context.evaluation.tune import tune as tuned
 
     started = time.perf_counter()
@@ -79,7 +86,7 @@ def tune(
     judge = None if judge_model is None else eval.asked_model(settings, judge_model)
     proposals: Any = None
     if number:
-        proposals = Gepa(number) if optimizer == "gepa" else partial(propose_by_model, number=number)
+        proposals = partial(propose_by_gepa if optimizer == "gepa" else propose_by_model, number=number)
     share = held_out if len(tries) > 1 or number else 0.0
 
     def measure(replies: Cassette) -> tuple[Trial, Report]:

@@ -11,6 +11,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from string import ascii_uppercase
 from typing import Any, Literal, TypeVar
@@ -19,8 +20,7 @@ import msgspec
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.cassettes import RecordedModel, Reply, Request
-from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Question
-from summarizing_context.evaluation.report import ABSENT
+from summarizing_context.evaluation.recording import ABSENT, CATEGORIES, SCALE, Question
 from summarizing_context.evaluation.views import Case, Message, compaction
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.prompts import latest
@@ -43,7 +43,7 @@ async def write_questions(
     assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, number + 1)]
     asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
     read = partial(read_questions, case=case, number=number)
-    return await _readable(writer, case, asked, read, assumed=str(assumed)) or assumed
+    return await _readable(writer, case, asked, read, str(assumed)) or assumed
 
 
 async def read_answers(
@@ -59,18 +59,19 @@ async def read_answers(
             raise ValueError("an answer to none of the questions")
         return found
 
-    async def ask(arm: str) -> dict[str, str]:
+    async def ask(arm: str) -> None:
         parts = fence("session_record", views[arm]), f"Questions: {listed}"
         asked = Request("reader", reader.maker, system, parts, 4_000)
         found = await _readable(reader, case, asked, read)
         if found is None:
             found = {question.id: "word " * 15 for question in questions}
-        return {question.id: found.get(question.id, ABSTENTION) for question in questions}
+        answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
 
+    answers: dict[str, dict[str, str]] = {}
     done = await asyncio.gather(*map(ask, views), return_exceptions=True) if questions else []
-    for failure in (one for one in done if isinstance(one, BaseException)):
+    for failure in filter(None, done):
         raise failure
-    return dict(zip(views, (one for one in done if isinstance(one, dict)), strict=bool(questions)))
+    return answers
 
 
 async def mark_answers(
@@ -78,15 +79,15 @@ async def mark_answers(
 ) -> dict[tuple[str, str], int]:
     """Return a judge's marks by question and arm. One judge marks all arms at once, under letters that are drawn for
     each question."""
+    if not (questions and answers):
+        return {}
     shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
-    for one in questions if answers else ():
+    for one in questions:
         drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
         arms[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
         said = {letter: answers[arm].get(one.id, "") for letter, arm in arms[one.id].items()}
         asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
         shown.append({**asked_for, "answers": said})
-    if not shown:
-        return {}
     document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
 
     def read(text: str) -> dict[tuple[str, str], int]:
@@ -101,22 +102,16 @@ async def mark_answers(
 
 
 async def _readable(
-    model: RecordedModel,
-    case: Case,
-    asked: Request,
-    read: Callable[[str], Value],
-    *,
-    assumed: str = "word " * 1_000,
+    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: str = "word " * 1_000
 ) -> Value | None:
     """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is logged
     and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
     def is_usable(reply: Reply) -> bool:
-        try:
+        with suppress(ValueError):
             read(reply.text)
-        except ValueError:
-            return False
-        return True
+            return True
+        return False
 
     for _ in range(_TRIES):
         reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
@@ -126,8 +121,7 @@ async def _readable(
             if model.mode == "forecast":
                 return None
             complaint = reply.fault or str(error)
-            told = (case.name, asked.kind, model.where, complaint)
-            logger.warning("%s: the %s reply of %s cannot be used: %s", *told)
+            logger.warning("%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint)
     raise TranscriptError(
         f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, in the last one {complaint}; "
         "the same command asks again, or take another model"

@@ -18,7 +18,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -174,12 +174,9 @@ class Cassette:
             raise CassetteError(f"{path}: there are no recorded replies; a run with the key of a model makes them")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            try:
+            with suppress(OSError):
                 make_private_folder(path.parent)
-                can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-            except OSError:
-                can_write = False
-            if not can_write:
+            if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
                 raise CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
@@ -268,8 +265,17 @@ class Cassette:
                 raise
             self._failed.pop(key, None)
             self._lines[key] = reply
-            if self.sends:
-                self._write(key, reply)
+            if self.sends:  # behind the others, so that a process that is killed loses none that it has
+                self._is_sorted = False
+                with self._locked():
+                    size = self.path.stat().st_size if self.path.exists() else 0
+                    try:
+                        with open_private(self.path, append=True) as file:
+                            file.write(self._packed([(key, reply)]))
+                    except OSError:  # such as a full disk: no half of a line stays
+                        if self.path.exists():
+                            os.truncate(self.path, size)
+                        raise
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
             spent.input_tokens += reply.input_tokens - tokens
         spent.output_tokens += reply.output_tokens or 0
@@ -284,26 +290,12 @@ class Cassette:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
         if self._failure is not None:
             raise self._failure
-        if self._failed:
-            error = next(iter(self._failed.values()))
+        for error in self._failed.values():
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
             raise CassetteError(
                 f"{self.path}: {len(self._failed)} requests were not recorded ({why}); "
                 "what was recorded is kept, run it again to go on"
             ) from error
-
-    def _write(self, key: str, reply: Reply) -> None:
-        """Write a reply behind the others, so that a process that is killed loses none that it has."""
-        self._is_sorted = False
-        with self._locked():
-            size = self.path.stat().st_size if self.path.exists() else 0
-            try:
-                with open_private(self.path, append=True) as file:
-                    file.write(self._packed([(key, reply)]))
-            except OSError:  # such as a full disk: no half of a line stays
-                if self.path.exists():
-                    os.truncate(self.path, size)
-                raise
 
     def save(self) -> None:
         """Sort the lines of the file, with those of other recorders; equal recordings are equal bytes. Raise
@@ -364,8 +356,7 @@ class RecordedModel:
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
-        self.recipe = f"cassette/{self.maker}"
-        self.mode = cassette.mode
+        self.recipe, self.mode = f"cassette/{self.maker}", cassette.mode
         self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
@@ -386,9 +377,11 @@ class RecordedModel:
         async def call(clean: Request) -> str | SummaryReply:
             return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
 
+        def is_usable(kept: Reply) -> bool:
+            return not (kept.fault and self._is_needed)
+
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
         send = partial(self._sent, call, 3 if kind else 1)
-        is_usable: Usable = lambda kept: not (kept.fault and self._is_needed)  # noqa: E731
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
@@ -402,18 +395,19 @@ class RecordedModel:
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
     async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
-        for attempt in range(1, attempts + 1):
+        lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await call(clean)
             except SummarizerRefused:  # an answer
                 raise
             except SummarizerError as error:
                 error.add_note(self.where)
-                lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
                 if attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
-        raise AssertionError("attempts end")
 
 
 @asynccontextmanager
@@ -450,9 +444,9 @@ def assumed_summary(job: SummaryJob) -> str:
 
 def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
     """Return what a cassette was asked for, by model."""
-    asked = {f"{settings.summarizer}/{settings.model}": list[Settings]() for settings in models}
+    asked: dict[str, list[Settings]] = {}
     for settings in models:
-        asked[f"{settings.summarizer}/{settings.model}"].append(settings)
+        asked.setdefault(f"{settings.summarizer}/{settings.model}", []).append(settings)
     return [price_of(cassette.spent[name], same) for name, same in asked.items()]
 
 

@@ -12,23 +12,22 @@ from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from summarizing_context.errors import CassetteMissError, SettingsError
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
-from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
+from summarizing_context.evaluation.cassettes import Cassette, open_model
 from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
-from summarizing_context.evaluation.outcomes import changed_settings, for_each
-from summarizing_context.evaluation.recording import SCALE, AskedCase, Question, Recording
-from summarizing_context.evaluation.replay import LAW_FIGURES
-from summarizing_context.evaluation.report import ABSENT, EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
+from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
+from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
+from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import (
     ARMS,
     COMPACT,
     MECHANICAL,
     OURS,
-    Message,
     Past,
     Played,
     Text,
@@ -148,20 +147,6 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
-    def _cassette(self, mode: Mode) -> Cassette | None:
-        """Return the cassette of the run, to be entered; None where no model is asked."""
-        if not self.models or self.cassette is None:
-            return None
-        keys = [settings.api_key for settings in self.models]
-        return Cassette(Path(self.cassette), mode, secrets=keys, redact=self.redact)
-
-    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
-        """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
-        if (cassette := self._cassette("forecast")) is None:
-            return []
-        self.report(cassette, watch)
-        return prices_of(cassette, self.models)
-
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
@@ -172,16 +157,28 @@ class Run:
             cassette = None
         jobs = 1 if cassette is not None or has_own else self.jobs
         parts: list[_Part] = []
-        for part in for_each(self.dataset.logs, partial(self._measure_log, cassette), jobs):
+        measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
+        for part in for_each(self.dataset.logs, measure, jobs):
             watch(self.dataset.logs[len(parts)].name)
             parts.append(part)
         asked = [one for part in parts for one in part.asked]
         is_marked = any(RIGHT in answer.points for one in asked for answer in one.answers.values())
-        about, shown = {arm.name: arm.about or _about(arm) for arm in self.arms}, {}
+        about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
+            about[arm.name] = arm.about or ARMS.get(arm.name, "")
             if arm.settings is not None:
+                own = "own summaries" if arm.summarizer is not None else "no model"
+                own = f"summaries by {arm.settings.model}" if arm.asks_model else own
+                about[arm.name] = arm.about or f"this package, {own}"
                 changed = changed_settings(arm.settings).items()
                 shown[arm.name] = {name: one.name if isinstance(one, Path) else one for name, one in changed}
+        made_by: dict[str, list[str]] = {}
+        if self.dataset.recording is not None:
+            cases = [self.dataset.recording.at(case) for case in self.dataset.recording.cases]
+            judges = [one.judge for one in cases]
+            for what, makers in (("summaries", [one.writer for one in cases]), ("answers", judges), ("marks", judges)):
+                counts = Counter(maker.partition(";")[0] for maker in makers if maker).most_common()
+                made_by |= {what: [f"{maker} ({count:,})" for maker, count in counts]} if counts else {}
         return Report(
             name=self.dataset.name,
             arms=about,
@@ -193,21 +190,19 @@ class Run:
             claim=self.dataset.claim,
             settings=shown,
             bounds=[bound for bound in self.dataset.bounds if (bound.arm or OURS) in about],
-            made_by={} if self.dataset.recording is None else _makers(self.dataset.recording),
+            made_by=made_by,
             missing=sum(part.missing for part in parts),
             left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],
         )
 
-    def _measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
-        if cassette is None and (replaying := self._cassette("replay")) is not None:
-            cassette = replaying
-        return anyio.run(self.measure_log, log, cassette)
-
-    async def measure_log(self, log: Log, cassette: Cassette | None) -> _Part:
+    async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
+        if cassette is None and self.models and self.cassette is not None:
+            keys = [settings.api_key for settings in self.models]
+            cassette = Cassette(Path(self.cassette), secrets=keys, redact=self.redact)
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
-        messages, cases = log.open(int(first.max_tokens), *(() if cleaner is None else (cleaner.scrub,)))
+        messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)
         if cleaner is not None:  # questions for secrets are left out
             cases = [
                 (case, [one for one in questions if all(cleaner.clean(text) == text for text in one.values)])
@@ -292,7 +287,12 @@ class Run:
                     for name, text in searched.items()
                 }
                 found = {name: answer for name, answer in scored.items() if answer is not None}
-                evidence = [(at, _words(messages[at], one)) for at in one.evidence if at < len(messages)]
+                evidence = []
+                for at in one.evidence:
+                    if at < len(messages):  # the words around the first value that it holds; else its first ones
+                        text = Text(read_messages([messages[at]])[0].words)
+                        begin = " ".join(text.text[:180].split())
+                        evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
                 told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *told))
@@ -307,7 +307,7 @@ class Run:
         if said is None:
             return Answer(" … ".join(filter(None, map(view.excerpt, one.values[:4]))), points) if points else None
         if mark is not None:
-            points = {RIGHT: right(mark), **points}
+            points = {RIGHT: {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark, 0.0), **points}
         return Answer(said.get(one.id, ""), points, mark)
 
 
@@ -331,37 +331,10 @@ async def record(
     else:
         recording.write(case, asked)
     run = Run(recorded(recording), [Arm(name) for name in asked.arms], writer=writer, judge=judge)
-    await run.measure_log(run.dataset.logs[0], cassette)
-
-
-def right(mark: int) -> float:
-    """Return the points of a judge's mark: one for right, half for partly right."""
-    return {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark, 0.0)
-
-
-def _words(message: Message, question: Question) -> str:
-    """The words of a message around the first value that it holds; else those it begins with."""
-    text = Text(read_messages([message])[0].words)
-    return next(filter(None, map(text.excerpt, question.values)), "") or " ".join(text.text[:180].split())
-
-
-def _about(arm: Arm) -> str:
-    if arm.settings is None:
-        return ARMS[arm.name]
-    own = "own summaries" if arm.summarizer is not None else "no model"
-    return f"this package, {f'summaries by {arm.settings.model}' if arm.asks_model else own}"
+    await run.measure_log(cassette, run.dataset.logs[0])
 
 
 def _spent(log: Log, arm: str, history: int, played: Played) -> Spent:
     laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
     tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
     return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries)
-
-
-def _makers(recording: Recording) -> dict[str, list[str]]:
-    """Who wrote what, with how many cases."""
-    asked = [recording.at(case) for case in recording.cases]
-    makers = {"summaries": [one.writer for one in asked], "answers": [one.judge for one in asked]}
-    makers["marks"] = makers["answers"]
-    named = {of: Counter(one.partition(";")[0] for one in each if one) for of, each in makers.items()}
-    return {of: [f"{maker} ({n:,})" for maker, n in each.most_common()] for of, each in named.items() if each}
