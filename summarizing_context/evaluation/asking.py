@@ -1,7 +1,6 @@
 """What models are asked about recorded answers: questions about a log, answers from views, and marks.
 
-All calls go through a cassette, which keeps replies and counts the cost. A forecast goes the same way with assumed
-replies.
+All calls go through a cassette; a forecast goes the same way with assumed replies.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ async def read_answers(
 async def mark_answers(
     case: Case, questions: Sequence[Question], answers: Mapping[str, Mapping[str, str]], judge: RecordedModel
 ) -> dict[tuple[str, str], int]:
-    """Return a judge's marks by question and arm. One judge marks all arms at once, under letters that are drawn for
-    each question."""
+    """Return a judge's marks by question and arm. All are marked at once, under letters drawn for each question."""
     if not (questions and answers):
         return {}
     shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
@@ -137,19 +135,17 @@ def read_questions(text: str, *, case: Case, number: int) -> list[Question]:
         raise ValueError(f"not a JSON object with questions ({error})") from error
     if not found:
         raise ValueError("no question at all")
+    known = (*CATEGORIES, ABSENT)
     for at, one in enumerate(found, 1):
-        beyond = [message for message in one.evidence if not 0 <= message < case.cut]
-        complaint = ""
-        if one.category not in (*CATEGORIES, ABSENT):
-            complaint = f"has none of the categories {', '.join((*CATEGORIES, ABSENT))}"
-        elif not one.question.strip() or not one.answer.strip():
-            complaint = "lacks its words or its answer"
-        elif not one.evidence and one.category != ABSENT:
-            complaint = "names no message that holds its answer"
-        elif beyond:
-            complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
-        if complaint:
-            raise ValueError(f"question {at} ({one.category}) {complaint}")
+        beyond = next((message for message in one.evidence if not 0 <= message < case.cut), None)
+        for is_wrong, complaint in (
+            (one.category not in known, f"has none of the categories {', '.join(known)}"),
+            (not one.question.strip() or not one.answer.strip(), "lacks its words or its answer"),
+            (not one.evidence and one.category != ABSENT, "names no message that holds its answer"),
+            (beyond is not None, f"names message {beyond}, but there are 0 to {case.cut - 1} before the cut"),
+        ):
+            if is_wrong:
+                raise ValueError(f"question {at} ({one.category}) {complaint}")
     return found[:number]
 
 

@@ -3,8 +3,7 @@
 Replies come from the file, or from a model whose replies are kept. A request is never sent twice at once, nor again
 once it is kept. A context replaces a missing reply by a stand-in: call `Cassette.check` after the summaries are made.
 
-Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
-may remain, so read a cassette before you publish it.
+Secrets are taken out of what is sent and kept, by their shape and by the name before them. Others may remain.
 """
 
 from __future__ import annotations
@@ -150,8 +149,7 @@ class Price(Spent):
 
 
 class Cassette:
-    """Recorded replies of one file, packed where its name ends in `.gz`. Safe for any number of tasks of one event
-    loop.
+    """Recorded replies of one file, packed where its name ends in `.gz`. Safe for the tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
     and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
@@ -238,10 +236,8 @@ class Cassette:
                     "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
             elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
-                self._failure = CassetteLimitError(
-                    f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept, "
-                    "call it again to go on"
-                )
+                capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached"
+                self._failure = CassetteLimitError(f"{capped}; replies are kept, call it again to go on")
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
             tokens = request.tokens
@@ -292,14 +288,11 @@ class Cassette:
             raise self._failure
         for error in self._failed.values():
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
-            raise CassetteError(
-                f"{self.path}: {len(self._failed)} requests were not recorded ({why}); "
-                "what was recorded is kept, run it again to go on"
-            ) from error
+            lost = f"{len(self._failed)} requests were not recorded ({why})"
+            raise CassetteError(f"{self.path}: {lost}; what was recorded is kept, run it again to go on") from error
 
     def save(self) -> None:
-        """Sort the lines of the file, with those of other recorders; equal recordings are equal bytes. Raise
-        `CassetteError`."""
+        """Sort the lines of the file, so that equal recordings are equal bytes. Raise `CassetteError`."""
         if self._is_sorted:
             return
         with self._locked():
@@ -313,8 +306,7 @@ class Cassette:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the file, which another recorder holds for one write. Raise `CassetteError` where it cannot be written;
-        then nothing more is sent."""
+        """Hold the file for one write. Raise `CassetteError` where it cannot be written; then nothing more is sent."""
         try:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
                 yield
@@ -340,9 +332,8 @@ def _read(path: Path) -> dict[str, Reply]:
             f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
         ) from error
     except OSError as error:
-        raise CassetteError(
-            f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
-        ) from error
+        why = f"the cassette cannot be read ({error.strerror})"
+        raise CassetteError(f"{path}: {why}; check the path and its rights") from error
     return found
 
 
@@ -387,9 +378,8 @@ class RecordedModel:
         except CassetteError:
             raise SummarizerRefused("no reply is recorded") from None
         if reply.fault and self._is_needed:
-            self._cassette.stop(
-                f"{self.where} gave no {request.kind} summary ({reply.fault}); the same command asks again"
-            )
+            about = f"{self.where} gave no {request.kind} summary ({reply.fault})"
+            self._cassette.stop(f"{about}; the same command asks again")
         if reply.fault:
             raise SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
@@ -416,9 +406,7 @@ async def open_model(
 ) -> AsyncIterator[RecordedModel]:
     """Yield a model behind the cassette: that of settings, a given one, or the one whose recorded requests have this
     name and are only replayed. Where each summary `is_needed`, a refusal stops the recording, and is asked again.
-
-    Raise `SettingsError` where a model is to be asked and its key is not there.
-    """
+    Raise `SettingsError` where a model is to be asked and its key is not there."""
     if not isinstance(named, Settings):
         replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
         yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
@@ -469,7 +457,6 @@ def _load_redaction(name: str) -> Redaction:
     try:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
-        ) from error
+        why = f"{name!r} cannot be loaded ({type(error).__name__})"
+        raise SettingsError(f"redact: {why}; name a function as module:function") from error
     return Redaction(found)

@@ -235,12 +235,8 @@ def _files(dataset: str, path: Path, *patterns: str) -> list[Path]:
     return files
 
 
-def _published(name: str, rows: list[Message], ask: Callable[[], list[Question]]) -> Log:
-    """Return a session that is asked about at its end; where it fits the budget, nothing is asked."""
-    return Log(name, name, partial(list, rows), partial(_at_end, name, ask))
-
-
 def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
+    """Ask about a published session at its end; where it fits the budget, nothing is asked."""
     if sum(read.tokens for read in read_messages(messages)) <= budget:
         return []
     return [(Case(name, "", len(messages), budget, "", "", name), ask())]
@@ -252,8 +248,8 @@ def _locomo(path: Path) -> list[Log]:
     for file in _files("locomo", path, "*.json"):
         talks = load(file).value
         for number, talk in enumerate(talks if isinstance(talks, list) else [talks]):
-            rows, questions = _read_locomo(file, talk)
-            logs.append(_published(f"{file.stem}-{number}", rows, partial(list, questions)))
+            (rows, questions), name = _read_locomo(file, talk), f"{file.stem}-{number}"
+            logs.append(Log(name, name, partial(list, rows), partial(_at_end, name, partial(list, questions))))
     return logs
 
 
@@ -325,7 +321,8 @@ def _beam(path: Path) -> list[Log]:
             raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
         rows = [{"role": message.role, "content": message.content} for message in messages]
         name = "/".join(folders) or chat.absolute().parent.name
-        logs.append(_published(name, rows, partial(_beam_questions, messages, questions)))
+        ask = partial(_at_end, name, partial(_beam_questions, messages, questions))
+        logs.append(Log(name, name, partial(list, rows), ask))
     return logs
 
 
@@ -351,8 +348,8 @@ def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict
 
 
 def _shared_runs(text: str, said: Text) -> Iterator[str]:
-    """Yield the longest runs of words of a text that are said elsewhere too, if they have a digit or three words of
-    four letters. Small words at their ends are left out."""
+    """Yield the longest runs of words that are said elsewhere too, if they have a digit or three words of four letters.
+    Small words at their ends are left out."""
     for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
         words = clause.split()
         while words:
@@ -360,10 +357,8 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
             while length < len(words) and said.holds(" ".join(words[: length + 1])):
                 length += 1
             run, words = words[:length], words[max(1, length) :]
-            while run and len(run[0]) < 4 and run[0].islower():
-                run.pop(0)
-            while run and len(run[-1]) < 4 and run[-1].islower():
-                run.pop()
+            large = [at for at, word in enumerate(run) if len(word) > 3 or not word.islower()]
+            run = run[large[0] : large[-1] + 1] if large else []
             if any(map(str.isdigit, "".join(run))) or sum(len(word) > 3 for word in run) > 2:
                 yield " ".join(run)
 
@@ -377,8 +372,7 @@ class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def recorded(recording: Recording) -> Dataset:
-    """Return the cases of recorded answers, each as a session of its own; what has to hold of them may stand in the
-    `gates.toml` of their folder."""
+    """Return the cases of recorded answers, each as a session of its own, with the `gates.toml` of their folder."""
     gates, file = _Gates(), recording.folder / "gates.toml"
     try:
         if file.exists():
@@ -393,8 +387,7 @@ def recorded(recording: Recording) -> Dataset:
 
 
 def _recorded_case(recording: Recording, case: Case, messages: list[Message], _: int) -> Cases:
-    """Return what is asked at a cut, with the facts of each gold answer that its evidence holds and its question does
-    not. The budget is that of the case."""
+    """Return what is asked at a cut, with the facts of each gold answer that its evidence alone holds."""
     reads, questions = read_messages(messages), []
     for one in recording.at(case).questions:
         said, asked = Text(text for at in one.evidence for text in reads[at].words), Text([one.question])

@@ -37,10 +37,10 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
         if (key := canonical(view[tail])) not in covered or key == first:
             break
         tail += 1
-    return [
-        "header" if at == header else "system" if at < min(leading, header) else "pin" if at < tail else "tail"
-        for at in range(len(view))
-    ]
+    first_pin = min(leading, header)
+    parts: list[Part] = ["system" if at < first_pin else "pin" if at < tail else "tail" for at in range(len(view))]
+    parts[header] = "header"
+    return parts
 
 
 Message = Mapping[str, Any]
@@ -65,8 +65,7 @@ def bound_ids(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def shows(row: Message, message: Message) -> bool:
-    """Return whether a row of a view is a message of the log: whole, shrunk, a part of it, or the note of a late
-    result."""
+    """Return whether a row of a view is a message of the log: whole, shrunk, in part, or the note of a late result."""
     row_read, read = (read_message(dict(each)) for each in (row, message))
     (row_calls, row_answers), (calls, answers) = bound_ids(row_read), bound_ids(read)
     if canonical(row) == canonical(message) or set(row_calls) & set(calls):

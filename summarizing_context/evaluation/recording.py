@@ -14,6 +14,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,11 +102,11 @@ class Recording:
         path = self.folder / "logs" / case.log
         try:
             messages = list(read_session(path).messages)
-            if len(messages) < case.cut:
-                raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+            if len(messages) >= case.cut:
+                return messages[: case.cut]
+            raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
-        return messages[: case.cut]
 
     def at(self, case: Case) -> AskedCase:
         """Return what is asked at the cut; nothing where no questions were written."""
@@ -160,8 +161,7 @@ def add_case(
 def with_own_case(
     folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
-    """Return what a folder holds, with a log of the user's as its only case; if it has none, the case is added to
-    `to`.
+    """Return what a folder holds, with a log of the user's as its only case; a new case is added to `to`.
 
     Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
@@ -171,13 +171,11 @@ def with_own_case(
         recording = Recording.open(folder)
         if _files_of(recording.settings) != files:
             raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
-        for case in recording.cases:
-            if case.name == name:
-                if case.budget != budget or recording.messages(case) != messages[:at]:
-                    raise TranscriptError(
-                        f"{folder}: holds {name} with another budget ({case.budget}) or another log; take a new folder"
-                    )
-                return replace(recording, cases=[case])
+        for case in (case for case in recording.cases if case.name == name):
+            if case.budget != budget or recording.messages(case) != messages[:at]:
+                held = f"{name} with another budget ({case.budget}) or another log"
+                raise TranscriptError(f"{folder}: holds {held}; take a new folder")
+            return replace(recording, cases=[case])
     if (size := estimate_text(text_of(messages[:at]))) <= budget:
         raise TranscriptError(
             f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
@@ -217,10 +215,6 @@ def _stem(log: Path) -> str:
 
 def cut_at(messages: Sequence[Message], share: float) -> int:
     """Return the last message of the assistant before which at most this share of the characters stands."""
-    sizes = [sum(len(part.text) for part in parts_of(message)) for message in messages]
-    total, before, cut = sum(sizes), 0, 0
-    for at, message in enumerate(messages):
-        if message.get("role") == "assistant" and before <= share * total:
-            cut = at
-        before += sizes[at]
-    return cut
+    sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
+    places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
+    return max((at for at in places if sums[at] <= share * sums[-1]), default=0)

@@ -235,10 +235,8 @@ class Run:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
             if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
-                part.left_out.append(
-                    f"{log.name}, {arm.name}: {played.refused:,} of {calls:,} replies cannot serve as summaries; "
-                    "extracts stand for them"
-                )
+                told = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
+                part.left_out.append(f"{log.name}, {arm.name}: {told}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -282,20 +280,19 @@ class Run:
                 part.views.append(Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading))
             searched = {arm.name: Text([texts.get((case.name, arm.name), "")]) for arm in self.arms}
             for one in questions:
-                scored = {
-                    name: self._answer(one, text, answers.get(name), marks.get((one.id, name)))
-                    for name, text in searched.items()
-                }
-                found = {name: answer for name, answer in scored.items() if answer is not None}
+                found: dict[str, Answer] = {}
+                for name, text in searched.items():
+                    answer = self._answer(one, text, answers.get(name), marks.get((one.id, name)))
+                    found |= {} if answer is None else {name: answer}
                 evidence = []
                 for at in one.evidence:
                     if at < len(messages):  # the words around the first value that it holds; else its first ones
                         text = Text(read_messages([messages[at]])[0].words)
                         begin = " ".join(text.text[:180].split())
                         evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
-                told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
+                asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
-                    part.asked.append(Asked(case.drawn_as, case.name, *told))
+                    part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
             part.left_out.append(f"{log.name}: nothing is asked about it")
         return part

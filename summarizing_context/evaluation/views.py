@@ -124,8 +124,7 @@ async def play(
 
 
 async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:
-    """Return a view that follows an activation, with all merges that a model has to make for it; nothing where its
-    fixed rows leave no room."""
+    """Return a view that follows an activation, with all merges of a model; nothing where fixed rows leave no room."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
@@ -369,8 +368,7 @@ class Past:
                 self.groups.append(parts)
 
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
-        """Return leading rows, the first request of the human clipped to a fifth, notes, and the newest groups that
-        fit."""
+        """Return leading rows, the first request clipped to a fifth, notes, and the newest groups that fit."""
         groups = self.groups if groups is None else groups
         notes = fitted(notes, self.room)
         asked = next((group for group in self.groups if group and group[0].label == "user"), []) if first else []
