@@ -102,7 +102,7 @@ def check(prompts: PromptsPath = None) -> Result:
 
     root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     complaints, checked = check_prompts(root, counter.count), names(root)
-    lines = [f"{plain(complaint['name'])}: {plain(complaint['words'])}" for complaint in complaints]
+    lines = [f"{plain(one['name'])}: {plain(one['words'])}" for one in complaints]
     lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
     document = {"prompts": checked, "complaints": complaints, "token_counter": counter.name}
     return Result(document, lines, Status.LAW_BROKEN if complaints else Status.OK)

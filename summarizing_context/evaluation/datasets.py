@@ -131,11 +131,8 @@ def _own_cases(name: str, messages: list[Message], budget: int) -> Cases:
     """Return the cuts of a session, and the values that were needed after each. A cut before which everything fits the
     budget is left out, for its view leaves nothing out."""
     reads = read_messages(messages)
-    return [
-        (Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget))
-        for cut in cuts_of(messages)
-        if sum(read.tokens for read in reads[:cut]) > budget
-    ]
+    cuts = [cut for cut in cuts_of(messages) if sum(read.tokens for read in reads[:cut]) > budget]
+    return [(Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget)) for cut in cuts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,10 +376,10 @@ def recorded(recording: Recording) -> Dataset:
             gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SettingsError(f"{file}: {error}") from error
-    logs = [
-        Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
-        for case in recording.cases
-    ]
+    logs = []
+    for case in recording.cases:
+        ask = partial(_recorded_case, recording, case)
+        logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))
     return Dataset(recording.folder.resolve().name, logs, [], recording, gates.claim, gates.bounds)
 
 

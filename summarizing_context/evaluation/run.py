@@ -17,25 +17,14 @@ from typing import Any
 import anyio
 
 from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.evaluation import views
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
 from summarizing_context.evaluation.cassettes import Cassette, open_model
 from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
-from summarizing_context.evaluation.views import (
-    ARMS,
-    COMPACT,
-    MECHANICAL,
-    OURS,
-    Past,
-    Played,
-    Text,
-    build,
-    mechanical,
-    play,
-    show_activated,
-)
+from summarizing_context.evaluation.views import Text
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
@@ -125,10 +114,10 @@ class Run:
         folder = self.dataset.recording
         if not self.arms and folder is not None:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
-            self.arms = [Arm(name) for name in ARMS if self.dataset.bounds or not read or name in read]
-        self.arms = self.arms or [Arm(OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
+            self.arms = [Arm(name) for name in views.ARMS if self.dataset.bounds or not read or name in read]
+        self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
-        known = MECHANICAL if folder is None else ARMS
+        known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:
                 raise SettingsError(f"there is no arm {arm.name!r}; there are {', '.join(known)}, or give it settings")
@@ -139,7 +128,7 @@ class Run:
             raise SettingsError(f"two arms have one name: {', '.join(names)}")
         if folder is None and self.arms[0].settings is None:
             raise SettingsError(f"{names[0]}: the first arm needs settings, for the others show as many tokens")
-        preferred = (self.baseline, COMPACT, "tail", *names[1:], names[0])
+        preferred = (self.baseline, views.COMPACT, "tail", *names[1:], names[0])
         self.baseline = next(name for name in preferred if name in names)
 
     @property
@@ -165,7 +154,7 @@ class Run:
         is_marked = any(RIGHT in answer.points for one in asked for answer in one.answers.values())
         about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
-            about[arm.name] = arm.about or ARMS.get(arm.name, "")
+            about[arm.name] = arm.about or views.ARMS.get(arm.name, "")
             if arm.settings is not None:
                 own = "own summaries" if arm.summarizer is not None else "no model"
                 own = f"summaries by {arm.settings.model}" if arm.asks_model else own
@@ -189,7 +178,7 @@ class Run:
             spent=[one for part in parts for one in part.spent],
             claim=self.dataset.claim,
             settings=shown,
-            bounds=[bound for bound in self.dataset.bounds if (bound.arm or OURS) in about],
+            bounds=[bound for bound in self.dataset.bounds if (bound.arm or views.OURS) in about],
             made_by=made_by,
             missing=sum(part.missing for part in parts),
             left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],
@@ -204,10 +193,8 @@ class Run:
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
         messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)
         if cleaner is not None:  # questions for secrets are left out
-            cases = [
-                (case, [one for one in questions if all(cleaner.clean(text) == text for text in one.values)])
-                for case, questions in cases
-            ]
+            for _, questions in cases:
+                questions[:] = [one for one in questions if all(cleaner.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
         history = sum(read.tokens for read in read_messages(messages))
@@ -222,7 +209,7 @@ class Run:
                 continue
             show, settings = None, arm.settings
             if recording is None:
-                show = partial(show_activated, budget=int(settings.max_tokens))
+                show = partial(views.show_activated, budget=int(settings.max_tokens))
             else:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             async with AsyncExitStack() as stack:
@@ -230,7 +217,7 @@ class Run:
                 if writer is None and arm.asks_model and cassette is not None:
                     writer = await stack.enter_async_context(open_model(settings, cassette))
                 cuts = [case.cut for case, _ in cases]
-                played = await play(messages, cuts, settings, writer, show, between_calls=recording is not None)
+                played = await views.play(messages, cuts, settings, writer, show, between_calls=recording is not None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
@@ -245,19 +232,19 @@ class Run:
         # Recorded arms, or those that need nothing and cost nothing.
         if bare and recording is None:
             for case, _ in cases:
-                past = Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
-                texts |= {(case.name, name): mechanical(name, past) for name in bare}
+                past = views.Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
+                texts |= {(case.name, name): views.mechanical(name, past) for name in bare}
             part.spent += [Spent(log.session, name, history) for name in bare]
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
             async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
-                built = await build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
+                built = await views.build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
             if self.writer is not None:
                 folder.check()
             for name in bare:
-                tokens = built.compaction_tokens if name.startswith(COMPACT) else 0
+                tokens = built.compaction_tokens if name.startswith(views.COMPACT) else 0
                 spent = Spent(log.session, name, history, tokens)
-                part.spent.append(_spent(log, name, history, built.ours) if name == OURS else spent)
+                part.spent.append(_spent(log, name, history, built.ours) if name == views.OURS else spent)
             if not folder.missed:  # while a summary is missing, the tokens of our view are not known
                 texts |= {(case.name, name): text for name, text in built.views.items()}
 
@@ -267,10 +254,10 @@ class Run:
             if recording is not None and read_by is not None:
                 asked = recording.at(case)
                 read = asked.arms if bare else [arm.name for arm in self.arms]
-                views = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
+                shown = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
                 async with open_model(self.judge or asked.judge, read_by) as model:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
-                        answers = await read_answers(case, asked.questions, views, model)
+                        answers = await read_answers(case, asked.questions, shown, model)
                         marks = await mark_answers(case, asked.questions, answers, model)
                 part.missing += len(read_by.missed)
             for arm in self.arms:
@@ -299,8 +286,7 @@ class Run:
 
     def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:
         """Return what a view says to a question, or a reader of it, with its points; None where nothing is scored."""
-        scored = ((metric.name, metric.points(one, view)) for metric in self.metrics)
-        points = {name: value for name, value in scored if value is not None}
+        points = {each.name: value for each in self.metrics if (value := each.points(one, view)) is not None}
         if said is None:
             return Answer(" … ".join(filter(None, map(view.excerpt, one.values[:4]))), points) if points else None
         if mark is not None:
@@ -331,7 +317,7 @@ async def record(
     await run.measure_log(cassette, run.dataset.logs[0])
 
 
-def _spent(log: Log, arm: str, history: int, played: Played) -> Spent:
+def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
     tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
     return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries)
