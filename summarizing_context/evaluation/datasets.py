@@ -302,7 +302,7 @@ def _beam(path: Path) -> list[Log]:
     logs = []
     for chat in _files("beam", path, "chat.json", "chat.json.gz"):
         folders = chat.parent.relative_to(path).parts if path.is_dir() else ()
-        # Messages lie in turns of batches, probing questions by category in a file beside.
+        # Messages lie in turns of batches, probing questions by category in a file next to the chat.
         names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
         try:
             said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]

@@ -64,8 +64,8 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
         wanted = [f"## {name}" for name in NAMES if name != NAMES[CONSTRAINTS] or f"## {name}" in found]
         if found != wanted:
             lacking, extra = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
-            told = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
-            about = " and ".join(told) or "has another order"
+            faults = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
+            about = " and ".join(faults) or "has another order"
             yield f"its sections must be the fixed ones, in their order: it {about}"
     shipped = [name for name in names() if name.startswith(f"{prompt.name}/")]
     given = load(shipped[-1]).placeholders if shipped else prompt.placeholders

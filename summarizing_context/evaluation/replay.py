@@ -109,7 +109,7 @@ class Tally:
 
 def add_up(rows: Sequence[Tally], *, file: str = "total") -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
-    total = replace(rows[0], file=file, compactions=[])  # those are told file by file
+    total = replace(rows[0], file=file, compactions=[])  # those are listed file by file
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
     for name in (each.name for each in fields(total)[1:] if each.name != "compactions"):
         values: list[Any] = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]

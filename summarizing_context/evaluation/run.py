@@ -222,8 +222,8 @@ class Run:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
             if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
-                told = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
-                part.left_out.append(f"{log.name}, {arm.name}: {told}; extracts stand for them")
+                refused_share = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
+                part.left_out.append(f"{log.name}, {arm.name}: {refused_share}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -273,7 +273,7 @@ class Run:
                     found |= {} if answer is None else {name: answer}
                 evidence = []
                 for at in one.evidence:
-                    if at < len(messages):  # the words around the first value that it holds; else its first ones
+                    if at < len(messages):  # the text around the first value that it holds; else its first ones
                         text = Text(read_messages([messages[at]])[0].words)
                         begin = " ".join(text.text[:180].split())
                         evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
