@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -41,36 +40,29 @@ class Client:
     """A client that takes plug-ins."""
 
     program: str
-    folder: Callable[[], Path]  # in which it looks for them
-    file: str  # of the plug-in, in this folder
+    home: tuple[str, ...]  # a variable that names its folder, and where that is else
+    place: str  # below it, where the client looks for plug-ins
+    file: str  # of the plug-in, in this place
     does: str
-    manifests: tuple[tuple[str, dict[str, Any]], ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """The folder of its plug-ins."""
+        return _home(*self.home) / self.place
 
 
-_ABOUT = "Compactions by summarizing-context."
+_VIEWS = "its compactions, also /compact, are views"
 CLIENTS = {
-    "claude-code": Client(
-        "claude",
-        lambda: _home("CLAUDE_CONFIG_DIR", ".claude") / "skills",
-        f"{NAME}/hooks/{NAME}.js",
-        "its compactions, also /compact, are views",
-        (
-            (f"{NAME}/.claude-plugin/plugin.json", {"name": NAME, "version": "0.2.0", "description": _ABOUT}),
-            (f"{NAME}/hooks/hooks.json", {"description": _ABOUT, "modules": [f"./{NAME}.js"]}),
-        ),
-    ),
+    "claude-code": Client("claude", ("CLAUDE_CONFIG_DIR", ".claude"), "skills", f"{NAME}/hooks/{NAME}.js", _VIEWS),
     "opencode": Client(
-        "opencode",
-        lambda: _home("XDG_CONFIG_HOME", ".config") / "opencode" / "plugin",
-        f"{NAME}.js",
-        "each of its requests holds a view",
+        "opencode", ("XDG_CONFIG_HOME", ".config"), "opencode/plugin", f"{NAME}.js", "each of its requests holds a view"
     ),
-    "pi": Client(
-        "pi",
-        lambda: _home("PI_CODING_AGENT_DIR", ".pi", "agent") / "extensions",
-        f"{NAME}.js",
-        "its compactions, also /compact, are views",
-    ),
+    "pi": Client("pi", ("PI_CODING_AGENT_DIR", ".pi", "agent"), "extensions", f"{NAME}.js", _VIEWS),
+}
+_ABOUT = "Compactions by summarizing-context."
+_MANIFESTS = {  # of Claude Code
+    f"{NAME}/.claude-plugin/plugin.json": {"name": NAME, "version": "0.2.0", "description": _ABOUT},
+    f"{NAME}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{NAME}.js"]},
 }
 
 ClientName = Annotated[
@@ -80,13 +72,13 @@ ClientName = Annotated[
 
 def plugin_files(client: str, service: str) -> dict[Path, bytes]:
     """Return the files of a client's plug-in as they are installed, by their paths."""
-    one = CLIENTS[client]
-    folder = one.folder()
+    folder = CLIENTS[client].folder
     source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
     for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
         source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
-    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in one.manifests}
-    return {**files, folder / one.file: source.encode()}
+    manifests = _MANIFESTS.items() if client == "claude-code" else ()
+    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in manifests}
+    return {**files, folder / CLIENTS[client].file: source.encode()}
 
 
 def _present(files: dict[Path, bytes]) -> list[Path]:
@@ -158,16 +150,15 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     Examples:
         uninstall opencode
     """
-    one = CLIENTS[client]
-    found = _present(plugin_files(client, ""))
+    found, folder = _present(plugin_files(client, "")), CLIENTS[client].folder
     if not found:
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
     for path in found:
         path.unlink()
-        for folder in path.relative_to(one.folder()).parents[:-1]:  # our own, once they are empty
-            if not any((one.folder() / folder).iterdir()):
-                (one.folder() / folder).rmdir()
+        for own in path.relative_to(folder).parents[:-1]:  # our own, once they are empty
+            if not any((folder / own).iterdir()):
+                (folder / own).rmdir()
     return Result({"client": client, "files": list(map(str, found))}, [f"Removed {plain(path)}." for path in found])
 
 

@@ -7,7 +7,7 @@ A command may take a dataclass of options beside single ones, each field an opti
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
 from pathlib import Path
@@ -46,8 +46,7 @@ class Group(_Untyped, TyperGroup):
 
 
 def command(to: typer.Typer, panel: str | None = None, name: str = "", **given: Any) -> Callable[[Command], Command]:
-    """Return a decorator that adds a command, with its docstring as help; `panel` is its group in the help, `given` is
-    for typer."""
+    """Return a decorator that adds a command, with its docstring as help; `panel` is its group in the help."""
 
     def add(command: Command) -> Command:
         help = help_of(command.__doc__ or "")
@@ -77,14 +76,12 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
     groups: dict[str, list[str]] = {}
     options: list[Parameter] = []
     for one in signature(command).parameters.values():
-        kind = hints[one.name]
-        if not is_dataclass(kind):
-            options.append(one.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
-            continue
-        inner, groups[one.name] = get_type_hints(kind, include_extras=True), [field.name for field in fields(kind)]
-        for field in fields(kind):
-            default = Parameter.empty if field.default is MISSING else field.default
-            options.append(Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=inner[field.name]))
+        kind, each, inner = hints[one.name], [one], hints
+        if is_dataclass(kind):
+            inner = get_type_hints(kind, include_extras=True)
+            each = list(signature(hints[one.name]).parameters.values())
+            groups[one.name] = [field.name for field in each]
+        options += [field.replace(annotation=inner[field.name], kind=Parameter.KEYWORD_ONLY) for field in each]
     if hints["return"] is Result:
         options.append(Parameter("json_path", Parameter.KEYWORD_ONLY, default=None, annotation=JsonPath))
 
@@ -104,8 +101,7 @@ def flat(command: Callable[..., Result | int | None]) -> Callable[..., int | Non
 
 
 def read_place(text: str) -> str:
-    """Return a path, its `~` the home folder, or a store's address. Refuse an empty one: it would mean the current
-    folder."""
+    """Return a path, its `~` the home folder, or a store's address; an empty one would mean the current folder."""
     if not text.strip():
         raise typer.BadParameter("it is empty; name a file or a folder")
     try:
@@ -179,6 +175,11 @@ def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=help, **more)
 
 
+def path(metavar: str, help: str, *names: str) -> Any:
+    """Return an option whose value is a path."""
+    return option(metavar, help, *names, parser=read_path)
+
+
 def argument(metavar: str, help: str, **more: Any) -> Any:
     """Return an argument, which has no name on the command line."""
     return typer.Argument(metavar=metavar, help=help, **more)
@@ -186,15 +187,15 @@ def argument(metavar: str, help: str, **more: Any) -> Any:
 
 BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")]
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
-ConfigPath = Annotated[Path | None, option("FILE", "Settings from this TOML or JSON file.", parser=read_path)]
+ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
 Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]
 JsonPath = Annotated[
     str | None, option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 ]
 MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
-PromptsPath = Annotated[Path | None, option("DIR", "Your own prompts, <purpose>/v<N>.md in it.", parser=read_path)]
-ReportFolder = Annotated[Path, option("DIR", "Reports and replies.", parser=read_path)]
+PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
+ReportFolder = Annotated[Path, path("DIR", "Reports and replies.")]
 StorePath = Annotated[str | None, option("STORE", "SQLite file, or postgresql://user@host/db.", parser=read_place)]
 SummarizerModel = Annotated[str | None, option("M", f"Its model; alone, one of {next(iter(PROVIDERS))}.")]
 TranscriptFormat = Annotated[str, option("NAME", "Such as codex or messages.")]
@@ -250,11 +251,10 @@ class OwnSettings:
             settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
         if settings.summarizer == "host":
             raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
-        if settings.summarizer not in PROVIDERS:
-            if self.model is not None:
-                raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
-            if self.prompts is not None:
-                raise InputError("--prompts: name the model that they are for, with --model or in --config")
+        if settings.summarizer not in PROVIDERS and self.model is not None:
+            raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
+        if settings.summarizer not in PROVIDERS and self.prompts is not None:
+            raise InputError("--prompts: name the model that they are for, with --model or in --config")
         return settings
 
 

@@ -162,13 +162,13 @@ def confirm(question: str, yes: bool, done: str) -> None:
 
 def explain_failure(error: BaseException) -> int:
     """Say on standard error what went wrong, each problem of a file of settings on a line; return the exit status."""
-    problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
-    status = Status.ENVIRONMENT
     if isinstance(error, BrokenPipeError):
         _close_stdout()
         return Status.OK
     if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
         return Status.OK
+    problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
+    status = Status.ENVIRONMENT
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         problems, status = ["stopped; nothing that was stored is lost"], Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
@@ -203,25 +203,21 @@ def table(
     made = Table(title=title, title_justify="left", title_style="bold", header_style="dim", caption_justify="left")
     made.box, made.pad_edge, made.padding, made.expand = box.SIMPLE_HEAD, False, (0, 1, 0, 0), bool(wide)
     for name in columns:
+        shape: Any = {"justify": "right" if name.startswith("#") else "left", "ratio": 1 if name == wide else None}
         folds = fold and wide in ("", name)
-        made.add_column(
-            name.removeprefix("#"),
-            justify="right" if name.startswith("#") else "left",
-            no_wrap=not folds,
-            overflow="fold" if folds else "ellipsis",
-            ratio=1 if name == wide else None,
-        )
+        made.add_column(name.removeprefix("#"), no_wrap=not folds, overflow="fold" if folds else "ellipsis", **shape)
     for row in rows:
         if row is None:
             made.add_section()
         else:
-            made.add_row(*(
-                value if isinstance(value, Text)
-                else number(value) if value is None or isinstance(value, int | float)
-                else plain(value)
-                for value in row
-            ))  # fmt: skip
+            made.add_row(*map(_cell, row))
     return made
+
+
+def _cell(value: object) -> Text | str:
+    if isinstance(value, Text):
+        return value
+    return number(value) if value is None or isinstance(value, int | float) else plain(value)
 
 
 def records(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,9 +34,8 @@ def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
     root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     found = [_described(load(name, root=root), counter) for name in names(root)]
-    rows = [
-        (one["purpose"], str(one["version"]), one["fixed_tokens"], one["hash"][:12], dim(one["about"])) for one in found
-    ]
+    cells = itemgetter("purpose", "version", "fixed_tokens", "hash", "about")
+    rows = [(purpose, str(at), tokens, key[:12], dim(about)) for purpose, at, tokens, key, about in map(cells, found)]
     shown = table("Prompts", "purpose", "#version", "#tokens", "hash", "about", rows=rows, wide="about")
     shown.caption = f"tokens of the fixed text, counted by {counter.name}"
     return Result({"token_counter": counter.name, "prompts": found}, [shown])
@@ -102,7 +102,7 @@ def check(prompts: PromptsPath = None) -> Result:
 
     root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     complaints, checked = check_prompts(root, counter.count), names(root)
-    lines = [f"{plain(complaint['name'])}: {plain(complaint['words'])}" for complaint in complaints]
+    lines = [f"{plain(one['name'])}: {plain(one['words'])}" for one in complaints]
     lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
     document = {"prompts": checked, "complaints": complaints, "token_counter": counter.name}
     return Result(document, lines, Status.LAW_BROKEN if complaints else Status.OK)

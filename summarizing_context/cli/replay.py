@@ -40,9 +40,7 @@ _MOST_ROWS = 24  # that are shown one by one
 @command(commands, TRANSCRIPTS)
 def demo(
     budget: options.Budget = 16_000,
-    keep: Annotated[
-        Path | None, option("FILE", "Keep the session in this SQLite file.", parser=options.read_path)
-    ] = None,
+    keep: Annotated[Path | None, options.path("FILE", "Keep the session in this SQLite file.")] = None,
 ) -> Result:
     """Watch a long agent session stay inside a small budget.
 
@@ -90,14 +88,13 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
         ("activations", tally.activations, reasons or "the whole session fits"),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
     ])  # fmt: skip
-    asked = told["questions"]
-    answers = (
-        (one["question"], *(output.mark(one[key], "yes", "no") for key in ("found", "without")), dim(one["words"]))
-        for one in asked
-    )
+    of, found, without, answers = len(told["questions"]), 0, 0, list[tuple[object, ...]]()
+    for one in told["questions"]:
+        found, without = found + one["found"], without + one["without"]
+        marks = (output.mark(one[key], "yes", "no") for key in ("found", "without"))
+        answers.append((one["question"], *marks, dim(one["words"])))
     columns = ("question", "view", "newest", "answer")
     yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
-    of, found, without = len(asked), *(sum(one[key] for one in asked) for key in ("found", "without"))
     yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     free = number((tally.budget or 0) - told["last_view_tokens"])
     yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
@@ -121,9 +118,7 @@ def replay(
     *,
     budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
     strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
-    store: Annotated[
-        Path | None, option("FILE", "Keep the sessions in this SQLite file.", parser=options.read_path)
-    ] = None,
+    store: Annotated[Path | None, options.path("FILE", "Keep the sessions in this SQLite file.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Take views without waiting for the worker.")] = False,
     jobs: options.Jobs = None,
     own: options.ModelOptions,
@@ -138,27 +133,25 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.replay import Plan, replay_files
+    from summarizing_context.evaluation.replay import MEMORY, Plan, for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
-    variants = [own.load(store=store, strategy=name) for name in names or (None,)]
-    budgets = tuple(
-        dict.fromkeys(read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(","))
-    )
-    settings = variants[0]
-    strategies = tuple(dict.fromkeys(one.strategy for one in variants))
-    plan = Plan(budgets, settings, live, strategies, own.format, own.dry_run)
+    variants = {one.strategy: one for one in (own.load(store=store, strategy=name) for name in names or (None,))}
+    sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
+    budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
+    plan = Plan(budgets, settings, live, tuple(variants), own.format, own.dry_run)
     if own.dry_run:
         own.need_model(settings)
     files = transcripts.find_transcripts(paths)
     size = sum(file.stat().st_size for file in files if file.is_file())
     jobs = jobs or min(os.cpu_count() or 1, 1 + size // 300_000)  # each process takes a second to start
     rows, unreadable, stopped = list[Any](), list[TranscriptError](), list[str]()
-    at = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
-    with output.progress(
-        "files", len(files), f"{'Dry run of' if own.dry_run else 'Replaying'} {at}", stopped
-    ) as update:
-        for found in replay_files(files, plan, jobs=jobs):
+    doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
+    doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
+    with output.progress("files", len(files), doing, stopped) as update:
+        # Files that share a store go one after the other, so that none finds there what depends on another's pace.
+        jobs = jobs if str(settings.store) == MEMORY else 1
+        for found in for_each(files, partial(replay_file, plan=plan), jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:
@@ -166,17 +159,13 @@ def replay(
             update(f"{sum(row.messages for row in rows):,} messages")
     if not rows or not (unreadable or any(row.messages for row in rows)):
         raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
-    result = _judged(rows)
-    document: Any = result.document
-    result = _forecast(document, settings) if own.dry_run else result
+    document, shown, status = _judged(rows)
+    if own.dry_run:
+        shown, status = _forecast(document, settings), Status.OK
     document["unreadable"] = [str(error) for error in unreadable]
-    status = Status.BAD_INPUT if unreadable and result.status != Status.LAW_BROKEN else result.status
-    status = Status.INTERRUPTED if stopped else status
-    return replace(
-        result,
-        status=status,
-        remarks=(*result.remarks, *output.told_lines(document["total"]["skipped_lines"], unreadable), *stopped),
-    )
+    status = Status.BAD_INPUT if unreadable and status != Status.LAW_BROKEN else status
+    remarks = [*output.told_lines(document["total"]["skipped_lines"], unreadable), *stopped]
+    return Result(document, shown, Status.INTERRUPTED if stopped else status, remarks)
 
 
 def _table(
@@ -185,21 +174,22 @@ def _table(
     """Show figures of files, and sums below a line; `columns` have the figure and how it is shown, by heading."""
     by_strategy = len({one["strategy"] for one in (*rows, *sums)}) > 1
     cells: list[tuple[object, ...] | None] = []
-    for one in (*rows, *([None] if rows else []), *sums):
-        if one is None:
-            cells.append(None)
-            continue
+    for one in (*rows, *sums):
         name = f"{one['strategy']}: " * by_strategy + Path(one["file"]).name
         cells.append((name, one["budget"], *(show(one[figure]) for figure, show in columns.values())))
+    cells[len(rows) : len(rows)] = [None] if rows else []
     return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=cells, wide="file")
 
 
-def _judged(tallies: Sequence[Tally]) -> Result:
-    """Show what a replay came to, with sums by strategy and budget; where files are many, only broken laws."""
-    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up, add_up_by_variant
+def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableType], Status]:
+    """Return what a replay came to, with sums by strategy and budget; of many files it shows only broken laws."""
+    from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, add_up
 
     rows, total = [tally.figures() for tally in tallies], add_up(tallies)
-    sums = [tally.figures() for tally in add_up_by_variant(tallies)]
+    variants: dict[Any, list[Tally]] = {}
+    for tally in tallies:
+        variants.setdefault((tally.strategy, tally.budget), []).append(tally)
+    sums = [add_up(same).figures() for same in variants.values()]
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
     is_few = len(rows) <= _MOST_ROWS
     told = rows if is_few else [row for row in rows if row["refused_views"] or any(row[law] for law in LAW_FIGURES)]
@@ -214,11 +204,11 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         "ms p99": ("view_p99_ms", "{:.1f}".format),
     }
     shown = [_table("Laws: 0 is right", told, sums, laws), _table("Views", rows if is_few else [], sums, views)]
+    tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
+    called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
+    if not total.model_calls:
+        called = "No model was called; where none is named, summaries are extracted from the text."
     shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
-    called = "No model was called; where none is named, summaries are extracted from the text."
-    if total.model_calls:
-        tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
-        called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
     shown.append(dim(called))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
@@ -234,7 +224,7 @@ def _judged(tallies: Sequence[Tally]) -> Result:
         shown.append(Text(_NEXT, style="dim"))
     if len(told) < len(rows):
         shown.append(dim(f"{len(rows) - len(told):,} rows in which every law held are left out; --json has them."))
-    return Result(document, shown, _status(total))
+    return document, shown, _status(total)
 
 
 _SKIPPED = "Skipped, being no messages"
@@ -252,7 +242,7 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
     return [dim(f"{title}: {said}{', and others' if len(ranked) > 6 else ''}.")] if ranked else []
 
 
-def _forecast(document: dict[str, Any], settings: Settings) -> Result:
+def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableType]:
     """Show what the summaries of a replay would take, by file and in all, and add it to the document."""
     from summarizing_context.evaluation.cassettes import Spent, price_of
 
@@ -267,7 +257,7 @@ def _forecast(document: dict[str, Any], settings: Settings) -> Result:
     columns |= {name: (f"model_{name}_tokens", number) for name in ("input", "output")}
     columns |= {"price": ("estimated_cost", dollars)}
     rows = document["rows"] if len(document["rows"]) <= _MOST_ROWS else []
-    return Result(document, [_table("Dry run", rows, document["totals"], columns), *asked.shown])
+    return [_table("Dry run", rows, document["totals"], columns), *asked.shown]
 
 
 @command(commands, TRANSCRIPTS, "import")
@@ -318,12 +308,8 @@ def import_transcripts(
             update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}")
     if not rows:
         raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
-    document = {
-        "sessions": rows,
-        "unreadable": [str(problem) for problem in unreadable],
-        "skipped": dict(sorted(skipped.items())),
-        "skipped_lines": skipped_lines,
-    }
+    document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
+    document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}
     made = records(f"Imported into {plain(shown_store(store))}", rows, columns, wide="session")
     status = Status.INTERRUPTED if stopped else Status.BAD_INPUT if unreadable else Status.OK

@@ -17,18 +17,7 @@ import typer
 
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
-from summarizing_context.cli.output import (
-    InputError,
-    Result,
-    Status,
-    confirm,
-    dim,
-    number,
-    plain,
-    progress,
-    records,
-    table,
-)
+from summarizing_context.cli.output import InputError, Result, Status, dim, number, plain, progress, records, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
@@ -69,14 +58,13 @@ def chosen(known: dict[str, SessionInfo], session: str, store: str) -> SessionIn
     """Return one of the known sessions; an error names the nearest one if none has this name."""
     if session in known:
         return known[session]
-    near = get_close_matches(session, known, n=1, cutoff=0.4)
-    hint = f"did you mean {near[0]!r}?" if near else "see: summarizing-context sessions list"
-    hint = hint if known else "it holds none"
+    hint = "see: summarizing-context sessions list" if known else "it holds none"
+    for near in get_close_matches(session, known, n=1, cutoff=0.4):
+        hint = f"did you mean {near!r}?"
     raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
 
 
 # One session
-
 
 _BUDGET = option("N", "Tokens of a view. Default: of the last request.", parser=options.read_tokens)
 
@@ -101,8 +89,7 @@ class StoredSession(Place):
             rest, session = ([] if session is None else [session, *rest]), settings.session_id
         if session is None:
             raise InputError("SESSION: name a session, or set session_id in the file of --config")
-        info = chosen(known, session, store)
-        given: dict[str, Any] = {} if self.budget is None else {"max_tokens": self.budget}
+        info, given = chosen(known, session, store), {} if self.budget is None else {"max_tokens": self.budget}
         settings = self.load(session_id=info.session_id, project=info.project, **given)
         if not settings.max_tokens_is_set and info.budget is not None:
             settings = replace(settings, max_tokens=info.budget)
@@ -140,31 +127,21 @@ def view(
         # The number of each message in the log, as other commands take it. The tail is read from its end, back to what
         # is covered, for before it stand blocks that quote messages.
         whole = {canonical(log[at]): at for at in reversed(range(len(log)))}
-        places = [
-            None if part in ("header", "tail") else whole.get(canonical(message))
-            for part, message in zip(parts, messages, strict=True)
-        ]
+        places = [None if part == "header" else whole.get(canonical(messages[row])) for row, part in enumerate(parts)]
         behind, end = nodes[-1].stop if nodes else 0, len(log)
         for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
             known = (at for at in reversed(range(behind, end)) if shows(messages[row], log[at]))
-            found = next(known, None)
-            places[row], end = found, end if found is None else found
+            places[row] = found = next(known, None)
+            end = end if found is None else found
 
         # Each message of the view, and what is known of it.
-        rows = [
-            {
-                "position": position,
-                "message": place,
-                "part": part,
-                "role": message["role"],
-                "tokens": costs.of(message, canonical(message)),
-                "words": plain(" ".join(message_text_parts(message)), 400),
-            }
-            for position, (place, part, message) in enumerate(zip(places, parts, messages, strict=True))
-        ]
+        rows: list[dict[str, Any]] = []
+        for place, part, message in zip(places, parts, messages, strict=True):
+            known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
+            words = plain(" ".join(message_text_parts(message)), 400)
+            rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
         tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
-        document: dict[str, Any] = {"session": settings.session_id, "tokens": tokens, "budget": budget}
-        document["messages"] = rows
+        document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
         if full:
             text = json.dumps(messages, indent=2, ensure_ascii=False)
             if inert(text) != text:  # what could drive a terminal is written as escapes
@@ -180,11 +157,10 @@ def view(
         names = ("rank", "start", "stop", "form", "made_by", "text", "drops", "tokens")
         document["header"] = [{name: getattr(node, name) for name in names} for node in nodes]
         cells = []
-        for node in document["header"]:
-            said = re.search(r"^(?:- )?([^#<\s].*)", node["text"], re.MULTILINE)  # below headings and tags
-            rank, place = None if node["rank"] < 0 else node["rank"], f"{node['start']}–{node['stop'] - 1}"
-            line = dim("" if said is None else said[1], 160)
-            cells.append((rank, place, node["tokens"], node["form"], node["made_by"], line))
+        for node in nodes:
+            said = re.search(r"^(?:- )?([^#<\s].*)", node.text, re.MULTILINE)  # below headings and tags
+            rank, line = None if node.rank < 0 else node.rank, dim("" if said is None else said[1], 160)
+            cells.append((rank, f"{node.start}–{node.stop - 1}", node.tokens, node.form, node.made_by, line))
         heads = ("#rank", "messages", "#tokens", "form", "made by", "first line")
         tables.append(table("What each node of the header stands for", *heads, rows=cells, wide="first line"))
         tables[-1].caption = None if nodes else "nothing is covered: the whole log is in the view"
@@ -345,7 +321,7 @@ def delete_session(
     """Delete one session for good. In an SQLite file of more than 16 MB, remains of its text may stay until `purge`."""
     store = store_of(place.load())
     info = chosen(find_sessions(store), session, store)
-    confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
+    output.confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes, "removed")
     with progress("deleting", None):
         found = with_store(store, lambda opened: opened.delete_session(session), read_only=False)
     return Result({"deleted": session, "found": found}, [f"Deleted {session}."])
@@ -356,7 +332,8 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
     store = store_of(place.load())
     find_sessions(store)  # a wrong store is refused before the question
-    confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes, "removed")
+    question = "Remove all that no session uses any longer? Undone edits cannot be brought back after it."
+    output.confirm(question, yes, "removed")
     with progress("purging", None):
         freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
@@ -366,7 +343,7 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
 def export_sessions(
     sessions: Annotated[list[str], argument("SESSION...|all", "The sessions.")],
     place: Place,
-    out: Annotated[Path, option("FILE", "The new file, which only you can read.", parser=options.read_path)],
+    out: Annotated[Path, options.path("FILE", "The new file, which only you can read.")],
 ) -> Result:
     """Write sessions as lines of JSON, for `sessions import`: messages, summaries, checkpoints, pins and memories.
 

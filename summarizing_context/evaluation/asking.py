@@ -1,7 +1,6 @@
 """What models are asked about recorded answers: questions about a log, answers from views, and marks.
 
-All calls go through a cassette, which keeps replies and counts the cost. A forecast goes the same way with assumed
-replies.
+All calls go through a cassette; a forecast goes the same way with assumed replies.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from string import ascii_uppercase
 from typing import Any, Literal, TypeVar
@@ -19,8 +19,7 @@ import msgspec
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.cassettes import RecordedModel, Reply, Request
-from summarizing_context.evaluation.recording import CATEGORIES, SCALE, Question
-from summarizing_context.evaluation.report import ABSENT
+from summarizing_context.evaluation.recording import ABSENT, CATEGORIES, SCALE, Question
 from summarizing_context.evaluation.views import Case, Message, compaction
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.prompts import latest
@@ -43,7 +42,7 @@ async def write_questions(
     assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, number + 1)]
     asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
     read = partial(read_questions, case=case, number=number)
-    return await _readable(writer, case, asked, read, assumed=str(assumed)) or assumed
+    return await _readable(writer, case, asked, read, str(assumed)) or assumed
 
 
 async def read_answers(
@@ -59,34 +58,34 @@ async def read_answers(
             raise ValueError("an answer to none of the questions")
         return found
 
-    async def ask(arm: str) -> dict[str, str]:
+    async def ask(arm: str) -> None:
         parts = fence("session_record", views[arm]), f"Questions: {listed}"
         asked = Request("reader", reader.maker, system, parts, 4_000)
         found = await _readable(reader, case, asked, read)
         if found is None:
             found = {question.id: "word " * 15 for question in questions}
-        return {question.id: found.get(question.id, ABSTENTION) for question in questions}
+        answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
 
+    answers: dict[str, dict[str, str]] = {}
     done = await asyncio.gather(*map(ask, views), return_exceptions=True) if questions else []
-    for failure in (one for one in done if isinstance(one, BaseException)):
+    for failure in filter(None, done):
         raise failure
-    return dict(zip(views, (one for one in done if isinstance(one, dict)), strict=bool(questions)))
+    return answers
 
 
 async def mark_answers(
     case: Case, questions: Sequence[Question], answers: Mapping[str, Mapping[str, str]], judge: RecordedModel
 ) -> dict[tuple[str, str], int]:
-    """Return a judge's marks by question and arm. One judge marks all arms at once, under letters that are drawn for
-    each question."""
+    """Return a judge's marks by question and arm. All are marked at once, under letters drawn for each question."""
+    if not (questions and answers):
+        return {}
     shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
-    for one in questions if answers else ():
+    for one in questions:
         drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
         arms[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
         said = {letter: answers[arm].get(one.id, "") for letter, arm in arms[one.id].items()}
         asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
         shown.append({**asked_for, "answers": said})
-    if not shown:
-        return {}
     document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
 
     def read(text: str) -> dict[tuple[str, str], int]:
@@ -101,22 +100,16 @@ async def mark_answers(
 
 
 async def _readable(
-    model: RecordedModel,
-    case: Case,
-    asked: Request,
-    read: Callable[[str], Value],
-    *,
-    assumed: str = "word " * 1_000,
+    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: str = "word " * 1_000
 ) -> Value | None:
     """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is logged
     and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
 
     def is_usable(reply: Reply) -> bool:
-        try:
+        with suppress(ValueError):
             read(reply.text)
-        except ValueError:
-            return False
-        return True
+            return True
+        return False
 
     for _ in range(_TRIES):
         reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
@@ -126,8 +119,7 @@ async def _readable(
             if model.mode == "forecast":
                 return None
             complaint = reply.fault or str(error)
-            told = (case.name, asked.kind, model.where, complaint)
-            logger.warning("%s: the %s reply of %s cannot be used: %s", *told)
+            logger.warning("%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint)
     raise TranscriptError(
         f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, in the last one {complaint}; "
         "the same command asks again, or take another model"
@@ -143,19 +135,17 @@ def read_questions(text: str, *, case: Case, number: int) -> list[Question]:
         raise ValueError(f"not a JSON object with questions ({error})") from error
     if not found:
         raise ValueError("no question at all")
+    known = (*CATEGORIES, ABSENT)
     for at, one in enumerate(found, 1):
-        beyond = [message for message in one.evidence if not 0 <= message < case.cut]
-        complaint = ""
-        if one.category not in (*CATEGORIES, ABSENT):
-            complaint = f"has none of the categories {', '.join((*CATEGORIES, ABSENT))}"
-        elif not one.question.strip() or not one.answer.strip():
-            complaint = "lacks its words or its answer"
-        elif not one.evidence and one.category != ABSENT:
-            complaint = "names no message that holds its answer"
-        elif beyond:
-            complaint = f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
-        if complaint:
-            raise ValueError(f"question {at} ({one.category}) {complaint}")
+        beyond = next((message for message in one.evidence if not 0 <= message < case.cut), None)
+        for is_wrong, complaint in (
+            (one.category not in known, f"has none of the categories {', '.join(known)}"),
+            (not one.question.strip() or not one.answer.strip(), "lacks its words or its answer"),
+            (not one.evidence and one.category != ABSENT, "names no message that holds its answer"),
+            (beyond is not None, f"names message {beyond}, but there are 0 to {case.cut - 1} before the cut"),
+        ):
+            if is_wrong:
+                raise ValueError(f"question {at} ({one.category}) {complaint}")
     return found[:number]
 
 

@@ -3,8 +3,7 @@
 Replies come from the file, or from a model whose replies are kept. A request is never sent twice at once, nor again
 once it is kept. A context replaces a missing reply by a stand-in: call `Cassette.check` after the summaries are made.
 
-Secrets are taken out of what is sent and kept. They are recognized by their shape and by the name before them. Others
-may remain, so read a cassette before you publish it.
+Secrets are taken out of what is sent and kept, by their shape and by the name before them. Others may remain.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -150,8 +149,7 @@ class Price(Spent):
 
 
 class Cassette:
-    """Recorded replies of one file, packed where its name ends in `.gz`. Safe for any number of tasks of one event
-    loop.
+    """Recorded replies of one file, packed where its name ends in `.gz`. Safe for the tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
     and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
@@ -174,12 +172,9 @@ class Cassette:
             raise CassetteError(f"{path}: there are no recorded replies; a run with the key of a model makes them")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            try:
+            with suppress(OSError):
                 make_private_folder(path.parent)
-                can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-            except OSError:
-                can_write = False
-            if not can_write:
+            if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
                 raise CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
@@ -241,10 +236,8 @@ class Cassette:
                     "prompt, model or limits are new; name its model and key, and the same command records it"
                 )
             elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
-                self._failure = CassetteLimitError(
-                    f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept, "
-                    "call it again to go on"
-                )
+                capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached"
+                self._failure = CassetteLimitError(f"{capped}; replies are kept, call it again to go on")
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
             tokens = request.tokens
@@ -268,8 +261,17 @@ class Cassette:
                 raise
             self._failed.pop(key, None)
             self._lines[key] = reply
-            if self.sends:
-                self._write(key, reply)
+            if self.sends:  # behind the others, so that a process that is killed loses none that it has
+                self._is_sorted = False
+                with self._locked():
+                    size = self.path.stat().st_size if self.path.exists() else 0
+                    try:
+                        with open_private(self.path, append=True) as file:
+                            file.write(self._packed([(key, reply)]))
+                    except OSError:  # such as a full disk: no half of a line stays
+                        if self.path.exists():
+                            os.truncate(self.path, size)
+                        raise
         if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
             spent.input_tokens += reply.input_tokens - tokens
         spent.output_tokens += reply.output_tokens or 0
@@ -284,30 +286,13 @@ class Cassette:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
         if self._failure is not None:
             raise self._failure
-        if self._failed:
-            error = next(iter(self._failed.values()))
+        for error in self._failed.values():
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
-            raise CassetteError(
-                f"{self.path}: {len(self._failed)} requests were not recorded ({why}); "
-                "what was recorded is kept, run it again to go on"
-            ) from error
-
-    def _write(self, key: str, reply: Reply) -> None:
-        """Write a reply behind the others, so that a process that is killed loses none that it has."""
-        self._is_sorted = False
-        with self._locked():
-            size = self.path.stat().st_size if self.path.exists() else 0
-            try:
-                with open_private(self.path, append=True) as file:
-                    file.write(self._packed([(key, reply)]))
-            except OSError:  # such as a full disk: no half of a line stays
-                if self.path.exists():
-                    os.truncate(self.path, size)
-                raise
+            lost = f"{len(self._failed)} requests were not recorded ({why})"
+            raise CassetteError(f"{self.path}: {lost}; what was recorded is kept, run it again to go on") from error
 
     def save(self) -> None:
-        """Sort the lines of the file, with those of other recorders; equal recordings are equal bytes. Raise
-        `CassetteError`."""
+        """Sort the lines of the file, so that equal recordings are equal bytes. Raise `CassetteError`."""
         if self._is_sorted:
             return
         with self._locked():
@@ -321,8 +306,7 @@ class Cassette:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the file, which another recorder holds for one write. Raise `CassetteError` where it cannot be written;
-        then nothing more is sent."""
+        """Hold the file for one write. Raise `CassetteError` where it cannot be written; then nothing more is sent."""
         try:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
                 yield
@@ -348,9 +332,8 @@ def _read(path: Path) -> dict[str, Reply]:
             f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
         ) from error
     except OSError as error:
-        raise CassetteError(
-            f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
-        ) from error
+        why = f"the cassette cannot be read ({error.strerror})"
+        raise CassetteError(f"{path}: {why}; check the path and its rights") from error
     return found
 
 
@@ -364,8 +347,7 @@ class RecordedModel:
         self.where = f"{self.model} at {address}" if address else self.model
         # A recipe names the server, and a cassette is replayed anywhere.
         self.maker = re.sub(r";server=[0-9a-f]+", "", declared(model, "recipe") or self.model)
-        self.recipe = f"cassette/{self.maker}"
-        self.mode = cassette.mode
+        self.recipe, self.mode = f"cassette/{self.maker}", cassette.mode
         self._model, self._cassette, self._timeout, self._is_needed = model, cassette, timeout, is_needed
 
     async def ask(self, request: Request, *, assumed: str = "", is_usable: Usable = lambda _: True) -> Reply:
@@ -386,34 +368,36 @@ class RecordedModel:
         async def call(clean: Request) -> str | SummaryReply:
             return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
 
+        def is_usable(kept: Reply) -> bool:
+            return not (kept.fault and self._is_needed)
+
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
         send = partial(self._sent, call, 3 if kind else 1)
-        is_usable: Usable = lambda kept: not (kept.fault and self._is_needed)  # noqa: E731
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except CassetteError:
             raise SummarizerRefused("no reply is recorded") from None
         if reply.fault and self._is_needed:
-            self._cassette.stop(
-                f"{self.where} gave no {request.kind} summary ({reply.fault}); the same command asks again"
-            )
+            about = f"{self.where} gave no {request.kind} summary ({reply.fault})"
+            self._cassette.stop(f"{about}; the same command asks again")
         if reply.fault:
             raise SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
     async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
-        for attempt in range(1, attempts + 1):
+        lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
+        attempt = 0
+        while True:
+            attempt += 1
             try:
                 return await call(clean)
             except SummarizerRefused:  # an answer
                 raise
             except SummarizerError as error:
                 error.add_note(self.where)
-                lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
                 if attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
-        raise AssertionError("attempts end")
 
 
 @asynccontextmanager
@@ -422,9 +406,7 @@ async def open_model(
 ) -> AsyncIterator[RecordedModel]:
     """Yield a model behind the cassette: that of settings, a given one, or the one whose recorded requests have this
     name and are only replayed. Where each summary `is_needed`, a refusal stops the recording, and is asked again.
-
-    Raise `SettingsError` where a model is to be asked and its key is not there.
-    """
+    Raise `SettingsError` where a model is to be asked and its key is not there."""
     if not isinstance(named, Settings):
         replayed: Any = SimpleNamespace(model=str(named).partition(";")[0], recipe=named)
         yield RecordedModel(replayed if isinstance(named, str) else named, cassette, is_needed=is_needed)
@@ -450,9 +432,9 @@ def assumed_summary(job: SummaryJob) -> str:
 
 def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
     """Return what a cassette was asked for, by model."""
-    asked = {f"{settings.summarizer}/{settings.model}": list[Settings]() for settings in models}
+    asked: dict[str, list[Settings]] = {}
     for settings in models:
-        asked[f"{settings.summarizer}/{settings.model}"].append(settings)
+        asked.setdefault(f"{settings.summarizer}/{settings.model}", []).append(settings)
     return [price_of(cassette.spent[name], same) for name, same in asked.items()]
 
 
@@ -475,7 +457,6 @@ def _load_redaction(name: str) -> Redaction:
     try:
         found = getattr(import_module(module), function)
     except (ImportError, AttributeError, ValueError) as error:
-        raise SettingsError(
-            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
-        ) from error
+        why = f"{name!r} cannot be loaded ({type(error).__name__})"
+        raise SettingsError(f"redact: {why}; name a function as module:function") from error
     return Redaction(found)

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from summarizing_context.errors import MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.recording import CASES, Question, Recording
-from summarizing_context.evaluation.report import ABSENT, Bound
+from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
+from summarizing_context.evaluation.report import Bound
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.messages.reading import read_message
@@ -38,16 +38,7 @@ _MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a referen
 _GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being_tested", "preference_being_tested")
 _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
 
-
-Scrub = Callable[[Message], Message]
 Cases = list[tuple[Case, list[Question]]]
-
-
-class Opened(NamedTuple):
-    """A session: its messages, and the cases with what is asked at each."""
-
-    messages: list[Message]
-    cases: Cases
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +50,11 @@ class Log:
     _read: Callable[[], Sequence[Message]]
     _ask: Callable[[list[Message], int], Cases]  # of the messages and the tokens of a view
 
-    def open(self, budget: int, scrub: Scrub = lambda message: message) -> Opened:
-        """Read the log, for views of so many tokens. `scrub` takes secrets out of its messages, before anything is
-        asked about them."""
-        messages = [scrub(message) for message in self._read()]
-        return Opened(messages, self._ask(messages, budget))
+    def open(self, budget: int, scrub: Callable[[Message], Message] | None = None) -> tuple[list[Message], Cases]:
+        """Return the messages, and the cases with what is asked at each, for views of so many tokens. `scrub` takes
+        secrets out of the messages, before anything is asked about them."""
+        messages = [message if scrub is None else scrub(message) for message in self._read()]
+        return messages, self._ask(messages, budget)
 
 
 @dataclass(frozen=True)
@@ -90,7 +81,7 @@ class Dataset:
         checkouts = [one / "evals" / first for one in (Path.cwd(), *Path.cwd().parents)] if first.isalnum() else []
         folder = next((one for one in (*checkouts, Path(first)) if (one / CASES).is_file()), None)
         if named in ("beam", "locomo") and place:
-            found = cls(named, _published(named, Path(place)))
+            found = cls(named, _beam(Path(place)) if named == "beam" else _locomo(Path(place)))
         elif folder is not None:
             found = recorded(Recording.open(folder))
         else:
@@ -99,7 +90,7 @@ class Dataset:
                     f"{missing[0]}: there is no such file, folder or data set here; give transcripts, "
                     "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
                 )
-            return cls("your sessions", *_transcripts(list(map(Path, sources)), format))
+            return cls("your sessions", *_transcripts(sources, format))
         if len(sources) > 1:
             raise SettingsError(f"{first} is a data set of its own; give it alone")
         return found
@@ -120,15 +111,13 @@ def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
     return sessions
 
 
-def _transcripts(paths: Sequence[Path], format: str) -> tuple[list[Log], list[str]]:
+def _transcripts(sources: Sequence[str | Path], format: str) -> tuple[list[Log], list[str]]:
     """Return each session of these files and folders, and the lines that were skipped."""
-    found: list[Log] = []
-    skipped: list[str] = []
-    for path in find_transcripts(paths):
-        sessions = read_checked(path, format)
+    found, skipped = list[Log](), list[str]()
+    for path in find_transcripts([Path(one) for one in sources]):
+        sessions, stem = read_checked(path, format), Path(path.name.removesuffix(".gz")).stem
         for log in sessions:
             skipped += log.unreadable
-            stem = Path(path.name.removesuffix(".gz")).stem
             id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
             found.append(Log(name, name, partial(_own_messages, path, id, format), partial(_own_cases, name)))
     return found, skipped
@@ -142,11 +131,8 @@ def _own_cases(name: str, messages: list[Message], budget: int) -> Cases:
     """Return the cuts of a session, and the values that were needed after each. A cut before which everything fits the
     budget is left out, for its view leaves nothing out."""
     reads = read_messages(messages)
-    return [
-        (Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget))
-        for cut in cuts_of(messages)
-        if sum(read.tokens for read in reads[:cut]) > budget
-    ]
+    cuts = [cut for cut in cuts_of(messages) if sum(read.tokens for read in reads[:cut]) > budget]
+    return [(Case(f"{name}@{cut}", "", cut, budget, "", "", name), hindsight(reads, cut, budget)) for cut in cuts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +153,13 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
         reading = read_message(message)
         texts = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
         calls = [part for part in reading.parts if part.kind == "call"]
-        arguments = tuple(value for part in calls for value in _values("".join(part.texts[:1])))
+        arguments: list[str] = []
+        for part in calls:
+            given = "".join(part.texts[:1])
+            try:
+                arguments += map(str, _leaves(json.loads(given)))
+            except (ValueError, RecursionError):
+                arguments.append(given)
         used: dict[str, None] = {}
         for text in arguments:
             if len(text) <= _MAX_REFERENCE_CHARS:
@@ -180,14 +172,6 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
         seen = frozenset(value for text in texts for value in exact_values(text))
         found.append(Read(reading.role, tokens, words, seen, tuple(used)))
     return found
-
-
-def _values(arguments: str) -> list[str]:
-    """The strings and numbers in the arguments of a call."""
-    try:
-        return [str(value) for value in _leaves(json.loads(arguments))]
-    except (ValueError, RecursionError):
-        return [arguments]
 
 
 def _leaves(value: Any, whole: str = "") -> Iterator[Any]:
@@ -240,36 +224,30 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
 # Published data sets
 
 
-def _published(dataset: str, path: Path) -> list[Log]:
-    """Return every session of a data set under a file or folder. Raise `TranscriptError`, which says what is wrong in
-    it, before anything is run."""
-    patterns = ["*.json"] if dataset == "locomo" else ["chat.json", "chat.json.gz"]
+def _files(dataset: str, path: Path, *patterns: str) -> list[Path]:
+    """Return the files of a data set in a folder, or the one that is named. Raise `TranscriptError` for none."""
     files = sorted(file for pattern in patterns for file in path.rglob(pattern)) if path.is_dir() else [path]
     if not files:
         raise TranscriptError(f"{path}: the folder holds no {patterns[0]}; name the folder or file of {dataset}")
-    logs = []
-    for file in files:
-        if dataset == "beam":
-            folders = file.parent.relative_to(path).parts if path.is_dir() else ()
-            name = "/".join(folders) or file.absolute().parent.name
-            messages, categories = _read_beam(file)
-            rows = [{"role": message.role, "content": message.content} for message in messages]
-            ask = partial(_at_end, name, partial(_beam_questions, messages, categories))
-            logs.append(Log(name, name, partial(list, rows), ask))
-            continue
-        talks = load(file).value
-        for number, talk in enumerate(talks if isinstance(talks, list) else [talks]):
-            name = f"{file.stem}-{number}"
-            rows, questions = _read_locomo(file, talk)
-            logs.append(Log(name, name, partial(list, rows), partial(_at_end, name, partial(list, questions))))
-    return logs
+    return files
 
 
 def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
-    """Ask about a session at its end; where it fits the budget, nothing is asked."""
+    """Ask about a published session at its end; where it fits the budget, nothing is asked."""
     if sum(read.tokens for read in read_messages(messages)) <= budget:
         return []
     return [(Case(name, "", len(messages), budget, "", "", name), ask())]
+
+
+def _locomo(path: Path) -> list[Log]:
+    """Return the conversations of LoCoMo. Raise `TranscriptError`, which says what is wrong, before anything is run."""
+    logs = []
+    for file in _files("locomo", path, "*.json"):
+        talks = load(file).value
+        for number, talk in enumerate(talks if isinstance(talks, list) else [talks]):
+            (rows, questions), name = _read_locomo(file, talk), f"{file.stem}-{number}"
+            logs.append(Log(name, name, partial(list, rows), partial(_at_end, name, partial(list, questions))))
+    return logs
 
 
 def _read_locomo(path: Path, document: Any) -> tuple[list[Message], list[Question]]:
@@ -305,16 +283,10 @@ def _read_locomo(path: Path, document: Any) -> tuple[list[Message], list[Questio
 
 
 def _literals(answer: str) -> list[str]:
-    """The parts of an answer, without small words at their beginning."""
-    small = ["a", "an", "and", "at", "by", "for", "from", "her", "his", "in", "is", "it", "of", "on", "the", "to"]
-    parts = []
-    for part in re.split(r",| and |;", answer):
-        words = part.strip(" .!?\"'").split()
-        while words and words[0].lower() in small:
-            words.pop(0)
-        if words:
-            parts.append(" ".join(words))
-    return parts
+    """Return the parts of an answer, without small words at their beginning."""
+    small = r"\A(?:(?:a|an|and|at|by|for|from|her|his|in|is|it|of|on|the|to)(?: |\Z))+"
+    parts = (" ".join(part.strip(" .!?\"'").split()) for part in re.split(r",| and |;", answer))
+    return [found for part in parts if (found := re.sub(small, "", part, flags=re.IGNORECASE))]
 
 
 class BeamMessage(msgspec.Struct, frozen=True):
@@ -325,23 +297,30 @@ class BeamMessage(msgspec.Struct, frozen=True):
     content: str
 
 
-def _read_beam(chat: Path) -> tuple[list[BeamMessage], dict[str, list[dict[str, Any]]]]:
-    """Return the messages of a chat, which lie in turns of batches, and its probing questions by category. Raise
-    `TranscriptError`."""
-    names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
-    try:
-        said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
-        messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
-        asked = [file for name in names for file in sorted(chat.parent.glob(name))]
-        if not asked:
-            raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
-        file = asked[0]
-        questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
-    except msgspec.ValidationError as error:
-        raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
-    if len({message.id for message in messages}) < len(messages):
-        raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
-    return messages, questions
+def _beam(path: Path) -> list[Log]:
+    """Return the chats of BEAM. Raise `TranscriptError`, which says what is wrong, before anything is run."""
+    logs = []
+    for chat in _files("beam", path, "chat.json", "chat.json.gz"):
+        folders = chat.parent.relative_to(path).parts if path.is_dir() else ()
+        # Messages lie in turns of batches, probing questions by category in a file next to the chat.
+        names, file = ("probing_questions.json*", "probing_questions/probing_questions.json*"), chat
+        try:
+            said = [one for one in _leaves(load(chat).value, "role") if isinstance(one, dict)]
+            messages = msgspec.convert(said, Annotated[list[BeamMessage], msgspec.Meta(min_length=1)])
+            asked = [file for name in names for file in sorted(chat.parent.glob(name))]
+            if not asked:
+                raise TranscriptError(f"{chat}:1: no probing_questions.json is in its folder; fetch that too")
+            file = asked[0]
+            questions = msgspec.convert(load(file).value, dict[str, list[dict[str, Any]]])
+        except msgspec.ValidationError as error:
+            raise TranscriptError(f"{file}:1: not as BEAM is published: {error}") from error
+        if len({message.id for message in messages}) < len(messages):
+            raise TranscriptError(f"{chat}:1: two messages have one id, so sources of questions name no message")
+        rows = [{"role": message.role, "content": message.content} for message in messages]
+        name = "/".join(folders) or chat.absolute().parent.name
+        ask = partial(_at_end, name, partial(_beam_questions, messages, questions))
+        logs.append(Log(name, name, partial(list, rows), ask))
+    return logs
 
 
 def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict[str, Any]]]) -> list[Question]:
@@ -366,8 +345,8 @@ def _beam_questions(messages: list[BeamMessage], categories: dict[str, list[dict
 
 
 def _shared_runs(text: str, said: Text) -> Iterator[str]:
-    """Yield the longest runs of words of a text that are said elsewhere too, if they have a digit or three words of
-    four letters. Small words at their ends are left out."""
+    """Yield the longest runs of words that are said elsewhere too, if they have a digit or three words of four letters.
+    Small words at their ends are left out."""
     for clause in re.split(r"[.,;:!?]+(?:\s|$)|[\n\"“”()\[\]`]|\B'|'\B", text):
         words = clause.split()
         while words:
@@ -375,10 +354,8 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
             while length < len(words) and said.holds(" ".join(words[: length + 1])):
                 length += 1
             run, words = words[:length], words[max(1, length) :]
-            while run and len(run[0]) < 4 and run[0].islower():
-                run.pop(0)
-            while run and len(run[-1]) < 4 and run[-1].islower():
-                run.pop()
+            large = [at for at, word in enumerate(run) if len(word) > 3 or not word.islower()]
+            run = run[large[0] : large[-1] + 1] if large else []
             if any(map(str.isdigit, "".join(run))) or sum(len(word) > 3 for word in run) > 2:
                 yield " ".join(run)
 
@@ -392,24 +369,22 @@ class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def recorded(recording: Recording) -> Dataset:
-    """Return the cases of recorded answers, each as a session of its own; what has to hold of them may stand in the
-    `gates.toml` of their folder."""
+    """Return the cases of recorded answers, each as a session of its own, with the `gates.toml` of their folder."""
     gates, file = _Gates(), recording.folder / "gates.toml"
     try:
         if file.exists():
             gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SettingsError(f"{file}: {error}") from error
-    logs = [
-        Log(case.name, case.drawn_as, partial(recording.messages, case), partial(_recorded_case, recording, case))
-        for case in recording.cases
-    ]
+    logs = []
+    for case in recording.cases:
+        ask = partial(_recorded_case, recording, case)
+        logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))
     return Dataset(recording.folder.resolve().name, logs, [], recording, gates.claim, gates.bounds)
 
 
 def _recorded_case(recording: Recording, case: Case, messages: list[Message], _: int) -> Cases:
-    """Return what is asked at a cut, with the facts of each gold answer that its evidence holds and its question does
-    not. The budget is that of the case."""
+    """Return what is asked at a cut, with the facts of each gold answer that its evidence alone holds."""
     reads, questions = read_messages(messages), []
     for one in recording.at(case).questions:
         said, asked = Text(text for at in one.evidence for text in reads[at].words), Text([one.question])

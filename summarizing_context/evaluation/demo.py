@@ -1,7 +1,4 @@
-"""The bundled demo session, and a run of it: what the last view still answers, and what it cost.
-
-Beside each answer stands what the newest messages alone would answer in the same budget. `cli.replay` shows the result.
-"""
+"""The bundled demo session, and a run of it: what the last view still answers, and what it cost."""
 
 from __future__ import annotations
 
@@ -40,8 +37,7 @@ async def play_demo(
     The worker runs in the background, and the agent never waits for it. `watch` is called with the messages so far, the
     tokens of the view and the summaries that are ready.
     """
-    settings = replace(settings, session_id=await free_session_id(settings, "demo"))
-    costs = await make_costs(settings)
+    settings, costs = replace(settings, session_id=await free_session_id(settings, "demo")), await make_costs(settings)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
         for message in messages:
@@ -92,9 +88,8 @@ def demo_session(turns: int | None = None) -> list[Message]:
     messages: list[Message] = [json.loads(line) for line in lines]
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
     asked_about = (0, 1, 2, 4, 7, 24)
-    others = [number for number in range(len(starts)) if number not in asked_about]
-    wanted = len(starts) if turns is None else turns
-    kept = sorted([*asked_about, *others[: max(0, wanted - len(asked_about))]])
+    ranked = sorted(range(len(starts)), key=lambda number: number not in asked_about)
+    kept = sorted(ranked[: max(len(asked_about), len(starts) if turns is None else turns)])
     ends = [*starts[1:], len(messages)]
     return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
 

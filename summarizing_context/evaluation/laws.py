@@ -67,8 +67,7 @@ def bound_ids(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def shows(row: Message, message: Message) -> bool:
-    """Return whether a row of a view is a message of the log: whole, shrunk, a part of it, or the note of a late
-    result."""
+    """Return whether a row of a view is a message of the log: whole, shrunk, in part, or the note of a late result."""
     row_read, read = (read_message(dict(each)) for each in (row, message))
     (row_calls, row_answers), (calls, answers) = bound_ids(row_read), bound_ids(read)
     if canonical(row) == canonical(message) or set(row_calls) & set(calls):

@@ -30,8 +30,7 @@ def fixed_text(prompt: Prompt) -> str:
 
 
 def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[dict[str, str]]:
-    """Return all that is wrong in a folder of prompts, as `name` of a prompt or file and `words`. `count` counts the
-    tokens of a text."""
+    """Return all that is wrong in a folder of prompts, as `name` of a prompt or file and `words`."""
     complaints: list[tuple[str, str]] = []
     # Files that nothing would read, and folders that nothing asks for.
     known, purposes = set(names(root)), {folder.name for folder in prompts_root().iterdir() if folder.is_dir()}
@@ -65,10 +64,9 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
         wanted = [f"## {name}" for name in NAMES if name != NAMES[CONSTRAINTS] or f"## {name}" in found]
         if found != wanted:
             lacking, extra = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
-            problems = [f"lacks {', '.join(lacking)}"] if lacking else []
-            problems += [f"has {', '.join(extra)} besides"] if extra else []
-            told = " and ".join(problems) or "has another order"
-            yield f"its sections must be the fixed ones, in their order: it {told}"
+            faults = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
+            about = " and ".join(faults) or "has another order"
+            yield f"its sections must be the fixed ones, in their order: it {about}"
     shipped = [name for name in names() if name.startswith(f"{prompt.name}/")]
     given = load(shipped[-1]).placeholders if shipped else prompt.placeholders
     if prompt.name == "rollup":
@@ -76,8 +74,8 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
     if "max_tokens" in given - prompt.placeholders:
         yield "it lacks the placeholder {{max_tokens}}, the longest summary"
     if unknown := prompt.placeholders - given:
-        listed = ", ".join(sorted(unknown)), ", ".join(sorted(given))
-        yield f"nothing fills in {listed[0]}; {prompt.name} prompts are given {listed[1]}"
+        known = ", ".join(sorted(given))
+        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given {known}"
 
 
 async def jobs_for(
@@ -94,10 +92,8 @@ async def jobs_for(
                 jobs.append(job)
             return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
 
-    quiet = replace(
-        without_default_cap(settings), store=":memory:", session_id="render", start_at=0.0, idle_after="never"
-    )
-    async with open_context(quiet, summarizer=Noting()) as context:
+    fixed: Any = {"store": ":memory:", "session_id": "render", "start_at": 0.0, "idle_after": "never"}
+    async with open_context(replace(without_default_cap(settings), **fixed), summarizer=Noting()) as context:
         await context.set_messages(list(messages))
         await context.wait_idle()
     return sorted(jobs, key=lambda job: job.start)
@@ -115,15 +111,14 @@ def render_request(
     job = jobs[number - 1]
     opening, _, rest = fenced(job).partition("\n")
     record, _, closing = rest.rpartition("\n")
-    parts: list[dict[str, Any]] = [
-        {"slot": slot, "name": name, "fixed": name != "record", "tokens": count(text), "text": text}
-        for slot, name, text in (
-            ("system", "instructions", prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
-            ("user", "opening of the fence", f"{opening}\n"),
-            ("user", "record", record),
-            ("user", "end of the fence", f"\n{closing}"),
-        )
-    ]
+    parts: list[dict[str, Any]] = []
+    for slot, name, text in (
+        ("system", "instructions", prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)),
+        ("user", "opening of the fence", f"{opening}\n"),
+        ("user", "record", record),
+        ("user", "end of the fence", f"\n{closing}"),
+    ):
+        parts.append({"slot": slot, "name": name, "fixed": name != "record", "tokens": count(text), "text": text})
     own = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
     about = {"prompt": f"{prompt.name}/v{prompt.version}", **own, "number": number, "among": len(jobs), "parts": parts}
     fixed = sum(part["tokens"] for part in parts if part["fixed"])

@@ -11,32 +11,29 @@ import gzip
 import json
 import re
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.outcomes import changed_settings, indented
 from summarizing_context.evaluation.views import Case, Message, parts_of, text_of
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import PLACES, Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import read_session
 
 CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
+ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 SCALE = {"right": 2, "partly": 1, "abstained": 0, "wrong": -1}  # of a judge's marks
 
 CASES = "cases.toml"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
-_DAMAGED = (
-    "holds something else than it should ({}); bring the file back, or delete it and record again: replies that are "
-    "kept in the cassette are not sent again"
-)
 _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model; the budget is that of the case
     *("prompts", "prices", "session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "max_wait"),
     *("allow_download", "idle_after", "concurrency", "call_timeout", "attempts", "breaker_failures"),
@@ -69,9 +66,6 @@ class AskedCase(msgspec.Struct, frozen=True, omit_defaults=True):
     judge: str = ""  # who reads views, and marks the answers
 
 
-Value = TypeVar("Value")
-
-
 @dataclass
 class Recording:
     """The cases of one folder."""
@@ -84,16 +78,14 @@ class Recording:
     @classmethod
     def open(cls, folder: Path) -> Recording:
         """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
-        kind = dict[Literal["case"], list[Case]]
-        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), kind))
-        found = cls(folder, listed.get("case", []))
+        found = cls(folder, _read(folder / CASES, dict[Literal["case"], list[Case]]).get("case", []))
         if (folder / _SETTINGS).exists():
-            values = _read(folder / _SETTINGS, lambda data: msgspec.json.decode(data, type=dict[str, Any]))
             prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
+            values = _read(folder / _SETTINGS, dict[str, Any])
             found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
             if (path := found._questions(case)).exists():
-                found.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=AskedCase))
+                found.asked[case.name] = _read(path, AskedCase)
         return found
 
     @property
@@ -110,11 +102,11 @@ class Recording:
         path = self.folder / "logs" / case.log
         try:
             messages = list(read_session(path).messages)
-            if len(messages) < case.cut:
-                raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+            if len(messages) >= case.cut:
+                return messages[: case.cut]
+            raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
-        return messages[: case.cut]
 
     def at(self, case: Case) -> AskedCase:
         """Return what is asked at the cut; nothing where no questions were written."""
@@ -127,14 +119,21 @@ class Recording:
         self.asked[case.name] = asked
 
 
-def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
+def _read(path: Path, kind: Any) -> Any:
+    """Return what a file of TOML or JSON holds. Raise `TranscriptError`."""
     try:
-        return decode(path.read_bytes())
+        data = path.read_bytes()
+        if path.suffix == ".toml":
+            return msgspec.convert(tomllib.loads(data.decode()), kind)
+        return msgspec.json.decode(data, type=kind)
     except OSError as error:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
     except ValueError as error:
         line = re.search(r"at line (\d+)", str(error))  # of TOML; else it is one JSON value
-        raise TranscriptError(f"{path}:{line[1] if line else 1}: {_DAMAGED.format(error)}") from error
+        raise TranscriptError(
+            f"{path}:{line[1] if line else 1}: holds something else than it should ({error}); bring the file back, or "
+            "delete it and record again: replies that are kept in the cassette are not sent again"
+        ) from error
 
 
 def add_case(
@@ -145,11 +144,9 @@ def add_case(
     `cut` are the messages before the view, or the share of the characters that stand before it; `messages` are those of
     the log, where they were read already. `about` are other fields of a case.
     """
-    messages = messages or read_session(log).messages
+    messages, name, listed = messages or read_session(log).messages, name or _stem(log), folder / CASES
     quoted = partial(json.dumps, ensure_ascii=False)  # as TOML has it: JSON's escapes beyond U+FFFF are none of TOML's
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
-    name = name or _stem(log)
-    listed = folder / CASES
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
     case = Case(name, f"{name}.jsonl.gz", at, **about)
     if not 0 < at <= len(messages) or f"name = {quoted(name)}\n" in known:
@@ -164,8 +161,7 @@ def add_case(
 def with_own_case(
     folder: Path, log: Path, messages: Sequence[Message], *, cut: float, budget: int, own: Settings, to: Path
 ) -> Recording:
-    """Return what a folder holds, with a log of the user's as its only case; if it has none, the case is added to
-    `to`.
+    """Return what a folder holds, with a log of the user's as its only case; a new case is added to `to`.
 
     Raise `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
@@ -175,13 +171,11 @@ def with_own_case(
         recording = Recording.open(folder)
         if _files_of(recording.settings) != files:
             raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
-        for case in recording.cases:
-            if case.name == name:
-                if case.budget != budget or recording.messages(case) != messages[:at]:
-                    raise TranscriptError(
-                        f"{folder}: holds {name} with another budget ({case.budget}) or another log; take a new folder"
-                    )
-                return replace(recording, cases=[case])
+        for case in (case for case in recording.cases if case.name == name):
+            if case.budget != budget or recording.messages(case) != messages[:at]:
+                held = f"{name} with another budget ({case.budget}) or another log"
+                raise TranscriptError(f"{folder}: holds {held}; take a new folder")
+            return replace(recording, cases=[case])
     if (size := estimate_text(text_of(messages[:at]))) <= budget:
         raise TranscriptError(
             f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
@@ -204,16 +198,23 @@ def _files_of(settings: Settings) -> dict[str, bytes]:
     return files
 
 
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """Return the settings that differ from their defaults, without those that name a place."""
+    names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
+    return {name: one for name in names if (one := getattr(settings, name)) != getattr(Settings(), name)}
+
+
+def indented(document: Any) -> bytes:
+    """Return a document as JSON that a person can read in a diff."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n"
+
+
 def _stem(log: Path) -> str:
     return log.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def cut_at(messages: Sequence[Message], share: float) -> int:
     """Return the last message of the assistant before which at most this share of the characters stands."""
-    sizes = [sum(len(part.text) for part in parts_of(message)) for message in messages]
-    total, before, cut = sum(sizes), 0, 0
-    for at, message in enumerate(messages):
-        if message.get("role") == "assistant" and before <= share * total:
-            cut = at
-        before += sizes[at]
-    return cut
+    sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
+    places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
+    return max((at for at in places if sums[at] <= share * sums[-1]), default=0)

@@ -7,11 +7,13 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from itertools import chain, count, product
+from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import anyio
 
@@ -20,7 +22,6 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette, open_model
 from summarizing_context.evaluation.laws import Judge, canonical
-from summarizing_context.evaluation.outcomes import for_each
 from summarizing_context.log.message_log import BoundThinking
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
@@ -34,6 +35,18 @@ LAW_FIGURES = (
     "append_only_breaks",
 )
 MEMORY = ":memory:"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -> Iterator[Result]:
+    """Yield what `work` gives for each item, in their order, worked on in so many processes; of one, in this one."""
+    if min(jobs, len(items)) <= 1:
+        yield from map(work, items)
+        return
+    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=get_context("spawn")) as pool:
+        yield from pool.map(work, items)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +85,11 @@ class Tally:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures under their published names, as JSON values."""
+
+        def percentile(values: Sequence[float], percent: float) -> float:  # the nearest rank, to the thousandth
+            rank = max(math.ceil(len(values) * percent / 100), 1)
+            return round(sorted(values)[rank - 1], 3) if values else 0.0
+
         return {
             **{each.name: getattr(self, each.name) for each in fields(self)[:-4]},
             "repairs": dict(sorted(self.repairs.items())),
@@ -79,9 +97,9 @@ class Tally:
             "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
             "prefix_hit": round(self.hit_tokens / self.view_tokens, 4) if self.view_tokens else 0.0,
             "uncached_tokens": self.view_tokens - self.hit_tokens,
-            "view_p50_ms": _percentile(self.view_ms, 50),
-            "view_p99_ms": _percentile(self.view_ms, 99),
-            "activation_p99_ms": _percentile(self.activation_ms, 99),
+            "view_p50_ms": percentile(self.view_ms, 50),
+            "view_p99_ms": percentile(self.view_ms, 99),
+            "activation_p99_ms": percentile(self.activation_ms, 99),
         }
 
     def broken_laws(self) -> list[str]:
@@ -89,32 +107,17 @@ class Tally:
         return [name for name in LAW_FIGURES if getattr(self, name)]
 
 
-def _percentile(values: Sequence[float], percent: float) -> float:
-    """The nearest-rank percentile, to the thousandth; 0.0 of nothing."""
-    return round(sorted(values)[max(math.ceil(len(values) * percent / 100), 1) - 1], 3) if values else 0.0
-
-
 def add_up(rows: Sequence[Tally], *, file: str = "total") -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
-    total = replace(rows[0], file=file)
+    total = replace(rows[0], file=file, compactions=[])  # those are listed file by file
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
-    for name in (each.name for each in fields(total)[1:]):
+    for name in (each.name for each in fields(total)[1:] if each.name != "compactions"):
         values: list[Any] = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
-        value: Any = []  # compactions are told file by file
         if name in ("budget", "strategy", "token_counter"):
-            value = values[0] if len(set(values)) == 1 else None
-        elif name != "compactions":
-            value = max(values) if name == "max_view_tokens" else sum(values[1:], start=values[0])
-        setattr(total, name, value)
+            setattr(total, name, values[0] if len(set(values)) == 1 else None)
+        else:
+            setattr(total, name, max(values) if name == "max_view_tokens" else sum(values[1:], start=values[0]))
     return total
-
-
-def add_up_by_variant(rows: Sequence[Tally]) -> list[Tally]:
-    """Return one sum for each strategy and budget, in the order in which they first occur."""
-    variants: dict[Any, list[Tally]] = {}
-    for row in rows:
-        variants.setdefault((row.strategy, row.budget), []).append(row)
-    return [add_up(same) for same in variants.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,28 +131,21 @@ class Plan:
     format: str = "auto"  # of the transcripts
     dry_run: bool = False  # replies of the model are assumed: nothing is sent, and nothing is stored
 
-    @property
-    def variants(self) -> list[Settings]:
-        """The settings of each replay: every strategy at every budget."""
-        # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
-        own: Any = self.strategies or (self.settings.strategy,)
-        made = partial(replace, self.settings, idle_after="never")
-        return [made(strategy=strategy, max_tokens=budget) for strategy in own for budget in self.budgets]
 
-
+@dataclass
 class Costs:
     """What messages cost with the session's counter, each counted once."""
 
-    def __init__(self, count: Callable[[str], int], image_tokens: int) -> None:
-        self.count, self._image_tokens = count, image_tokens
-        self._known: dict[bytes, int] = {}
+    count: Callable[[str], int]
+    image_tokens: int
+    _known: dict[bytes, int] = field(default_factory=dict)
 
     def of(self, message: Mapping[str, Any], key: bytes) -> int:
         """Return the tokens of a message whose canonical JSON is `key`."""
         if key not in self._known:
             reading = read_message(dict(message))
             texts = sum(map(self.count, reading.texts + reading.unread))
-            self._known[key] = MESSAGE_TOKENS + texts + self._image_tokens * reading.media
+            self._known[key] = MESSAGE_TOKENS + texts + self.image_tokens * reading.media
         return self._known[key]
 
 
@@ -215,15 +211,8 @@ class Recorder:
         return tally
 
 
-def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally] | TranscriptError]:
-    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read.
-
-    Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
-    """
-    return for_each(paths, partial(_replay_file, plan=plan), jobs if str(plan.settings.store) == MEMORY else 1)
-
-
-def _replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
+def replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
+    """Return the tallies of a file, or why it cannot be read."""
     try:  # each session in an event loop of its own
         logs = read_named(path, format=plan.format).items()
         return [row for name, log in logs for row in anyio.run(replay_log, name, log, plan)]
@@ -234,7 +223,10 @@ def _replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
 async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
     costs, rows = await make_costs(plan.settings), []
-    for settings in plan.variants:
+    own: Any = plan.strategies or (plan.settings.strategy,)
+    for strategy, budget in product(own, plan.budgets):
+        # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
+        settings = replace(plan.settings, strategy=strategy, max_tokens=budget, idle_after="never")
         if not plan.dry_run:
             rows.append(await _replay(settings, name, log, plan, costs))
             continue
@@ -264,17 +256,11 @@ async def _replay(
                     await recorder.take_view()
                 while ahead and ahead[0].at <= index:  # the client compacted here: its sizes beside ours
                     own = ahead.pop(0)
-                    tally.compactions.append(
-                        {
-                            "message": own.at + 1,
-                            "trigger": own.trigger,
-                            "client_before": own.tokens_before,
-                            "client_after": own.tokens_after,
-                            "client_summary": costs.count(own.summary) if own.summary else None,
-                            "history_tokens": context.statistics().history_tokens,
-                            "view_tokens": recorder.view_tokens,
-                        }
-                    )
+                    sizes = {"client_before": own.tokens_before, "client_after": own.tokens_after}
+                    sizes["client_summary"] = costs.count(own.summary) if own.summary else None
+                    sizes["history_tokens"] = context.statistics().history_tokens
+                    sizes["view_tokens"] = recorder.view_tokens
+                    tally.compactions.append({"message": own.at + 1, "trigger": own.trigger, **sizes})
             try:
                 await recorder.add(message)
             except MessageError as error:
@@ -293,5 +279,5 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
         taken = {info.session_id for info in await store.sessions()}
     finally:
         await store.close()
-    numbered = (f"{wanted}:{number}" for number in range(2, len(taken) + 3))
-    return next(id for id in (wanted, *numbered) if id not in taken)
+    numbered = (f"{wanted}:{number}" for number in count(2))
+    return next(id for id in chain([wanted], numbered) if id not in taken)

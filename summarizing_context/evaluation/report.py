@@ -7,24 +7,68 @@ stand and fall together; differences are paired by question. Equal runs write eq
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 from xml.etree import ElementTree as xml
 
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.outcomes import MIN_SESSIONS, Interval, indented, mean_of, paired
+from summarizing_context.evaluation.recording import ABSENT, indented
 from summarizing_context.evaluation.views import OTHERS
 from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
-ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
 NOTHING = "nothing to look at"
 AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
+DRAWS = 1_000
+MIN_SESSIONS = 5  # from which on an interval says something
+
+Points = Mapping[tuple[str, str, str], float]  # by session, case and question
+
+
+class Interval(NamedTuple):
+    """A mean over sessions, and where it lies in 95 % of the draws."""
+
+    mean: float
+    low: float
+    high: float
+    sessions: int
+
+
+def by_session(points: Points) -> dict[str, float]:
+    """Return the mean of each session."""
+    found: dict[str, list[float]] = {}
+    for (session, _, _), value in points.items():
+        found.setdefault(session, []).append(value)
+    return {session: sum(values) / len(values) for session, values in found.items()}
+
+
+@lru_cache(maxsize=64)
+def _draws(count: int) -> list[list[int]]:
+    """Return sessions drawn with replacement, the same for every figure."""
+    rng = random.Random(f"sessions/{count}")
+    return [rng.choices(range(count), k=count) for _ in range(DRAWS)]
+
+
+def mean_of(points: Points) -> Interval | None:
+    """Return the mean over sessions with its interval, by a bootstrap of sessions; None of nothing."""
+    if not points:
+        return None
+    listed = [value for _, value in sorted(by_session(points).items())]
+    means = sorted(sum(map(listed.__getitem__, draw)) / len(listed) for draw in _draws(len(listed)))
+    low, high = (means[round(share * (DRAWS - 1))] for share in (0.025, 0.975))
+    return Interval(sum(listed) / len(listed), low, high, len(listed))
+
+
+def paired(ours: Points, theirs: Points) -> Interval | None:
+    """Return by how much ours are more than theirs, over the questions that both have."""
+    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

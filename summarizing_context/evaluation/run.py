@@ -12,31 +12,19 @@ from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.evaluation import views
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
-from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
+from summarizing_context.evaluation.cassettes import Cassette, open_model
 from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
-from summarizing_context.evaluation.outcomes import changed_settings, for_each
-from summarizing_context.evaluation.recording import SCALE, AskedCase, Question, Recording
-from summarizing_context.evaluation.replay import LAW_FIGURES
-from summarizing_context.evaluation.report import ABSENT, EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
-from summarizing_context.evaluation.views import (
-    ARMS,
-    COMPACT,
-    MECHANICAL,
-    OURS,
-    Message,
-    Past,
-    Played,
-    Text,
-    build,
-    mechanical,
-    play,
-    show_activated,
-)
+from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
+from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
+from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
+from summarizing_context.evaluation.views import Text
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings.values import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
@@ -126,10 +114,10 @@ class Run:
         folder = self.dataset.recording
         if not self.arms and folder is not None:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
-            self.arms = [Arm(name) for name in ARMS if self.dataset.bounds or not read or name in read]
-        self.arms = self.arms or [Arm(OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
+            self.arms = [Arm(name) for name in views.ARMS if self.dataset.bounds or not read or name in read]
+        self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
-        known = MECHANICAL if folder is None else ARMS
+        known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:
                 raise SettingsError(f"there is no arm {arm.name!r}; there are {', '.join(known)}, or give it settings")
@@ -140,27 +128,13 @@ class Run:
             raise SettingsError(f"two arms have one name: {', '.join(names)}")
         if folder is None and self.arms[0].settings is None:
             raise SettingsError(f"{names[0]}: the first arm needs settings, for the others show as many tokens")
-        preferred = (self.baseline, COMPACT, "tail", *names[1:], names[0])
+        preferred = (self.baseline, views.COMPACT, "tail", *names[1:], names[0])
         self.baseline = next(name for name in preferred if name in names)
 
     @property
     def models(self) -> list[Settings]:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
-
-    def _cassette(self, mode: Mode) -> Cassette | None:
-        """Return the cassette of the run, to be entered; None where no model is asked."""
-        if not self.models or self.cassette is None:
-            return None
-        keys = [settings.api_key for settings in self.models]
-        return Cassette(Path(self.cassette), mode, secrets=keys, redact=self.redact)
-
-    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
-        """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
-        if (cassette := self._cassette("forecast")) is None:
-            return []
-        self.report(cassette, watch)
-        return prices_of(cassette, self.models)
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
@@ -172,16 +146,28 @@ class Run:
             cassette = None
         jobs = 1 if cassette is not None or has_own else self.jobs
         parts: list[_Part] = []
-        for part in for_each(self.dataset.logs, partial(self._measure_log, cassette), jobs):
+        measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
+        for part in for_each(self.dataset.logs, measure, jobs):
             watch(self.dataset.logs[len(parts)].name)
             parts.append(part)
         asked = [one for part in parts for one in part.asked]
         is_marked = any(RIGHT in answer.points for one in asked for answer in one.answers.values())
-        about, shown = {arm.name: arm.about or _about(arm) for arm in self.arms}, {}
+        about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
+            about[arm.name] = arm.about or views.ARMS.get(arm.name, "")
             if arm.settings is not None:
+                own = "own summaries" if arm.summarizer is not None else "no model"
+                own = f"summaries by {arm.settings.model}" if arm.asks_model else own
+                about[arm.name] = arm.about or f"this package, {own}"
                 changed = changed_settings(arm.settings).items()
                 shown[arm.name] = {name: one.name if isinstance(one, Path) else one for name, one in changed}
+        made_by: dict[str, list[str]] = {}
+        if self.dataset.recording is not None:
+            cases = [self.dataset.recording.at(case) for case in self.dataset.recording.cases]
+            judges = [one.judge for one in cases]
+            for what, makers in (("summaries", [one.writer for one in cases]), ("answers", judges), ("marks", judges)):
+                counts = Counter(maker.partition(";")[0] for maker in makers if maker).most_common()
+                made_by |= {what: [f"{maker} ({count:,})" for maker, count in counts]} if counts else {}
         return Report(
             name=self.dataset.name,
             arms=about,
@@ -192,27 +178,23 @@ class Run:
             spent=[one for part in parts for one in part.spent],
             claim=self.dataset.claim,
             settings=shown,
-            bounds=[bound for bound in self.dataset.bounds if (bound.arm or OURS) in about],
-            made_by={} if self.dataset.recording is None else _makers(self.dataset.recording),
+            bounds=[bound for bound in self.dataset.bounds if (bound.arm or views.OURS) in about],
+            made_by=made_by,
             missing=sum(part.missing for part in parts),
             left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],
         )
 
-    def _measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
-        if cassette is None and (replaying := self._cassette("replay")) is not None:
-            cassette = replaying
-        return anyio.run(self.measure_log, log, cassette)
-
-    async def measure_log(self, log: Log, cassette: Cassette | None) -> _Part:
+    async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
+        if cassette is None and self.models and self.cassette is not None:
+            keys = [settings.api_key for settings in self.models]
+            cassette = Cassette(Path(self.cassette), secrets=keys, redact=self.redact)
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
-        messages, cases = log.open(int(first.max_tokens), *(() if cleaner is None else (cleaner.scrub,)))
+        messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)
         if cleaner is not None:  # questions for secrets are left out
-            cases = [
-                (case, [one for one in questions if all(cleaner.clean(text) == text for text in one.values)])
-                for case, questions in cases
-            ]
+            for _, questions in cases:
+                questions[:] = [one for one in questions if all(cleaner.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
         history = sum(read.tokens for read in read_messages(messages))
@@ -227,7 +209,7 @@ class Run:
                 continue
             show, settings = None, arm.settings
             if recording is None:
-                show = partial(show_activated, budget=int(settings.max_tokens))
+                show = partial(views.show_activated, budget=int(settings.max_tokens))
             else:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             async with AsyncExitStack() as stack:
@@ -235,15 +217,13 @@ class Run:
                 if writer is None and arm.asks_model and cassette is not None:
                     writer = await stack.enter_async_context(open_model(settings, cassette))
                 cuts = [case.cut for case, _ in cases]
-                played = await play(messages, cuts, settings, writer, show, between_calls=recording is not None)
+                played = await views.play(messages, cuts, settings, writer, show, between_calls=recording is not None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
             if played.refused and 2 * played.refused >= (calls := played.tally.model_calls):
-                part.left_out.append(
-                    f"{log.name}, {arm.name}: {played.refused:,} of {calls:,} replies cannot serve as summaries; "
-                    "extracts stand for them"
-                )
+                refused_share = f"{played.refused:,} of {calls:,} replies cannot serve as summaries"
+                part.left_out.append(f"{log.name}, {arm.name}: {refused_share}; extracts stand for them")
             texts |= {(case.name, arm.name): played.views[case.cut] for case, _ in cases}
         refused = [case.name for case, _ in cases if "" in (texts.get((case.name, arm.name)) for arm in self.arms)]
         part.left_out += [f"{name}: its system rows leave no room; take a larger budget" for name in refused]
@@ -252,19 +232,19 @@ class Run:
         # Recorded arms, or those that need nothing and cost nothing.
         if bare and recording is None:
             for case, _ in cases:
-                past = Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
-                texts |= {(case.name, name): mechanical(name, past) for name in bare}
+                past = views.Past(messages[: case.cut], estimate_text(texts[case.name, self.arms[0].name]))
+                texts |= {(case.name, name): views.mechanical(name, past) for name in bare}
             part.spent += [Spent(log.session, name, history) for name in bare]
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
             async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
-                built = await build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
+                built = await views.build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
             if self.writer is not None:
                 folder.check()
             for name in bare:
-                tokens = built.compaction_tokens if name.startswith(COMPACT) else 0
+                tokens = built.compaction_tokens if name.startswith(views.COMPACT) else 0
                 spent = Spent(log.session, name, history, tokens)
-                part.spent.append(_spent(log, name, history, built.ours) if name == OURS else spent)
+                part.spent.append(_spent(log, name, history, built.ours) if name == views.OURS else spent)
             if not folder.missed:  # while a summary is missing, the tokens of our view are not known
                 texts |= {(case.name, name): text for name, text in built.views.items()}
 
@@ -274,10 +254,10 @@ class Run:
             if recording is not None and read_by is not None:
                 asked = recording.at(case)
                 read = asked.arms if bare else [arm.name for arm in self.arms]
-                views = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
+                shown = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
                 async with open_model(self.judge or asked.judge, read_by) as model:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
-                        answers = await read_answers(case, asked.questions, views, model)
+                        answers = await read_answers(case, asked.questions, shown, model)
                         marks = await mark_answers(case, asked.questions, answers, model)
                 part.missing += len(read_by.missed)
             for arm in self.arms:
@@ -287,27 +267,30 @@ class Run:
                 part.views.append(Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading))
             searched = {arm.name: Text([texts.get((case.name, arm.name), "")]) for arm in self.arms}
             for one in questions:
-                scored = {
-                    name: self._answer(one, text, answers.get(name), marks.get((one.id, name)))
-                    for name, text in searched.items()
-                }
-                found = {name: answer for name, answer in scored.items() if answer is not None}
-                evidence = [(at, _words(messages[at], one)) for at in one.evidence if at < len(messages)]
-                told = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
+                found: dict[str, Answer] = {}
+                for name, text in searched.items():
+                    answer = self._answer(one, text, answers.get(name), marks.get((one.id, name)))
+                    found |= {} if answer is None else {name: answer}
+                evidence = []
+                for at in one.evidence:
+                    if at < len(messages):  # the text around the first value that it holds; else its first ones
+                        text = Text(read_messages([messages[at]])[0].words)
+                        begin = " ".join(text.text[:180].split())
+                        evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
+                asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
-                    part.asked.append(Asked(case.drawn_as, case.name, *told))
+                    part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
             part.left_out.append(f"{log.name}: nothing is asked about it")
         return part
 
     def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:
         """Return what a view says to a question, or a reader of it, with its points; None where nothing is scored."""
-        scored = ((metric.name, metric.points(one, view)) for metric in self.metrics)
-        points = {name: value for name, value in scored if value is not None}
+        points = {each.name: value for each in self.metrics if (value := each.points(one, view)) is not None}
         if said is None:
             return Answer(" … ".join(filter(None, map(view.excerpt, one.values[:4]))), points) if points else None
         if mark is not None:
-            points = {RIGHT: right(mark), **points}
+            points = {RIGHT: {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark, 0.0), **points}
         return Answer(said.get(one.id, ""), points, mark)
 
 
@@ -331,37 +314,10 @@ async def record(
     else:
         recording.write(case, asked)
     run = Run(recorded(recording), [Arm(name) for name in asked.arms], writer=writer, judge=judge)
-    await run.measure_log(run.dataset.logs[0], cassette)
+    await run.measure_log(cassette, run.dataset.logs[0])
 
 
-def right(mark: int) -> float:
-    """Return the points of a judge's mark: one for right, half for partly right."""
-    return {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark, 0.0)
-
-
-def _words(message: Message, question: Question) -> str:
-    """The words of a message around the first value that it holds; else those it begins with."""
-    text = Text(read_messages([message])[0].words)
-    return next(filter(None, map(text.excerpt, question.values)), "") or " ".join(text.text[:180].split())
-
-
-def _about(arm: Arm) -> str:
-    if arm.settings is None:
-        return ARMS[arm.name]
-    own = "own summaries" if arm.summarizer is not None else "no model"
-    return f"this package, {f'summaries by {arm.settings.model}' if arm.asks_model else own}"
-
-
-def _spent(log: Log, arm: str, history: int, played: Played) -> Spent:
+def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
     tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
     return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries)
-
-
-def _makers(recording: Recording) -> dict[str, list[str]]:
-    """Who wrote what, with how many cases."""
-    asked = [recording.at(case) for case in recording.cases]
-    makers = {"summaries": [one.writer for one in asked], "answers": [one.judge for one in asked]}
-    makers["marks"] = makers["answers"]
-    named = {of: Counter(one.partition(";")[0] for one in each if one) for of, each in makers.items()}
-    return {of: [f"{maker} ({n:,})" for maker, n in each.most_common()] for of, each in named.items() if each}

@@ -1,8 +1,5 @@
 """The views of a case that a reader gets: this package's, and those of other ways, each with as many tokens as ours.
 
-Our views are those that the agent would have seen, with summaries by a model, and without one. Messages come one by
-one, and each message of the assistant is preceded by a view.
-
 Every other arm shows the leading system rows, as a host always sends them. What is left goes to what the arm stands
 for, and then to the newest messages; the oldest of these is clipped where it does not fit whole.
 
@@ -106,13 +103,9 @@ async def play(
     of the background done before it. The views at the cuts are those that the agent had, or what `show` makes there.
 
     `between_calls` takes views also between the calls of one reply, as recorded sessions did and hosts do not."""
-    made = without_default_cap(settings)
-    made = replace(
-        made, store=":memory:", session_id="eval", idle_after="never", breaker_failures=1_000, image_tokens=0
-    )
-    if summarizer is not None:
-        made = replace(made, summarizer="extractive")  # what is given stands in its place
-    views: dict[int, str] = {}
+    fixed: Any = {"store": ":memory:", "session_id": "eval", "idle_after": "never", "image_tokens": 0}
+    fixed |= {} if summarizer is None else {"summarizer": "extractive"}  # what is given stands in its place
+    made, views = replace(without_default_cap(settings), **fixed, breaker_failures=1_000), dict[int, str]()
     async with open_context(made, summarizer=summarizer, count_tokens=estimate_text) as context:
         recorder = Recorder(context, Costs(estimate_text, 0), Tally(file="", budget=settings.max_tokens), "free")
         for at, message in enumerate([*messages, None]):
@@ -125,14 +118,13 @@ async def play(
                 views[at] = await show(context, text) if show is not None else text
             if message is not None:
                 await recorder.add(message)
-        summaries = [(node.start, node.stop, node.text) for node in context.summaries()]
-        figures = context.statistics()
+        figures, nodes = context.statistics(), context.summaries()
+        summaries = [(node.start, node.stop, node.text) for node in nodes]
         return Played(views, recorder.finish(), summaries, figures.dropped_lines, figures.refused_replies)
 
 
 async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:
-    """Return a view that follows an activation, with all merges that a model has to make for it; nothing where its
-    fixed rows leave no room."""
+    """Return a view that follows an activation, with all merges of a model; nothing where fixed rows leave no room."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
@@ -174,9 +166,6 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-# The views of recorded answers
-
-
 class Writer(Protocol):
     """A summarizer that takes the purpose of a summary, where its job does not say it."""
 
@@ -206,19 +195,18 @@ async def build(case: Case, messages: Sequence[Message], arms: Sequence[str], ow
             summary = reply if isinstance(reply, str) else reply.text
             compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
     for arm in arms:
-        if arm.startswith(COMPACT):
-            if not summary:
-                continue
-            text = past.compacted(summary, reread=arm == "compact_reread")
-        elif arm == OURS:
+        if arm == OURS:
             text = ours.views[at]
         elif arm == "extractive":
             bare = replace(settings, summarizer="extractive")
             show = partial(show_filled, budget=float(settings.max_tokens), past=past)
             text = (await play(messages, [at], bare, None, show)).views[at]
+        elif arm.startswith(COMPACT):
+            text = past.compacted(summary, reread=arm == "compact_reread")
         else:
             text = mechanical(arm, past)
-        views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
+        if summary or not arm.startswith(COMPACT):
+            views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
     return Built(ours, views, compaction_tokens)
 
 
@@ -230,8 +218,8 @@ def compaction(messages: Sequence[Message]) -> SummaryJob:
         for label, text in parts_of(message)
     )
     content = user.encode("utf8", "replace").decode().strip()
-    system, stop = latest("compaction").render(characters=12_000), len(messages)
-    return SummaryJob("segment", system, content, 4_000, 0, 0, stop, estimate_text(content), digest(content))
+    system, key = latest("compaction").render(characters=12_000), hashlib.sha256(content.encode()).hexdigest()
+    return SummaryJob("segment", system, content, 4_000, 0, 0, len(messages), estimate_text(content), key)
 
 
 # Messages as the text that a reader gets
@@ -248,8 +236,8 @@ def parts_of(message: Message) -> list[Part]:
     """Return the texts of a message in their order; images and empty texts are left out."""
     content, role = message.get("content"), str(message.get("role"))
     found = [Part(RESULT if role in ("tool", "function") else role, content)] if isinstance(content, str) else []
-    for block in _blocks(message):
-        kind = block.get("type")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else ""
         if kind in ("text", "input_text", "output_text"):
             found.append(Part(RESULT if role == "tool" else role, str(block.get("text") or "")))
         elif kind == "thinking":
@@ -264,16 +252,9 @@ def parts_of(message: Message) -> list[Part]:
     return [part for part in found if part.text]
 
 
-def _blocks(message: Message) -> list[Message]:
-    content = message.get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-
-
 def _as_text(value: object) -> str:
-    """Return a text as it is, anything else as JSON."""
-    if value is None or isinstance(value, str):
-        return value or ""
-    return json.dumps(value, ensure_ascii=False)
+    """Return a text as it is, nothing for None, anything else as JSON."""
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def text_of(messages: Iterable[Message]) -> str:
@@ -288,10 +269,9 @@ def joined(parts: Iterable[Part]) -> str:
 
 def clipped(text: str, characters: int) -> str:
     """Return the beginning and the end of a text that is longer than so many characters."""
-    if len(text) <= characters:
-        return text
     left = len(text) - characters
-    return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
+    cut = f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
+    return cut if left > 0 else text
 
 
 class Text:
@@ -337,13 +317,8 @@ def _content(text: str) -> frozenset[str]:
     return frozenset(one for one in stems(text) if len(one) > 3 or any(map(str.isdigit, one)))
 
 
-def digest(text: str) -> str:
-    """Return the SHA-256, hex, of a text; half characters count as they are."""
-    return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
-
-
 def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Paths with their newest text, the one touched last first."""
+    """Return paths with their newest text, the one touched last first."""
     seen: dict[str, str] = {}  # by path, what was touched last at the end
     asked: dict[str, str] = {}  # path by the id of the call that reads it
     for message in messages:
@@ -372,9 +347,6 @@ def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
     return list(reversed(seen.items()))
 
 
-# The other arms
-
-
 class Past:
     """The messages before a cut: leading system rows, and groups of a call with its results.
 
@@ -396,8 +368,7 @@ class Past:
                 self.groups.append(parts)
 
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
-        """Return leading rows, the first request of the human clipped to a fifth, notes, and the newest groups that
-        fit."""
+        """Return leading rows, the first request clipped to a fifth, notes, and the newest groups that fit."""
         groups = self.groups if groups is None else groups
         notes = fitted(notes, self.room)
         asked = next((group for group in self.groups if group and group[0].label == "user"), []) if first else []
@@ -471,11 +442,22 @@ def fitted(parts: Sequence[Part], tokens: int) -> list[Part]:
 
 def mechanical(arm: str, past: Past) -> str:
     """Return the view of an arm that needs neither this package nor a model."""
-    return _masking(past) if arm == "masking" else _cliff(past) if arm == "cliff" else past.view([])
+    if arm == "tail":
+        return past.view([])
+    if arm == "cliff":
+        # The last three steps of the assistant raw; before them texts in full, calls as one line and short results,
+        # from the newest back.
+        steps = [at for at, group in enumerate(past.groups) if any(one.label.startswith("assistant") for one in group)]
+        at = steps[-3] if len(steps) >= 3 else 0
+        recent, start = newest(past.groups[at:], int(0.6 * past.room))
+        old = []
+        for group in past.groups[: at + start]:
+            short = [part for part in group if part.label != RESULT or len(part.text) <= 500]
+            lines = [Part(label, text[:160] if label.startswith(CALLS) else text) for label, text in short]
+            old += [lines] if lines else []
+        return past.view([], groups=[*old, recent])
 
-
-def _masking(past: Past) -> str:
-    """Return old results masked, the newest messages raw: as many of these as bring the view to its tokens."""
+    # Masking: old results left out, the newest messages raw, as many of these as bring the view to its tokens.
     found = ""
     for share in (0.45, 0.6, 0.75, 0.9):
         recent, start = newest(past.groups, int(share * past.room))
@@ -489,16 +471,3 @@ def _masking(past: Past) -> str:
         if estimate_text(found) >= 0.98 * past.tokens:
             break
     return found
-
-
-def _cliff(past: Past) -> str:
-    """The last three steps of the assistant raw; before them words in full, calls as one line and short results, from
-    the newest back."""
-    steps = [at for at, group in enumerate(past.groups) if any(part.label.startswith("assistant") for part in group)]
-    at = steps[-3] if len(steps) >= 3 else 0
-    recent, start = newest(past.groups[at:], int(0.6 * past.room))
-    old = []
-    for group in past.groups[: at + start]:
-        short = [part for part in group if part.label != RESULT or len(part.text) <= 500]
-        old.append([Part(label, text[:160]) if label.startswith(CALLS) else Part(label, text) for label, text in short])
-    return past.view([], groups=[*(group for group in old if group), recent])
