@@ -415,7 +415,14 @@ class SessionStore(Store, Protocol):
     seconds at most, while this host asks a model for it. It is None where nothing may be written.
     """
 
-    checkpoints: CheckpointStore
-    index: SearchIndex
-    memories: MemoryStore
-    vectors: VectorStore
+    @property
+    def checkpoints(self) -> CheckpointStore: ...
+
+    @property
+    def index(self) -> SearchIndex: ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
+
+    @property
+    def vectors(self) -> VectorStore: ...

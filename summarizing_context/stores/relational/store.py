@@ -44,10 +44,10 @@ class RelationalStore:
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
-        self.checkpoints: base.CheckpointStore = RelationalCheckpoints(self)
-        self.index: base.SearchIndex = RelationalSearchIndex(self)
-        self.memories: base.MemoryStore = RelationalMemories(self)
-        self.vectors: base.VectorStore = RelationalVectors(self)
+        self.checkpoints = RelationalCheckpoints(self)
+        self.index = RelationalSearchIndex(self)
+        self.memories = RelationalMemories(self)
+        self.vectors = RelationalVectors(self)
 
     async def open(self) -> None:
         """Connect, creating the store if needed."""
