@@ -387,8 +387,9 @@ class MessageLog:
                 filled.rules.judge(index, verdict)
         groups_stop = self.group_start(same - 1) if same else 0
         own: dict[str, Any] = {"version": self.version + 1, "loaded": min(self.loaded, same)}
+        own |= {"pinned": self.pinned, "bound_thinking": self.bound_thinking}
         own["interruptions"] = [place for place in self.interruptions if place <= same]
-        vars(self).update({**vars(filled), **own, "bound_thinking": self.bound_thinking})
+        vars(self).update(vars(filled) | own)
         self.take_pins(self.pinned)
         return groups_stop
 

@@ -15,7 +15,7 @@ from summarizing_context.views.builder import View
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Tokens of one request, or of many."""
+    """Tokens of one request."""
 
     input: int = 0  # neither read from the cache nor written to it
     read: int = 0
@@ -26,9 +26,6 @@ class Took:
     @property
     def total(self) -> int:
         return self.input + self.read + self.written + self.written_long
-
-    def __add__(self, other: Took) -> Took:
-        return Took(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def cost(self, price: ModelPrice) -> float:
         """Return the dollars of one request."""
