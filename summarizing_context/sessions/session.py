@@ -386,7 +386,7 @@ class Session:
             await self.worker.recall(everything=True)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
-        """Return a log of these entries beside the present one, filled in a thread if they are many."""
+        """Return a new log of these entries, filled in a thread if they are many."""
         filled = self.log.beside(log, closings)
         await self._worked(partial(filled.fill, log), len(log))
         return filled

@@ -223,7 +223,7 @@ class PostgresConnection:
 
 
 def _plain_words(text: str) -> list[str]:
-    """Return words as the server indexes them, without accents; it stems and ranks them."""
+    """Return a text as the server indexes it, without accents; it stems and ranks what it gets."""
     if not text.isascii():
         spaced = unicodedata.normalize("NFD", indexed_words(text))
         text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")

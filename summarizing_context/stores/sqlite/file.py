@@ -124,7 +124,7 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
     has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
-    # What queries call that forget what is indexed: the words of a message, and of a summary.
+    # What queries call that remove a message, or a summary, from the index: its terms.
     connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
     connection.create_function("spaced", 1, lambda text: indexed_words(readable(text)), deterministic=True)
     return connection

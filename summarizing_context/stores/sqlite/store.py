@@ -49,7 +49,7 @@ class SqliteEngine(Engine):
 
     def open(self) -> Database:
         """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
-        own, and no file is left beside this one."""
+        own, and leaves no file next to this one."""
         path, wait = self._file.path, self._file.busy_timeout
         if path is None:
             connection = connect(None, "", wait)
@@ -136,11 +136,11 @@ class SqliteStore(RelationalStore):
             return connection.total_changes - before > 1
 
         pages = -_MERGED  # the first merges all parts of the index, the others go on with it
-        while await self.submit(merge):  # words of what was removed are in none of merged parts
+        while await self.submit(merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
 
         def give_back(connection: Database) -> int:
-            """Write the file anew, which alone leaves no byte of what was removed, and empty the log beside it."""
+            """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
             wait = round(self._file.busy_timeout * 1_000)
             try:
                 if everything or _size(connection) <= _WRITTEN_ANEW:
