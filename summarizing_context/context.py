@@ -339,7 +339,7 @@ class SummarizingContext:
     async def plan(self) -> Plan | None:
         """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
         one."""
-        newest = await self._open_session.log.plan()
+        newest = self._open_session.log.kept_texts.plan
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:

@@ -63,7 +63,6 @@ def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> 
 
 
 def group_digest(digests: Sequence[bytes]) -> bytes:
-    """32 bytes that name a group."""
     return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
 
 
@@ -82,15 +81,11 @@ def prefix_hashes(digests: Iterable[bytes]) -> Iterator[str]:
 
 
 def rollup_hash(rank: int, texts: Iterable[str]) -> str:
-    """The name of a rollup: its rank and the hashes of its children's texts, in order.
-
-    Texts, not ranges, because two runs of a model over one range differ.
-    """
+    """The name of a rollup: its rank and its children's texts, in order; of one range two runs of a model differ."""
     return hashlib.sha256(_ROLLUP + f"{rank}:{','.join(map(output_hash, texts))}".encode()).hexdigest()
 
 
 def output_hash(text: str) -> str:
-    """The name of a summary's text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -183,13 +178,13 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return self._traits
 
     def message(self) -> Message:
-        """A fresh copy of the message."""
+        """Return a copy of the message that is not shared."""
         return decode_message(self.data)
 
     def read(self, index: int) -> PlacedMessage:
         """The message with its reading, at its place in the log. To be read only: it may be shared."""
-        if (fresh := self.fresh) is not None:
-            return PlacedMessage(index, *fresh)
+        if self.fresh is not None:
+            return PlacedMessage(index, *self.fresh)
         message = self.message()
         return PlacedMessage(index, message, read_message(message))
 
@@ -257,7 +252,6 @@ def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry
 
 
 _decoder = msgspec.msgpack.Decoder(tuple[str, Facts, str])  # with the counter's name before, and the version behind
-
 _ROLES = {role.name.lower(): role for role in Role}
 
 
@@ -270,14 +264,11 @@ class Verdict(NamedTuple):
 
 
 PASSED = Verdict(given=False)
-
 VERDICTS = "model-1"  # version under which verdicts are kept
-
 _verdicts = msgspec.json.Decoder(Verdict)
 
 
 def message_name(data: bytes) -> bytes:
-    """The name under which a verdict on a message of these bytes is kept."""
     return hashlib.sha256(data).digest()
 
 
@@ -315,13 +306,14 @@ class Intake:
         content = message.get("content") if isinstance(message, dict) else None
         blocks = content if isinstance(content, list) else [message]
         texts = (value for block in blocks if isinstance(block, dict) for value in block.values())
-        if all(len(text) <= _LONG_TEXT for text in texts if isinstance(text, str)):
-            parsed, data = parse_message(message)
+        data: bytes | None = None
+        if any(len(text) > _LONG_TEXT for text in texts if isinstance(text, str)):
+            checked = check_message(message)  # shares the text; its bytes are made off the event loop
+        else:
+            checked, data = parse_message(message)
             if len(data) <= _LONG_TEXT:
-                return make_entry(parsed, self._counter, data)
-            return await self._in_thread(partial(make_entry, parsed, self._counter, data))  # type: ignore[no-any-return]
-        checked = check_message(message)  # shares the text; its bytes are made off the event loop
-        made: Entry = await self._in_thread(partial(make_entry, checked, self._counter))
+                return make_entry(checked, self._counter, data)
+        made: Entry = await self._in_thread(partial(make_entry, checked, self._counter, data))
         return made
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
@@ -332,8 +324,7 @@ class Intake:
             nonlocal durable
             for message, data in some:
                 same = known[durable] if durable < len(known) else None
-                is_same = same is not None and same.data == data
-                entry = same if is_same and same is not None else make_entry(message, self._counter, data)
+                entry = same if same and same.data == data else make_entry(message, self._counter, data)
                 entry.fresh = None  # of a whole log few messages are shown
                 entries.append(entry)
                 durable += not entry.facts.ephemeral

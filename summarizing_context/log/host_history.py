@@ -19,8 +19,6 @@ from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.shapes import parse_messages
 
-_LEFT_OUT = frozenset({Role.SYSTEM, Role.DEVELOPER})
-
 
 class HostRow(NamedTuple):
     """A message of a transcript."""
@@ -53,7 +51,7 @@ async def read_rows(messages: object) -> list[HostRow]:
 
 def may_be_left_out(facts: Facts) -> bool:
     """Whether a host may leave this message out of its transcripts: system, developer, hook and ephemeral rows."""
-    return facts.role in _LEFT_OUT or facts.hook or facts.ephemeral
+    return facts.role in (Role.SYSTEM, Role.DEVELOPER) or facts.hook or facts.ephemeral
 
 
 def compare(transcript: Sequence[bytes], log: Iterable[Facts]) -> Comparison:
@@ -113,8 +111,7 @@ def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
                 new.append(at)
 
     # those that the log can take behind its last message without answering a call twice
-    called: set[str] = set()
-    unanswered: set[str] = set()
+    called, unanswered = set[str](), set[str]()
     for facts in log:
         called.update(facts.calls)
         unanswered.update(facts.calls)
@@ -140,7 +137,7 @@ def merge_rows(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[tupl
     """
     places = align([row.content for row in transcript], [row.content for row in log])
     at_of = {place: at for at, place in enumerate(places) if place is not None}
-    staying: defaultdict[int, list[int]] = defaultdict(list)  # by the message of the transcript that they stand before
+    staying = defaultdict[int, list[int]](list)  # by the message of the transcript that they stand before
     waiting: list[int] = []
     after: int | None = 0 if transcript else None  # where the transcript goes on behind the last row
     for at, row in enumerate(log):

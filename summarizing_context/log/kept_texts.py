@@ -1,5 +1,5 @@
-"""The newest instruction files (CLAUDE.md and the like), the newest plan and the agent's notes of one session, read
-when views need them; and where the agent has ended its plan, or a task.
+"""The newest instruction files (CLAUDE.md and the like), the newest plan and the agent's notes of one session; and
+where the agent has ended its plan, or a task.
 
 Pure bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again.
 Hosts put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that
@@ -9,9 +9,8 @@ hosts write before a file. A result of a tool never holds one: it may quote anyt
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from threading import Lock
 from typing import NamedTuple
 
 from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
@@ -66,10 +65,10 @@ class AgentNote(NamedTuple):
     """What the agent kept of a task that it called done, and the message that says so."""
 
     message: int
-    text: str  # empty where it kept nothing
+    text: str  # may be empty
 
 
-def note_in_call(arguments: str) -> str | None:
+def _note_in_call(arguments: str) -> str | None:
     """Return the note in the arguments of a call that ends a task, empty for none; None for wrong arguments, as the
     tool refuses them."""
     given = parsed(arguments or "{}")
@@ -94,14 +93,6 @@ class Plan:
     message: int  # index in the log
 
 
-class _Call(NamedTuple):
-    """A call of a tool that makes plans."""
-
-    message: int
-    keys: tuple[str, ...]  # arguments that may hold a plan
-    wrote: bool
-
-
 class KeptTexts:
     """Instruction files and plans of a growing log."""
 
@@ -111,28 +102,18 @@ class KeptTexts:
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
         self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
-        self._calls: dict[str, _Call] = {}  # of tools that make plans, by id, the newest
+        # of tools that make plans, by id: message, arguments that may hold a plan, and whether it wrote one
+        self._calls: dict[str, tuple[int, tuple[str, ...], bool]] = {}
         self._notes: list[AgentNote] = []
         self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
-        self._read, self._reading = 0, Lock()  # entries so far
 
-    def read(self, entries: Sequence[Entry], leading: int, most: int | None = None) -> bool:
-        """Take in what a log holds behind its leading rows, as far as that is new, of `most` messages if given; tell
-        whether that was all. The event loop may ask while a thread does."""
-        with self._reading:
-            start, stop = max(self._read, leading), len(entries)
-            stop = stop if most is None else min(stop, start + most)
-            for index in range(start, stop):
-                self._add(index, entries[index])
-            self._read = max(start, stop)
-            return self._read >= len(entries)
-
-    def _add(self, index: int, entry: Entry) -> None:
+    def add(self, index: int, entry: Entry) -> None:
+        """Take in the next message of the log."""
         facts, data = entry.facts, entry.data
         has_files = facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS))
         may_plan = facts.calls and (self._tools.may_plan(data) or COMPACT.encode() in data)
-        awaited = self._calls.keys() | self._ending.keys() if facts.answers else set()
-        if not (has_files or may_plan or not awaited.isdisjoint(facts.answers)):
+        is_awaited = any(id in self._calls or id in self._ending for id in facts.answers)
+        if not (has_files or may_plan or is_awaited):
             return
         reading = entry.read(index).reading
         for name, text in _instruction_files(reading) if has_files else ():
@@ -143,25 +124,26 @@ class KeptTexts:
                 if items is not None:
                     goes_on = changes_one(keys) and self._newest.items
                     self._take(index, PlanItems(self._newest.message if goes_on else index, items))
-                self._calls[part.id] = _Call(index, keys, items is not None)
+                self._calls[part.id] = index, keys, items is not None
             elif part.kind == "call" and part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT:
-                note = note_in_call("".join(part.texts))
+                note = _note_in_call("".join(part.texts))
                 if note is not None:
                     self._ending[part.id] = AgentNote(index, note)
-        for part in reading.parts if facts.answers else ():
-            if part.kind == "result" and part.id in self._ending:
-                ended = self._ending.pop(part.id)
-                self._notes += [] if part.failed else [ended]
-            if part.kind != "result" or (call := self._calls.get(part.id)) is None:
+        for part in [part for part in reading.parts if facts.answers and part.kind == "result"]:
+            ended = self._ending.pop(part.id, None)
+            if ended is not None and not part.failed:
+                self._notes.append(ended)
+            if part.id not in self._calls:
                 continue
+            made_by, keys, wrote = self._calls[part.id]
             text = "\n".join(part.texts)
             if part.failed:  # what the call wrote is taken back
-                if call.wrote and self._since == call.message:
+                if wrote and self._since == made_by:
                     self._take(index, self._before)
-            elif not call.wrote:  # the result may tell the plan
-                if (items := plan_in_result(text, call.keys)) is not None:
+            elif not wrote:  # the result may tell the plan
+                if (items := plan_in_result(text, keys)) is not None:
                     self._take(index, PlanItems(index, items))
-            elif changes_one(call.keys) and (items := numbered_task(text, self._newest.items)) is not None:
+            elif changes_one(keys) and (items := numbered_task(text, self._newest.items)) is not None:
                 self._take(index, self._newest._replace(items=items))
 
     def _take(self, index: int, plan: PlanItems) -> None:

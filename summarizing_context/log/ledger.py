@@ -91,7 +91,6 @@ class Ledger:
             self.add(touch)
 
     def add(self, touch: Touch) -> None:
-        """Take in one touch."""
         kind, value, operation = key = touch[:3]
         if (known := self._all.get(key)) is not None:
             touch = max(known, touch, key=lambda one: one.place)._replace(times=known.times + touch.times)
@@ -113,7 +112,7 @@ class Ledger:
             kind, value, operation, start, stop = touch[:5]
             superseded = kind != "error" and self._holding[kind][value] is not touch
             if kind == "error":
-                fixed = self.fixed_at(touch)
+                fixed = self._fixed_at(touch)
                 operation, stop = ("open", stop) if fixed is None else ("fixed", fixed)
             facts.append(Fact(kind, value, operation, start, stop, superseded))
         return facts
@@ -126,18 +125,15 @@ class Ledger:
         for kind, holding in self._holding.items():
             latest = nlargest(most, holding.values(), key=lambda touch: touch.place)
             found[kind] = [touch for touch in latest if touch.start < stop]
-        found["error"] = [error for error in found["error"] if self.fixed_at(error) is None]
+        found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
         return found
 
-    def fixed_at(self, error: Touch) -> int | None:
+    def _fixed_at(self, error: Touch) -> int | None:
         """Return where what an error is about had gone well again, by itself or as part of more; None if it has not."""
         words = error.about.split(" ")[:12]
         wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
-        for about in (error.about, *wider):
-            done = self._done.get(about)
-            if done is not None and done[:2] > error.place:
-                return done[2]
-        return None
+        done = (self._done.get(about) for about in (error.about, *wider))
+        return next((one[2] for one in done if one is not None and one[:2] > error.place), None)
 
 
 @dataclass(slots=True)
@@ -160,13 +156,11 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
     if rule.kind == "command":
         commands = values[:24] if key in COMMAND_KEYS else [" ".join(values)]
         return [command for command in commands if command.strip()]
-    values = values[:24]
     if rule.kind == "url":
-        return [value for value in values if value.startswith(("http://", "https://")) and len(value) <= 400]
+        return [value for value in values[:24] if value.startswith(("http://", "https://")) and len(value) <= 400]
     if rule.kind == "identifier" and rule.key == ANY:
-        return [value for value in values if is_id(value)]
-    longest = 64 if rule.kind == "identifier" else 400
-    stripped = (value.strip() for value in values)
+        return [value for value in values[:24] if is_id(value)]
+    longest, stripped = 64 if rule.kind == "identifier" else 400, (value.strip() for value in values[:24])
     return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
 
@@ -194,22 +188,19 @@ class SessionLedger:
         quotes: Callable[[str], Sequence[str]],
     ) -> None:
         self._log, self._rules, self._error_line, self._quotes = log, rules, error_line, quotes
-        self._ledger = Ledger()
-        self._touches: list[Touch] = []
         self._stop = 0  # all entries before it have been read
-        self._clear_ends()
-
-    def _clear_ends(self) -> None:
         self.is_red = False  # the newest run of tests failed
-        self.end = -1  # the newest message whose call has made a commit, or has brought failing tests to pass
-        self.ends = 0  # so many have
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
+        self._touches: list[Touch] = []
+        self.keep(0)
 
-    def _take_touch(self, touch: Touch) -> None:
-        self._ledger.add(touch)
-        if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
-            self.end, self.ends = touch.start, self.ends + 1
-        if touch.work == "tests":
-            self.is_red = not touch.went_well
+    def _take(self, touches: Iterable[Touch]) -> None:
+        for touch in touches:
+            self._ledger.add(touch)
+            if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
+                self.end, self.ends = touch.start, self.ends + 1
+            if touch.work == "tests":
+                self.is_red = not touch.went_well
 
     @property
     def lag(self) -> int:
@@ -234,17 +225,15 @@ class SessionLedger:
         if unread.version == self._log.version and unread.start == self._stop:
             self._stop = unread.stop
             self._touches += touches
-            for touch in touches:
-                self._take_touch(touch)
+            self._take(touches)
 
     def keep(self, stop: int) -> None:
         """Forget what was read off entry `stop` and those after it, for the log was replaced."""
         self._stop = min(self._stop, stop)
         self._touches = [touch for touch in self._touches if touch.stop <= stop]
         self._ledger = Ledger()
-        self._clear_ends()
-        for touch in self._touches:
-            self._take_touch(touch)
+        self.is_red, self.end, self.ends = False, -1, 0
+        self._take(self._touches)
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
@@ -264,16 +253,13 @@ class SessionLedger:
         """Return what a group, whose first message stands at `start`, did and said, in order."""
         if not any(entry.facts.human or entry.facts.calls for entry in group):
             return []
-        reads = [(at, entry.read(at).reading) for at, entry in enumerate(group, start)]
-        found: list[Touch] = []
-        for at, text in ((at, text) for at, reading in reads if reading.human for text in reading.typed):
-            found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:20_000]))
-            found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
+        found, open_calls, calls = list[Touch](), OpenCalls(), list[_Call]()
+        for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
+            for text in reading.typed if reading.human else ():
+                found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:20_000]))
+                found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
 
-        # the calls, each with its result
-        open_calls = OpenCalls()
-        calls: list[_Call] = []
-        for at, reading in reads:
+            # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:
                 open_calls.make([part.id for part in made])
                 calls += (_Call(at, at + 1, part) for part in made)
@@ -322,9 +308,7 @@ class SessionLedger:
         if word and (more := named.pop("args", None)):  # a program, and its arguments
             named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
             word = ""
-        taken: set[str] = set()
-        kinds: set[str] = set()
-        found: list[tuple[Kind, str, str]] = []
+        taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
         for rule in self._rules.rules_for(tool, word):
             if (kind := rule.kind) == "plan":  # which is kept beside the log
                 continue

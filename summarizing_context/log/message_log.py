@@ -14,33 +14,20 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import inf
 from typing import Any, Literal, NamedTuple
 
 import anyio
-import anyio.lowlevel
 import msgspec
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
 from summarizing_context.extraction.tool_rules import ToolRules
-from summarizing_context.log.entries import (
-    BREATH,
-    Bounds,
-    Entry,
-    PlacedMessage,
-    Role,
-    Verdict,
-    group_digest,
-    message_digest,
-    message_name,
-    range_hash,
-    stored_verdict,
-)
-from summarizing_context.log.kept_texts import KeptTexts, PlanItems
+from summarizing_context.log import entries as kept
+from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Role, Verdict, message_name
+from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.repairs import Passing
 from summarizing_context.log.rules import RuleLog
 from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
@@ -69,7 +56,6 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def indexes(self) -> list[int]:
-        """The places of the pinned messages, oldest pin first."""
         return [pin.index for pin in self.pins if pin.index is not None]
 
     def added(self, pin: Pin) -> tuple[PinList, str]:
@@ -101,17 +87,12 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         return PinList(tuple(held), self.made)
 
 
-NO_PINS = PinList()
-
-
 def encode_pins(pins: PinList) -> str:
-    """Pins as the store keeps them."""
     return msgspec.json.encode(pins).decode() if pins.made else ""
 
 
 def decode_pins(data: str) -> PinList:
-    """The pins that `encode_pins` wrote."""
-    return msgspec.json.decode(data, type=PinList) if data else NO_PINS
+    return msgspec.json.decode(data, type=PinList) if data else PinList()
 
 
 class Foreground:
@@ -125,7 +106,6 @@ class Foreground:
 
     @property
     def is_frozen(self) -> bool:
-        """Return whether a thread reads the session, so that nothing of it may change."""
         return self._thawed is not None
 
     @contextmanager
@@ -149,7 +129,6 @@ class Foreground:
             self._later.append(work)
 
     async def thawed(self) -> None:
-        """Wait until the session may change."""
         while self._thawed is not None:
             await self._thawed.wait()
 
@@ -193,8 +172,7 @@ class Candidates(NamedTuple):
 
 
 _FRESH = 64  # entries that are kept parsed: more than come between two views
-
-_LEADING, _ASSISTANT = (Role.SYSTEM, Role.DEVELOPER), Role.ASSISTANT
+_LEADING = (Role.SYSTEM, Role.DEVELOPER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +224,7 @@ class MessageLog:
         self.verdicts: dict[bytes, Verdict] = {}  # what a model said of rules, by `message_name`
         self.version = 0  # how often the log was replaced
         self.bound_thinking: BoundThinking = "kept"
-        self.pinned: PinList = NO_PINS  # by a call
+        self.pinned = PinList()  # by a call
         self._clear(())
 
     def _clear(self, closings: Iterable[int]) -> None:
@@ -263,13 +241,13 @@ class MessageLog:
         self.hashes: list[str] = []  # range hash of each segment
         self.group_starts = array("q")
         self.closed_groups_stop = 0  # first entry that is not in a closed group
-        self._humans = array("q")
-        self._steps = array("q")  # assistant rows; of several in a row, the first
+        self.humans = array("q")  # entries that a person wrote
+        self.steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
         self._states: dict[str, list[int]] = {}  # by what holds from these entries on
         self.rules = RuleLog()
-        self._kept_texts = KeptTexts(self.plans)
+        self.kept_texts = KeptTexts(self.plans)
         self._groups, self._cutter = GroupCutter(), SegmentCutter(self.limits)
 
     def __len__(self) -> int:
@@ -279,39 +257,6 @@ class MessageLog:
     def name(self) -> tuple[int, int, int]:
         """What names the log as it stands."""
         return self.version, len(self.entries), len(self.ephemeral) + len(self.interruptions)
-
-    @property
-    def kept_texts(self) -> KeptTexts:
-        """The instruction files and the plan of the log as it stands, which is read for them when they are wanted."""
-        self._kept_texts.read(self.entries, self.leading_count)
-        return self._kept_texts
-
-    @property
-    def newest_texts(self) -> KeptTexts:
-        """The same, read as far as a view may read now; a long log that was loaded takes several views."""
-        self._kept_texts.read(self.entries, self.leading_count, BREATH)
-        return self._kept_texts
-
-    async def plan(self) -> PlanItems | None:
-        """The newest plan, once what is new in the log has been read for it while the event loop turns."""
-        while not self._kept_texts.read(self.entries, self.leading_count, BREATH):
-            await anyio.lowlevel.checkpoint()
-        return self._kept_texts.plan
-
-    @property
-    def turns(self) -> int:
-        """How many entries a person wrote."""
-        return len(self._humans)
-
-    @property
-    def newest_human(self) -> int | None:
-        """The newest entry that a person wrote."""
-        return self._humans[-1] if self._humans else None
-
-    @property
-    def steps(self) -> Sequence[int]:
-        """The assistant rows; of several in a row, the first."""
-        return self._steps
 
     @property
     def covered_by_segments(self) -> int:
@@ -334,30 +279,23 @@ class MessageLog:
     def thinking_from(self, length: int) -> float:
         """The message that an answer to the first `length` messages goes on from, whose thinking a provider may want
         back: the newest assistant row, or the first of several in a row; none where it is free."""
-        steps = bisect_left(self._steps, length)
-        return inf if self.bound_thinking == "free" else self._steps[steps - 1] if steps else -1
+        steps = bisect_left(self.steps, length)
+        return inf if self.bound_thinking == "free" else self.steps[steps - 1] if steps else -1
 
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
         the newest may still go on."""
-        settled = self._humans[-1] if self._humans else 0
+        settled = self.humans[-1] if self.humans else 0
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        """Add messages that are committed, in one step; behind the thread that reads the session, if there is one."""
-        if self.foreground.is_frozen:
-            self.foreground.change(partial(self.add, entries))
-            return
-        self.fill(entries)
-
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
-        """Add messages at the end; to a log that is not in use yet in any thread. Return the log."""
-        held, tokens, image_tokens, keep_system = self.entries, self.tokens, self.image_tokens, self.keep_system
-        add_to_group, fresh, ranks, verdicts = self._groups.add, self._fresh, self.ranks, self.verdicts
+        """Add messages at the end, in one step, while no thread reads the log. Return the log."""
+        held, tokens = self.entries, self.tokens
+        add_to_group, fresh, verdicts = self._groups.add, self._fresh, self.verdicts
         cost_so_far, previous = tokens[-1], held[-1].facts.role if held else None
         for entry in entries:
             facts, index = entry.facts, len(held)
-            role, human, cost = facts.role, facts.human, entry.cost(image_tokens)
+            role, human, cost = facts.role, facts.human, entry.cost(self.image_tokens)
             self.history_tokens += cost
             if facts.ephemeral:
                 entry.fresh = None
@@ -378,21 +316,22 @@ class MessageLog:
                 add_to_group = self._groups.add
                 continue
             closed, first_call, answered = add_to_group(facts.calls, facts.answers, turn=human, held=facts.held)
-            entry.digest = message_digest(facts.content, first_call, answered)
-            if ranks:
+            entry.digest = kept.message_digest(facts.content, first_call, answered)
+            if self.ranks:
                 entry.traits()  # now, for its reading is at hand
             if human:
-                self._humans.append(index)
+                self.humans.append(index)
                 verdict = verdicts.get(message_name(entry.data)) if verdicts else None
                 self.rules.add(index, facts.rules, verdict)
-            if role is _ASSISTANT and before is not _ASSISTANT:
-                self._steps.append(index)
-            if is_leading and keep_system and not facts.hook:
+            if role is Role.ASSISTANT and before is not Role.ASSISTANT:
+                self.steps.append(index)
+            if is_leading and self.keep_system and not facts.hook:
                 self._systems.append(index)
             if facts.critical:
                 self._criticals.append(index)
             for name in facts.state:
                 self._states.setdefault(name, []).append(index)
+            self.kept_texts.add(index, entry)
             for start, stop in closed:
                 self.group_starts.append(start)
                 self.closed_groups_stop = stop
@@ -405,16 +344,15 @@ class MessageLog:
         digest, size = first.digest, first.facts.size
         if stop - start > 1:
             members = self.entries[start:stop]
-            digest, size = group_digest([one.digest for one in members]), sum([one.facts.size for one in members])
+            digest, size = kept.group_digest([one.digest for one in members]), sum([one.facts.size for one in members])
         segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
         is_long = self.every is not None and stop - cutter.start >= self.every
         if cutter.size and (is_long or stop in self.closings):
             segments.append(cutter.close(is_early=True))
         for segment in segments:
             digests = [one.digest for one in self.entries[segment.start : segment.stop]]
-            hash = range_hash(digests, segment.part, segment.parts)
             self.segments.append(segment)
-            self.hashes.append(hash)
+            self.hashes.append(kept.range_hash(digests, segment.part, segment.parts))
 
     def close_segment(self, stop: int, *, cuts_anew: bool = False) -> None:
         """End the open segment before entry `stop`, where a group of it ends. A closed one stays, or is cut anew."""
@@ -447,24 +385,24 @@ class MessageLog:
         for index in list(filled.rules.open) if self.verdicts else ():
             if verdict := self.verdicts.get(message_name(filled.entries[index].data)):
                 filled.rules.judge(index, verdict)
-        kept = self.group_start(same - 1) if same else 0
-        loaded, interruptions = min(self.loaded, same), [place for place in self.interruptions if place <= same]
-        own = {name: getattr(self, name) for name in ("pinned", "bound_thinking")}
-        own |= {"version": self.version + 1, "loaded": loaded, "interruptions": interruptions}
+        groups_stop = self.group_start(same - 1) if same else 0
+        own: dict[str, Any] = {"version": self.version + 1, "loaded": min(self.loaded, same)}
+        own |= {"pinned": self.pinned, "bound_thinking": self.bound_thinking}
+        own["interruptions"] = [place for place in self.interruptions if place <= same]
         vars(self).update(vars(filled) | own)
         self.take_pins(self.pinned)
-        return kept
+        return groups_stop
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:
         """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
-        kept: list[tuple[int, StoredVerdict]] = []
+        found: list[tuple[int, StoredVerdict]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
             verdict = verdicts[data := self.entries[index].data]
             self.verdicts[message_name(data)] = verdict
             self.rules.judge(index, verdict)
             if verdict.given:
-                kept += ((index, row) for row in stored_verdict(data, verdict))
-        return kept
+                found += ((index, row) for row in kept.stored_verdict(data, verdict))
+        return found
 
     def take_pins(self, pinned: PinList) -> None:
         """Have these pins, as far as what they pin is in the log."""
@@ -473,12 +411,8 @@ class MessageLog:
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""
         durable = (entry for entry in log if not entry.facts.ephemeral)
-        same = 0
-        for ours, theirs in zip(self.entries, durable, strict=False):
-            if ours.data != theirs.data:
-                break
-            same += 1
-        return same
+        both = zip(self.entries, durable, strict=False)
+        return sum(1 for _ in takewhile(lambda pair: pair[0].data == pair[1].data, both))
 
     def in_order(self) -> list[Entry]:
         """Every entry of the log, the ephemeral ones where they stand."""
@@ -537,10 +471,9 @@ class MessageLog:
     def _waiting(self) -> list[tuple[int, int]]:
         """The same: for each its message, and which of the calls of that it is. Those that no host answers are none."""
         waiting, made = OpenCalls(), list[tuple[int, int]]()
-        for index in range(self.closed_groups_stop, len(self.entries)):
-            facts = self.entries[index].facts
-            made += [(index, at) for at in range(len(facts.calls))]
-            waiting.take(facts.calls, facts.answers, facts.held)
+        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
+            made += [(index, at) for at in range(len(entry.facts.calls))]
+            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
         return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
@@ -564,11 +497,9 @@ class MessageLog:
 
     def take_interruptions(self, places: Iterable[int]) -> None:
         """Take those of an earlier process, or of an earlier state."""
-        found = {*self.interruptions, *(place for place in places if place <= len(self.entries))}
-        self.interruptions = sorted(found)
+        self.interruptions = sorted({*self.interruptions, *(place for place in places if place <= len(self.entries))})
 
     def render(self, start: int, stop: int) -> str:
-        """A range of entries, written down for a summarizer."""
         return self._sources.render(self.entries[start:stop])
 
     def content(self, leaf: int) -> str:
@@ -578,8 +509,8 @@ class MessageLog:
     def source(self, leaf: int, sources: Sources | None = None) -> Callable[[], str]:
         """What gives the content of a segment, in any thread; `sources` where others than the session's write it."""
         segment = self.segments[leaf]
-        first_part = self.hashes[leaf - segment.part]
-        return (sources or self._sources).source(segment, first_part, self.entries[segment.start : segment.stop])
+        entries, first_part = self.entries[segment.start : segment.stop], self.hashes[leaf - segment.part]
+        return (sources or self._sources).source(segment, first_part, entries)
 
     def important(self, stop: int, threshold: float) -> list[Ranked]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
@@ -594,8 +525,8 @@ class MessageLog:
 
     def candidates(self, cut: int) -> Candidates:
         """Entries before `cut` that could be pinned."""
-        stop = min(cut, self._steps[0]) if self._steps else cut
-        humans = self._humans[: bisect_left(self._humans, cut)]
+        stop = min(cut, self.steps[0]) if self.steps else cut
+        humans = self.humans[: bisect_left(self.humans, cut)]
         rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))
         opening = [index for index, facts in rows if facts.role == Role.USER and not facts.answers]
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
@@ -611,7 +542,7 @@ class MessageLog:
     def asked_before(self, start: int) -> list[int]:
         """The entries that say what a human wanted when entry `start` came: the opening request, the newest words."""
         opening = [index for index in self.candidates(start).first if index < start]
-        newest = self._humans[: bisect_left(self._humans, start)][-1:]
+        newest = self.humans[: bisect_left(self.humans, start)][-1:]
         return [*opening, *(index for index in newest if index not in opening)]
 
     def staying(self, start: int, stop: int) -> set[int]:

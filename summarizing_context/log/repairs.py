@@ -46,9 +46,7 @@ Repair = Literal[
 ]
 
 NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
-
 _PAIR_LEFT_OUT = "[a call without its result is left out]"
-
 NO_RESULT = "[no result of this call was recorded]"
 
 
@@ -82,7 +80,7 @@ class _Unit:
 def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
-        return [_whole(group[0])]
+        return [Piece(group[0].seq, *present(group[0].message))]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -92,8 +90,7 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     in_order = any(read.reading.held for read in group)
     for read in group:
         _place(read, open_calls, units, deferred, in_order)
-    shown: list[Piece] = []
-    waiting = open_calls.unanswered()
+    shown, waiting = list[Piece](), open_calls.unanswered()
     lost = waiting | open_calls.given_up
     for unit in units:
         shown += [*unit.before, unit.piece, *unit.results]
@@ -150,14 +147,10 @@ def _show_groups(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]
     cutter = GroupCutter()
     ranges: list[tuple[int, int]] = []
     for read in group:
-        ranges += cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held).closed
+        ranges += cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]
     shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True)]
     rest = group[ranges[-1][1] if ranges else 0 :]
     return shown + show_group(rest, closed=closed)
-
-
-def _whole(read: PlacedMessage) -> Piece:
-    return Piece(read.seq, *present(read.message))
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
@@ -203,16 +196,16 @@ def _place(
     results = [part for part in results if part.kind == "result"]
     answered = sorted({place[0] for _, place in found if place is not None})
     orphans = [part for part, place in found if place is None]
-    rest = any(part.kind != "result" for part in parts) or bool(read.reading.calls)
-    if len(answered) == 1 and not orphans and not read.reading.calls and (open_calls.complete(answered[0]) or not rest):
-        units[answered[0]].results.append(_whole(read))
+    rest = any(part.kind != "result" for part in parts) or bool(made)
+    if len(answered) == 1 and not orphans and not made and (open_calls.complete(answered[0]) or not rest):
+        units[answered[0]].results.append(Piece(read.seq, *present(read.message)))
         return
     for unit in answered:
         blocks = {part.block for part, place in found if place is not None and place[0] == unit}
         units[unit].results.append(_split(read, blocks, calls=False))
     late = [note(read, orphans)] if orphans else []
     if not results:
-        remainder = _whole(read)
+        remainder = Piece(read.seq, *present(read.message))
     elif rest:
         remainder = _split(read, {part.block for part in parts} - {part.block for part in results})
     else:

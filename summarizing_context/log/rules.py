@@ -28,16 +28,12 @@ class StandingRule(NamedTuple):
 
 
 class StandingRules(NamedTuple):
-    """The rules of some past."""
-
     newest: Sequence[StandingRule]  # first
     held: int = 0  # of all that hold, handed out or not
     first: int = 0  # message of the oldest that holds
 
 
 NO_RULES = StandingRules(())
-
-
 _OFFERED = 400  # rules that are handed out, the newest; more never fit
 
 
@@ -52,7 +48,6 @@ class RuleLog:
 
     @property
     def size(self) -> int:
-        """Rules in the log, those that have ended too."""
         return len(self._rules)
 
     def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:

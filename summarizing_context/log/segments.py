@@ -14,7 +14,7 @@ Sizes are the built-in estimate, so that cuts are equal whatever counter a sessi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
@@ -28,14 +28,7 @@ MAX_HELD = 24  # split call lines that wait together, beside the first
 MAX_TURN = 96  # rows of a group while a call is held open
 
 Place = tuple[int, int]  # of a call in its group: its message among those with calls, its ordinal
-
-
-class Step(NamedTuple):
-    """What one message did to the groups."""
-
-    closed: tuple[tuple[int, int], ...]  # ranges of the groups that it closed, oldest first
-    first_call: int  # ordinal of its first call within its group; -1 without calls
-    answered: tuple[int, ...]  # ordinals of the calls that its results answer; -1 for none
+Step = tuple[tuple[tuple[int, int], ...], int, tuple[int, ...]]  # see `GroupCutter.add`
 
 
 class OpenCalls:
@@ -44,41 +37,32 @@ class OpenCalls:
     A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
     """
 
-    __slots__ = ("_held", "_left", "_made", "_open", "answered", "given_up", "units")
+    __slots__ = ("_held", "_left", "_made", "answered", "given_up", "open", "units")
 
     def __init__(self) -> None:
         self.units = 0  # messages with calls so far
         self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
         self.answered = False  # whether a result has come since the first of the calls that are open
         self._made = 0  # calls so far
-        self._open: dict[str, list[Place]] = {}  # the unanswered calls, by id, oldest first
+        self.open: dict[str, list[Place]] = {}  # the unanswered calls, by id, oldest first
         self._left: list[int] = []  # how many of each unit are unanswered
         self._held: set[str] = set()  # ids of calls that no host answers
 
     @property
-    def settled(self) -> bool:
-        """Every call has its result, or is given up."""
-        return not self._open
-
-    @property
     def holds(self) -> bool:
         """A call that no host answers waits for its result."""
-        return bool(self._held) and not self._open.keys().isdisjoint(self._held)
+        return bool(self._held) and self.waits_for(self._held)
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
     ) -> tuple[int, list[Place | None]]:
         """Note a message: the ordinal of its first call, and the calls that its results answer."""
-        if held:
-            self._held.update(held)
-        if not answers:
-            self.answered = self.answered and not calls
-            return self.make(calls) if calls else -1, []
+        self._held.update(held)
         found = [self.answer(id) for id in answers]
         last = max([place[0] for place in found if place is not None], default=-1)
-        if last >= 0 and self._open:  # no result will be taken any more for calls of earlier messages
+        if last >= 0 and self.open:  # no result will be taken any more for calls of earlier messages
             before = self.units if calls else last
-            for id, place in [(id, place) for id, waiting in self._open.items() for place in waiting]:
+            for id, place in [(id, place) for id, waiting in self.open.items() for place in waiting]:
                 if place[0] < before and id not in self._held:
                     self.given_up.add(place[1])
                     self._close(id, place)
@@ -89,7 +73,7 @@ class OpenCalls:
         """Note a message's calls; the ordinal of the first."""
         first = self._made
         for at, id in enumerate(ids, first):
-            self._open.setdefault(id, []).append((self.units, at))
+            self.open.setdefault(id, []).append((self.units, at))
         self._left.append(len(ids))
         self._made += len(ids)
         self.units += 1
@@ -97,7 +81,7 @@ class OpenCalls:
 
     def answer(self, id: str) -> Place | None:
         """The call that a result answers, or None if no open call has this id."""
-        if (waiting := self._open.get(id)) is None:
+        if (waiting := self.open.get(id)) is None:
             return None
         place = waiting[0] if len(waiting) == 1 else next(one for one in waiting if one[0] == waiting[-1][0])
         self._close(id, place)
@@ -105,22 +89,20 @@ class OpenCalls:
 
     def _close(self, id: str, place: Place) -> None:
         self._left[place[0]] -= 1
-        if len(waiting := self._open[id]) > 1:
+        if len(waiting := self.open[id]) > 1:
             waiting.remove(place)
         else:
-            del self._open[id]
+            del self.open[id]
 
-    def waits_for(self, answers: Sequence[str]) -> bool:
-        """Whether any of these ids is that of an open call."""
-        return not self._open.keys().isdisjoint(answers)
+    def waits_for(self, ids: Iterable[str]) -> bool:
+        return not self.open.keys().isdisjoint(ids)
 
     def complete(self, unit: int) -> bool:
-        """All calls of a unit are answered."""
         return not self._left[unit]
 
     def unanswered(self) -> set[int]:
         """Ordinals of the calls that wait for a result of a host."""
-        return {at for id, waiting in self._open.items() if id not in self._held for _, at in waiting}
+        return {at for id, waiting in self.open.items() if id not in self._held for _, at in waiting}
 
 
 class GroupCutter:
@@ -136,10 +118,11 @@ class GroupCutter:
         self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False, held: Sequence[str] = ()
     ) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers, those of them that no host
-        answers, and whether it begins a turn of the user's."""
+        answers, and whether it begins a turn of the user's. Return the ranges of the groups that it closes, oldest
+        first, the ordinal of its first call within its group, and those of the calls that it answers; -1 for none."""
         if self._open_calls is None and not calls:  # most messages are a group by themselves
             self.start, self.position = self.position, self.position + 1
-            return Step(((self.start, self.position),), -1, (-1,) * len(answers))
+            return ((self.start, self.position),), -1, (-1,) * len(answers)
         closed: tuple[tuple[int, int], ...] = ()
         open_calls = self._open_calls
         if open_calls is None or not self._joins(open_calls, calls, answers, turn):
@@ -150,10 +133,10 @@ class GroupCutter:
         if open_calls.units == 1 or (calls and open_calls.units == 2):
             self._run = self.position
         self.position += 1
-        if open_calls.settled or (not calls and (turn or None in found)):
+        if not open_calls.open or (not calls and (turn or None in found)):
             closed = (*closed, (self.start, self.position))
             self._open_calls = None
-        return Step(closed, first_call, tuple([-1 if place is None else place[1] for place in found]))
+        return closed, first_call, tuple([-1 if place is None else place[1] for place in found])
 
     def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
         """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
@@ -265,6 +248,8 @@ class Sources:
             self._yield_now(len(entry.data))
             read = entry.read(0)
             readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-        options = {"numbered": self._numbered, "thinking": self._thinking}
-        text: str = encodable(render_messages(readings, yield_now=self._yield_now, **options))
+        rendered = render_messages(
+            readings, numbered=self._numbered, thinking=self._thinking, yield_now=self._yield_now
+        )
+        text: str = encodable(rendered)
         return text if redact is None else redact(text)

@@ -9,27 +9,22 @@ floor(log4 segments) + 1 summarizations.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.segments import Segment
 
 FOUR = 4  # segments of the smallest merge
-
-_DEEP = 64  # segments of the next larger block; each one above holds four of those below
-
 BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
-
 MERGED = 0.6  # of a header's target, that merges take before the wide one moves on
-
 _AHEAD = 0.75  # of the target, from which on the next merge is made
-
 FRAME = 20  # tokens of a block around its text
 
 
 def _larger(size: int) -> int:
     """The size of the next larger block: 1, 4, 64, 256, 1,024 and so on."""
-    return _DEEP if size == FOUR else FOUR * size
+    return 64 if size == FOUR else FOUR * size
 
 
 class Node(NamedTuple):
@@ -44,17 +39,10 @@ class Node(NamedTuple):
 
     @classmethod
     def leaf(cls, segment: int) -> Node:
-        """The place of one segment's summary."""
         return cls(segment, segment + 1)
 
     @property
-    def leaves(self) -> range:
-        """Indexes of the segments that it stands for."""
-        return range(self.start, self.stop)
-
-    @property
     def width(self) -> int:
-        """How many segments it stands for."""
         return self.stop - self.start
 
     @property
@@ -63,7 +51,7 @@ class Node(NamedTuple):
         if self.width <= 1:
             return self.width - 1
         rank, size, largest = 1, 1, max(child.width for child in self.children)
-        while size < largest:  # a block of the size that is the next larger is of the next rank
+        while size < largest:
             rank, size = rank + 1, _larger(size)
         return rank
 
@@ -71,15 +59,11 @@ class Node(NamedTuple):
     def children(self) -> tuple[Node, ...]:
         """The nodes that it merges, oldest first: leaves where it has fewer than 16, else the largest blocks that
         fit."""
-        if self.width <= 1:
-            return ()
         found, at = list[Node](), self.start
-        while at < self.stop:
-            size = 1
-            while self.width >= FOUR**2 and at % _larger(size) == 0 and at + _larger(size) <= self.stop:
-                if _larger(size) == self.width:
-                    break
-                size = _larger(size)
+        while at < self.stop and self.width > 1:
+            size, larger = 1, _larger(1)
+            while self.width >= FOUR**2 and at % larger == 0 and at + larger <= self.stop and larger != self.width:
+                size, larger = larger, _larger(larger)
             found.append(Node(at, at + size))
             at += size
         return tuple(found)
@@ -111,7 +95,6 @@ class Want(NamedTuple):
 
 
 def fours(start: int, stop: int) -> list[Node]:
-    """The merges of four from one segment on up to another."""
     return [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
 
 
@@ -163,17 +146,15 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
 
 def merges_below(nodes: Iterable[Node]) -> Iterator[Sequence[Node]]:
     """These nodes with all merges that they are made of, rank by rank from the lowest."""
-    by_rank: dict[int, dict[Node, None]] = {}
+    by_rank = defaultdict[int, set[Node]](set)
     left = [node for node in nodes if node.width > 1]
     while left:
         node = left.pop()
-        by_rank.setdefault(node.rank, {})[node] = None
+        by_rank[node.rank].add(node)
         left += [child for child in node.children if child.width > 1]
     for rank in sorted(by_rank):
         yield sorted(by_rank[rank])
 
-
-Form = Literal["full", "brief", "line", "note"]
 
 Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "provider", "none"]
 
@@ -193,7 +174,7 @@ class HeaderNode(NamedTuple):
     number: int  # of its first segment
     start: int  # first log entry
     stop: int
-    form: Form
+    form: Literal["full", "brief", "line", "note"]
     made_by: Maker
     passes: int
     text: str  # as shown
@@ -219,7 +200,6 @@ def stand_ins(nodes: Iterable[HeaderNode], but: Sequence[HeaderNode] = ()) -> in
 
 
 def notes(nodes: Iterable[HeaderNode]) -> list[str]:
-    """What the notes among the blocks say."""
     return [node.text for node in nodes if node.form == "note"]
 
 

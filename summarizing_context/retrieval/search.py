@@ -142,7 +142,8 @@ class Memory:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once; a
         model that embeds is asked meanwhile, and what it finds is shown by an activation after that. `for_now` asks no
         model, and the next view chooses again."""
-        newest = self._session.log.newest_human
+        humans = self._session.log.humans
+        newest = humans[-1] if humans else None
         if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:
             return self.chosen
         entry = self._session.log.entries[newest]

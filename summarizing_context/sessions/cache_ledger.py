@@ -15,7 +15,7 @@ from summarizing_context.views.builder import View
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Tokens of one request, or of many."""
+    """Tokens of one request."""
 
     input: int = 0  # neither read from the cache nor written to it
     read: int = 0
@@ -25,11 +25,7 @@ class Took:
 
     @property
     def total(self) -> int:
-        """Return all of the input."""
         return self.input + self.read + self.written + self.written_long
-
-    def __add__(self, other: Took) -> Took:
-        return Took(*(getattr(self, name) + getattr(other, name) for name in self.__slots__))
 
     def cost(self, price: ModelPrice) -> float:
         """Return the dollars of one request."""
@@ -111,8 +107,7 @@ class CacheLedger:
         if (last := self._last.pop(plain, None)) is not None and at - last.at <= last.lifetime:
             plain_kept = min(last.whole, whole)
         asked = window.model, window.window, len(view.shared), at, lifetime
-        sent = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
-        self._last[mine] = self._last[plain] = self._open = sent
+        self._last[mine] = self._last[plain] = self._open = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
         while len(self._last) > 16:  # a session keeps fewer views than that
             del self._last[next(iter(self._last))]
 
@@ -186,9 +181,8 @@ class CacheLedger:
 def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: int, kept: int) -> Took:
     """Return what a request of so many tokens takes, of whose beginning so many are in the cache."""
     read = kept if kept >= cache.min_tokens else 0
-    writes = price is not None and price.cache_write is not None and total >= cache.min_tokens  # else it is plain input
     rest = total - read
-    if not writes:
+    if price is None or price.cache_write is None or total < cache.min_tokens:  # what is not read is plain input
         return Took(rest, read)
     return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 

@@ -39,7 +39,7 @@ class Follower:
         # a list is not copied: of thousands of messages that were followed before, only the new ones are read
         history = _listed(messages, MessageError(f"messages are a list of messages, not {type(messages).__name__}"))
         wrong = SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
-        named: list[Any] | None = None if keys is None else _listed(keys, wrong)
+        named = None if keys is None else _listed(keys, wrong)
         if prompt is not None:
             leading = check_message({"role": "system", "content": prompt})
             history = [leading, *history]
@@ -53,9 +53,8 @@ class Follower:
                 # how many messages from the first on the host has left as they are: by keys, else by content
                 followed = None if named is None else list(named)
                 if followed is not None and len(followed) != len(history):
-                    raise SettingsError(
-                        f"keys has {len(followed)} of them for {len(history)} messages; give one for each"
-                    )
+                    short = f"keys has {len(followed)} of them for {len(history)} messages"
+                    raise SettingsError(f"{short}; give one for each")
                 for at, key in enumerate(followed or ()):
                     if type(key) is not str:
                         raise SettingsError(f"keys[{at}] is {briefly(key)}; a key is a string")
@@ -119,13 +118,12 @@ def _is_same(message: object, entry: Entry, at: int) -> bool:
 def _plain(message: Message) -> Message:
     """Return a message without cache marks, a single block of nothing but text written as a string."""
 
-    def unmarked(value: Any) -> Any:
-        is_dict = isinstance(value, dict)
-        return {name: part for name, part in value.items() if name != "cache_control"} if is_dict else value
+    def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+        return {name: part for name, part in value.items() if name != "cache_control"}
 
     plain: Message = unmarked(message)
     if isinstance(blocks := plain.get("content"), list):
-        blocks = list(map(unmarked, blocks))
+        blocks = [unmarked(block) if isinstance(block, dict) else block for block in blocks]
         is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
         plain["content"] = blocks[0]["text"] if is_text and blocks[0]["type"] == "text" else blocks
     return plain

@@ -16,20 +16,9 @@ from typing import Any, TypeVar, cast
 import anyio
 import msgspec
 
+from summarizing_context import errors
 from summarizing_context.concurrency import Clock, Events, finish_despite_cancellation, in_turns, running_loop
-from summarizing_context.errors import (
-    BudgetError,
-    ContextClosedError,
-    DamagedMessageError,
-    PinNotFoundError,
-    SettingsError,
-    StoreCorruptError,
-    StoreError,
-    StoreReadOnlyError,
-    UndoError,
-    WrongEventLoopError,
-    briefly,
-)
+from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
@@ -38,43 +27,22 @@ from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.models import UNKNOWN_CACHE
 from summarizing_context.sessions.cache_ledger import CacheFigures
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.base import (
-    CHECKPOINT_ID,
-    Checkpoint,
-    NewActivation,
-    Place,
-    SessionStore,
-    StoredCheckpoint,
-    StoredEntry,
-    StoredProviderView,
-)
+from summarizing_context.stores import base
+from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.summarizers.host import ProviderWindow
+from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import is_memory_block, memories_in
-from summarizing_context.views.view import (
-    ActivationRecord,
-    ActivationReport,
-    ActivationRequest,
-    ActivationState,
-    Change,
-    Marks,
-    Reason,
-    closings_of,
-    encode_state,
-    last_to_undo,
-    usable_state,
-)
+from summarizing_context.views.view import ActivationRecord, ActivationReport, Change, Reason, closings_of, usable_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
 Result = TypeVar("Result")
-
 _FEW = 250  # messages that are worked on without a thread
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
-
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 Notify = Callable[[str, dict[str, Any]], None]
@@ -232,7 +200,7 @@ class Session:
     views: Viewer
     worker: Worker
     learner: Any  # the `MemoryExtractor` where memories are learnt, else None
-    store: SessionStore
+    store: base.SessionStore
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]  # runs what takes long
@@ -246,7 +214,8 @@ class Session:
         self.id = self.settings.session_id
         self.views.only_looks = self.read_only
         self.foreground = self.log.foreground
-        self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
+        # activations and replacements of the log, one at a time; a plain view does not yield to other tasks
+        self.changing = anyio.Lock(fast_acquire=True)
         self.closed = False
         self.loop = running_loop()
         self.key, self.budget = "", int(self.settings.max_tokens)  # of the last request
@@ -265,6 +234,7 @@ class Session:
 
     async def load(self) -> None:
         """Bring back the log, the summaries and the activation states of the session."""
+        log = self.log
         if not self.read_only:
             await self.store.claim(self.id, project=self.settings.project)
         stored = await self.store.load(self.id)
@@ -272,51 +242,54 @@ class Session:
             raise StoreError(
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions list` shows them"
             )
-        self.log.closings = closings_of(data for _, data in stored.activations)
-        self._kept_closings = set(self.log.closings)
-        self.log.verdicts.update(load_verdicts(stored.verdicts))
+        log.closings = closings_of(data for _, data in stored.activations)
+        self._kept_closings = set(log.closings)
+        log.verdicts.update(load_verdicts(stored.verdicts))
         entries, derived = await self._worked(partial(self._decoded, stored.entries), len(stored.entries))
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        await self._worked(partial(self.log.fill, entries), len(entries))
+        await self._worked(partial(log.fill, entries), len(entries))
         if self.learner is not None:
-            self.learner.opened(len(self.log), stored.updated_at)
-        self.log.version = stored.log_version
-        self.log.take_pins(decode_pins(stored.pins))
+            self.learner.opened(len(log), stored.updated_at)
+        log.version, log.loaded = stored.log_version, len(log)
+        log.take_pins(decode_pins(stored.pins))
         self.views.reopened = bool(stored.entries)
-        self.log.loaded = len(self.log)
         for key, data in stored.activations:
-            state = usable_state(self.log, data)
+            state = usable_state(log, data)
             if state is not None and state.serial:  # else it was kept for its closings
-                self.log.take_interruptions(state.interruptions)
+                log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
-                self.summaries.seen.update(self.log.hashes[: state.leaves])  # an earlier process has read them
+                self.summaries.seen.update(log.hashes[: state.leaves])  # an earlier process has read them
         self.worker.failed, self.worker.last_error, self.worker.last_error_at = stored.failure
         self.views.load_records(await self.store.list_activations(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.provider:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.provider, min(budget, most) if self.settings.max_tokens_is_set else budget
-        self.requested_at = self.clock.now()
+        self._begin_here()
+
+    def _begin_here(self) -> None:
+        """Count time and messages from the log as it was loaded or restored."""
+        self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
         self._checkpoint_looked_for = self.place
         self.worker.start_tokens = self._start_tokens()
 
-    def _decoded(self, stored: Sequence[StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
+    def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
         """Return entries as the log holds them, and facts that were derived again, as the store keeps them, by
         place."""
         entries, derived = list[Entry](), list[tuple[int, bytes]]()
         for message, facts, _ in stored:
             try:
                 entry, is_new = decode_entry(message, facts, self.counter)
-            except StoreCorruptError as error:
-                raise DamagedMessageError(self.id, len(entries), self.store.name) from error
+            except errors.StoreCorruptError as error:
+                raise errors.DamagedMessageError(self.id, len(entries), self.store.name) from error
             if is_new and (kept := self.intake.stored_facts(entry)) != facts:
                 derived.append((len(entries), kept))
             entries.append(entry)
         return entries, derived
 
-    async def _save_state(self, key: str, state: bytes, made: NewActivation | None = None) -> None:
+    async def _save_state(self, key: str, state: bytes, made: base.NewActivation | None = None) -> None:
         warning = "an activation could not be kept; after a restart it is made again"
         await self.keep(partial(self.store.save_activation, self.id, key, state, made), warning)
 
@@ -326,7 +299,7 @@ class Session:
             async with self.changing:
                 if (latest := self.views.latest) is not None:
                     self._kept_closings = set(self.log.closings)
-                    await self._save_state(latest.key, encode_state(latest.state.on(self.log)))
+                    await self._save_state(latest.key, states.encode_state(latest.state.on(self.log)))
 
     async def keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
         """Write what a call can do without: where the store fails, it is warned of."""
@@ -349,15 +322,17 @@ class Session:
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
         if self.closed:
-            raise ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
+            raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             loop = self.loop  # a plain function called outside of any loop
         if loop is not self.loop:
-            raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
+            raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
-            raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
+            raise errors.StoreReadOnlyError(
+                "this context was opened with read_only=True; open it without to change the log"
+            )
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
@@ -374,19 +349,18 @@ class Session:
             await self.checkpoint_if_due()
 
     def _added(self, entries: Sequence[Entry]) -> None:
-        """Take in what is committed, and have it summarized."""
-        self.log.add(entries)
+        self.foreground.change(lambda: self.log.fill(entries))  # behind a thread that reads the session
         self._wake_for_segments()
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log; the present one is made a checkpoint first if anything of it would be lost."""
-        present = self.log
+        present, store = self.log, self.store
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
             keep = present.common_prefix(log)
             if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
-            pinned, store = present.pinned, self.store
+            pinned = present.pinned
             with self.foreground.call():
                 # once committed it waits until no thread reads the session
                 filled, made = await self._filled(log), None
@@ -399,10 +373,10 @@ class Session:
                     if keep == len(present):
                         await store.replace(self.id, keep, rest, committed)
                         break
-                    views = self.provider_views()  # None: a cancelled replacement of the log was still on its way
                     name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                    kept = store.checkpoints
-                    made = await kept.replace(self.id, self.place, name, views, keep, rest, committed=committed)
+                    now = self.id, self.place, name, self.provider_views()
+                    # None: a cancelled replacement of the log was still on its way
+                    made = await store.checkpoints.replace(*now, keep, rest, committed=committed)
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
@@ -412,9 +386,9 @@ class Session:
             await self.worker.recall(everything=True)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
-        """Return a log of these entries beside the present one, filled and read for plans in a thread."""
+        """Return a new log of these entries, filled in a thread if they are many."""
         filled = self.log.beside(log, closings)
-        await self._worked(lambda: filled.fill(log).kept_texts, len(log))
+        await self._worked(partial(filled.fill, log), len(log))
         return filled
 
     async def _worked(self, work: Callable[[], Result], messages: int) -> Result:
@@ -424,13 +398,12 @@ class Session:
 
     @property
     def place(self) -> Place:
-        """Return where the log stands now."""
         return Place(self.log.version, len(self.log))
 
-    def provider_views(self) -> list[StoredProviderView]:
+    def provider_views(self) -> list[base.StoredProviderView]:
         """Return what each provider is shown, as checkpoints keep it."""
         return [
-            StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
+            base.StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
             for one in self.views.provider_views
         ]
 
@@ -447,7 +420,7 @@ class Session:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def _go_back(self, filled: MessageLog, there: StoredCheckpoint) -> None:
+    def _go_back(self, filled: MessageLog, there: base.StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
         self._replaced(filled, is_back=True)
         self.log.take_pins(decode_pins(there.pins))
@@ -456,19 +429,16 @@ class Session:
         for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
-                self.views.restore(key, state, msgspec.json.decode(marks, type=Marks))
-        self.worker.start_tokens = self._start_tokens()
-        self._checkpoint_looked_for = self.place
-        self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
+                self.views.restore(key, state, msgspec.json.decode(marks, type=states.Marks))
+        self._begin_here()
 
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
-        """Keep the present state."""
         if name is not None:
             if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
                 raise SettingsError(
                     f"a checkpoint's name is 1-200 printable characters, or None; not {briefly(name, 60)}"
                 )
-            if CHECKPOINT_ID.fullmatch(name):
+            if base.CHECKPOINT_ID.fullmatch(name):
                 raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
         async with self.changing:
             made = None
@@ -504,10 +474,10 @@ class Session:
             entries, _ = await self._worked(partial(self._decoded, there.entries), len(there.entries))
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
             back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
-            of_then, kept = there.checkpoint.id, self.store.checkpoints
+            name, kept = f"before restoring {there.checkpoint.id}", self.store.checkpoints
             while made is None:
-                name, views = f"before restoring {of_then}", self.provider_views()
-                made = await kept.restore(self.id, of_then, self.place, name, views, back)
+                now = self.place, name, self.provider_views()
+                made = await kept.restore(self.id, there.checkpoint.id, *now, back)
             await self.worker.recall(everything=True)
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
@@ -541,14 +511,13 @@ class Session:
         return id
 
     async def unpin(self, id: str) -> None:
-        """Give up a pin."""
         if not isinstance(id, str):
             raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
         async with self.changing:
             changed = self.log.pinned.without(id)
             if changed is None:
                 has = ", ".join(pin.id for pin in self.log.pinned.pins) or "none"
-                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
+                raise errors.PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
             await self._keep_pins(changed)
 
     async def _keep_pins(self, changed: PinList) -> None:
@@ -576,7 +545,6 @@ class Session:
         return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
 
     def would_compact(self, memories: Sequence[str]) -> bool:
-        """Return whether the next view, for the provider of the last one, would activate."""
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
@@ -614,7 +582,7 @@ class Session:
         memories: Sequence[str],
         *,
         focus: str | None = None,
-        request: ActivationRequest | None = None,
+        request: states.ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
         for_request: bool = False,
     ) -> ActivationReport | None:
@@ -623,27 +591,15 @@ class Session:
         `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
         decision, in one step with it. After waiting for summaries or hooks it is decided again.
         """
-        decide = partial(
-            self.views.change,
-            key,
-            budget,
-            reason,
-            focus=focus,
-            request=request,
-            memories=memories,
-            for_request=for_request,
-        )
+        options: dict[str, Any] = {"focus": focus, "request": request, "memories": memories, "for_request": for_request}
+        decide = partial(self.views.change, key, budget, reason, **options)
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
         is_next = False  # it is the turn of this request to announce
         try:
             while True:
-                try:
-                    self.changing.acquire_nowait()  # a plain view does not yield to other tasks
-                except anyio.WouldBlock:
-                    await self.changing.acquire()
-                try:
+                async with self.changing:
                     begin()
                     change = await self._decided(decide, self.views.takes_long(key, budget, reason))
                     if change is None:
@@ -655,8 +611,6 @@ class Session:
                         waits = not self.worker.is_idle
                     if not waits and is_announced:
                         return await finish_despite_cancellation(self._make(change, decide, began))
-                finally:
-                    self.changing.release()
                 if waits:
                     await self.worker.wait_idle(until - self.loop.time())
                     continue
@@ -700,7 +654,7 @@ class Session:
         """Return the tokens of the view if nothing more is covered."""
         try:
             return self.views.tokens(self.key, self.budget, as_shown=self.foreground.is_frozen)[0]
-        except BudgetError as error:  # the system rows alone leave no room
+        except errors.BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
 
     async def undo(self, *, only_looks: bool = False) -> ActivationRecord:
@@ -712,7 +666,7 @@ class Session:
             began = self.clock.now()
             shown = None if views.latest is None else views.latest.key
             own = [one for one in views.records if one.provider == shown]  # of the view that was shown last
-            undone = last_to_undo(own or views.records, self.log.version)
+            undone = states.last_to_undo(own or views.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
             there = None if data is None else usable_state(self.log, data)
             if there is None:
@@ -768,7 +722,7 @@ class Session:
         """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
         missing = self.summaries.without_summary()
-        state = self.views.latest.state if self.views.latest is not None else ActivationState()
+        state = self.views.latest.state if self.views.latest is not None else states.ActivationState()
         dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
         return Statistics(
             messages=len(log) + len(log.ephemeral),

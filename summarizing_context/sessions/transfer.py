@@ -26,8 +26,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
     stored = await store.load(info.session_id)
     if stored is None:
         raise StoreError(f"session {info.session_id!r} is no longer in the store")
-    messages: list[Any] = []
-    damaged: list[int] = []
+    messages, damaged = list[Any](), list[int]()
     for seq, entry in enumerate(stored.entries):
         try:
             unsealed(entry.message, entry.facts)
@@ -35,8 +34,7 @@ async def export_session(store: base.SessionStore, info: base.SessionInfo) -> tu
         except StoreCorruptError:
             damaged.append(seq)
     log = [entry.message for entry in stored.entries]
-    checkpoints: list[Any] = []
-    left_out: list[str] = []
+    checkpoints, left_out = list[Any](), list[str]()
     for one in await store.checkpoints.listed(info.session_id):
         kept = await store.checkpoints.load(info.session_id, one.id)
         if damaged or [entry.message for entry in kept.entries] != log[: one.seq]:
@@ -77,10 +75,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
             unsealed(data, kept)
         except StoreCorruptError:  # the message was changed in the document: read it again
             kept = b""
-        # no model is asked for the rules of an old conversation: cues tell them
-        entries.append(
-            base.StoredEntry(data, kept, stored_verdict(data, PASSED if read_message(checked).human else None))
-        )
+        verdict = PASSED if read_message(checked).human else None  # no model is asked for rules of an old conversation
+        entries.append(base.StoredEntry(data, kept, stored_verdict(data, verdict)))
     there = await store.load(name)
     for ours, its in zip(there.entries if there else (), entries, strict=False):
         if ours.message != its.message and decode_message(ours.message) != decode_message(its.message):
@@ -102,9 +98,8 @@ async def import_session(store: base.SessionStore, document: dict[str, Any]) -> 
         known = {(one.name, one.seq) for one in await store.checkpoints.listed(name)}
         for one in document["checkpoints"]:
             if (one["name"], one["seq"]) not in known:
-                views = [
-                    base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]
-                ]
+                made = base.StoredProviderView
+                views = [made(key, state.encode("latin-1"), marks) for key, state, marks in one["views"]]
                 await store.save_pins(name, one["pins"], lambda: None)
                 await store.checkpoints.save(name, one["name"], base.Place(stored.log_version, one["seq"]), views)
         for provider_key, state in document["activations"]:

@@ -26,7 +26,7 @@ NOWHERE: Places = MappingProxyType({})
 
 
 class StoredVerdict(NamedTuple):
-    """What a model said of the rules in one message, as the store keeps it beside the log; it does not look into it."""
+    """What a model said of the rules in one message. The store does not look into it."""
 
     digest: bytes  # names the message by its bytes
     version: str  # of how it was asked for
@@ -52,6 +52,9 @@ class StoredSummary:
     rank: int
     input_tokens: int  # what it cost; 0 for extractive ones
     output_tokens: int
+
+
+UsedSummary = tuple[StoredSummary, tuple[int, int] | None]  # with the log entries for which it stands, if known
 
 
 class StoredFailure(NamedTuple):
@@ -107,8 +110,6 @@ class NewActivation(NamedTuple):
 
 
 class StoredActivation(NamedTuple):
-    """An activation as the store keeps it."""
-
     number: int
     provider_key: str
     log_version: int  # how often the log was replaced before it
@@ -183,9 +184,8 @@ class Store(Protocol):
     ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
-        """Return those that a session uses, in the order of its log, each with the log entries, start and stop, for
-        which it stands; None where that is unknown."""
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, UsedSummary]:
+        """Return those that a session uses, in the order of its log."""
 
     async def sessions(self) -> list[SessionInfo]:
         """Return all sessions, the newest change first."""
@@ -225,7 +225,7 @@ class StoredProviderView(NamedTuple):
 class Place(NamedTuple):
     """A moment of a session as its writer knows it."""
 
-    log_version: int  # how often the log was replaced
+    log_version: int  # as in `StoredSession`
     messages: int
 
 

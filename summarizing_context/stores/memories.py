@@ -17,16 +17,12 @@ from summarizing_context.stores.base import MemoryEdit, MemoryScope, MemoryStore
 
 
 class NewMemory(NamedTuple):
-    """A memory to be kept."""
-
     content: str
     metadata: Mapping[str, Any]
     said_at: str = ""  # no later than this, ISO 8601, UTC; empty: now
 
 
 class KeptMemory(NamedTuple):
-    """What became of a new memory."""
-
     id: str
     change: Literal["known", "stored", "replaced"]
 
@@ -72,8 +68,8 @@ async def update_memory(
     """Replace a memory's content, and its metadata where some are given. Raise `MemoryNotFoundError`."""
 
     def decide(known: Sequence[StoredMemory], _: object) -> list[MemoryEdit]:
-        old = _found(known, id)
-        return [MemoryEdit(id, content, old.metadata if metadata is None else metadata)]
+        old = _found(known, id).metadata
+        return [MemoryEdit(id, content, old if metadata is None else metadata)]
 
     await store.edit(scope, decide)
 
@@ -84,9 +80,8 @@ async def forget_memory(store: MemoryStore, scope: MemoryScope, id: str) -> None
 
 
 def _found(known: Sequence[StoredMemory], id: str) -> StoredMemory:
-    for one in known:
-        if one.id == id:
-            return one
+    if found := next((one for one in known if one.id == id), None):
+        return found
     raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
 
 
@@ -100,7 +95,6 @@ class _Changes:
         self.kept: list[tuple[str, Literal["known", "stored", "replaced"]]] = []
 
     def same(self, content: str) -> StoredMemory | None:
-        """Return the memory of this text."""
         return next((one for one in self._all.values() if one.content == content), None)
 
     def remove(self, id: str) -> None:
@@ -109,7 +103,6 @@ class _Changes:
             self.edits[id] = MemoryEdit(id, None)
 
     def keep(self, memory: NewMemory, renew: bool) -> None:
-        """Keep one memory, and note what becomes of it."""
         content, metadata = memory.content, memory.metadata
 
         # the same text
@@ -159,8 +152,8 @@ class _Changes:
 
 
 def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    named = {name: new.get(name) for name in ("choice", "subject", "relation")}
-    choice, subject, relation = (value if isinstance(value, str) else "" for value in named.values())
-    if choice and old.get("choice") == choice:
+    choice, subject, relation = (new.get(name) for name in ("choice", "subject", "relation"))
+    if choice and isinstance(choice, str) and old.get("choice") == choice:
         return True
-    return subject != "" and old.get("subject") == subject and (not relation or old.get("relation") in (None, relation))
+    is_same = subject and isinstance(subject, str) and old.get("subject") == subject
+    return bool(is_same) and (not isinstance(relation, str) or not relation or old.get("relation") in (None, relation))

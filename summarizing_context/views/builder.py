@@ -567,7 +567,7 @@ class Viewer:
         """Return up to which entry the agent has called its task done, unless that is covered or other messages of its
         own followed; and whether the newest messages are a natural end, in the band where that counts."""
         log = self._log
-        ended = log.newest_texts.ended_at
+        ended = log.kept_texts.ended_at
         if log.steps and ended >= log.steps[-1] and (start := log.group_start(ended)) > state.stop:
             return start, False
         return None, in_band and self._settings.natural_ends and is_natural_end(log, self._sources.ledger)

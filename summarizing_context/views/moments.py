@@ -20,7 +20,7 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     if not log.steps:
         return False
     step = log.steps[-1]
-    if (log.newest_human or 0) > step or log.newest_texts.done_at >= step:
+    if (log.humans and log.humans[-1] > step) or log.kept_texts.done_at >= step:
         return True
     if ledger is not None:
         ledger.current(20_000)  # tokens that it may read now; more is read ahead in the background
@@ -29,7 +29,7 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
 
 def is_last_chance(log: MessageLog, ledger: SessionLedger | None, more: float) -> bool:
     """Return whether it is doubtful that another end comes within so many tokens, as often as they came so far."""
-    ends = log.turns + log.newest_texts.done + (0 if ledger is None else ledger.ends)
+    ends = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
     return more * ends <= WAITED * log.history_tokens
 
 

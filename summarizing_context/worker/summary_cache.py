@@ -353,9 +353,9 @@ class SummaryCache:
         if node.width == 1:
             most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.content(node.start)
             return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
-        leaves = map(Node.leaf, node.leaves[-_REREAD:])
-        older = [Node(node.start, node.leaves[-_REREAD])] if node.width > _REREAD else []
-        texts = [self.text_of(each) for each in (*older, *leaves)]
+        again = max(node.start, node.stop - _REREAD)
+        older = [Node(node.start, again)] if again > node.start else []
+        texts = [self.text_of(each) for each in (*older, *map(Node.leaf, range(again, node.stop)))]
         children = render_children([text.text for text in texts])
         text = summarize_extractively(children, kind="rollup", max_tokens=max_tokens)
         return NodeText(text, "extractive", 1 + max(text.passes for text in texts))

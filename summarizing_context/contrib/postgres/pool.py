@@ -51,7 +51,7 @@ class PostgresRequests:
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
 
-    async def _run(self, query: str, **values: Any) -> Any:
+    async def run(self, query: str, **values: Any) -> Any:
         """Run one query, and return its first row, if it has one."""
 
         def work(connection: PostgresConnection) -> Any:
@@ -62,7 +62,11 @@ class PostgresRequests:
 
     async def ask(self, session_id: str, key: SummaryKey, recipe: str, text: bytes) -> None:
         queue = f"{recipe} {GROUNDING_VERSION}"
-        await self._run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
+        await self.run("ask", **key._asdict(), session_id=session_id, queue=queue, request=text)
+
+    async def fail(self, key: SummaryKey, error: str) -> None:
+        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
+        await self.run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
 
     async def take(self, recipe: str, most: int) -> list[tuple[SummaryKey, str, bytes]]:
         """Claim requests of a queue; return each with its key, the session that asked, and what it asks."""
@@ -77,7 +81,7 @@ class PostgresRequests:
     async def wait(self, key: SummaryKey) -> str | None:
         """Wait until a request is answered, or removed with its session; return the error where it failed."""
         async for _ in looks():
-            row = await self._run("find_error", **key._asdict())
+            row = await self.run("find_error", **key._asdict())
             if row is None or row[0] is not None:
                 return None if row is None else str(row[0])
         return None
@@ -98,17 +102,6 @@ class PostgresRequests:
             connection.run("remove_request", **key._asdict())
 
         await self._store.submit(work)
-
-    async def end(self, key: SummaryKey) -> None:
-        await self._run("remove_request", **key._asdict())
-
-    async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. It is tried again, later and later; a host may ask before."""
-        await self._run("note_error", **key._asdict(), error=error, waits=list(RETRIES))
-
-    async def backlog(self) -> tuple[int, int]:
-        waiting, failed = await self._run("count_requests")
-        return waiting, failed
 
 
 # The side of a host
@@ -234,7 +227,7 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(for_hosts, caller.recipe, caller, metrics, settings.concurrency, drain_within)
+        yield PoolWorker(for_hosts, caller, caller.recipe, metrics, settings.concurrency, drain_within)
     finally:
         if own is not None:
             await own.close()
@@ -244,16 +237,10 @@ class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
     def __init__(
-        self,
-        store: PostgresStore,
-        recipe: str,
-        caller: Caller,
-        metrics: PoolMetrics,
-        concurrency: int,
-        drain_within: float,
+        self, store: PostgresStore, caller: Caller, recipe: str, metrics: PoolMetrics, room: int, drain_within: float
     ) -> None:
-        self._store, self._recipe, self._caller, self._metrics = store, recipe, caller, metrics
-        self._concurrency, self._drain_within = concurrency, drain_within
+        self._store, self._caller, self._recipe, self._metrics = store, caller, recipe, metrics
+        self._room, self._drain_within = room, drain_within
         self._requests = PostgresRequests(store)
         self._is_connected = self._is_draining = False
         self._look = asyncio.Event()  # there may be something to do
@@ -267,9 +254,7 @@ class PoolWorker:
     @property
     def health(self) -> str:
         """`ok`, `draining`, or `unreachable` while the database is."""
-        if self._is_draining:
-            return "draining"
-        return "ok" if self._is_connected else "unreachable"
+        return "draining" if self._is_draining else "ok" if self._is_connected else "unreachable"
 
     async def run(self) -> None:
         def end(task: asyncio.Task[None]) -> None:
@@ -281,7 +266,7 @@ class PoolWorker:
             while not self._is_draining:
                 # begin what is asked for, as far as there is room
                 self._look.clear()
-                gate, room = self._caller.ready_in(), self._concurrency - len(self._running)
+                gate, room = self._caller.ready_in(), self._room - len(self._running)
                 if gate == 0.0 and room:
                     try:
                         taken = await self._requests.take(self._recipe, room)
@@ -309,8 +294,9 @@ class PoolWorker:
         """Keep the figures of the backlog and the model's gate."""
         while True:
             with suppress(StoreError):
-                for state, number in zip(("waiting", "failed"), await self._requests.backlog(), strict=True):
-                    self._metrics.requests.labels(state).set(number)
+                waiting, failed = await self._requests.run("count_requests")
+                self._metrics.requests.labels("waiting").set(waiting)
+                self._metrics.requests.labels("failed").set(failed)
             self._metrics.held.set(self._caller.ready_in() != 0.0)
             await asyncio.sleep(5.0)
 
@@ -321,7 +307,7 @@ class PoolWorker:
             job = SummaryJob(**json.loads(text))
             places = {key: (job.start, job.stop)}
             if await self._store.find_summaries(session_id, [key], places):  # made by another meanwhile
-                await requests.end(key)
+                await requests.run("remove_request", **key._asdict())
                 self._metrics.jobs.labels("answered").inc()
                 return
             began = time.monotonic()

@@ -20,9 +20,9 @@ import threading
 import time
 import unicodedata
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -39,7 +39,6 @@ from summarizing_context.errors import (
     StoreLockedError,
     StoreReadOnlyError,
     StoreUnreachableError,
-    SummarizingContextError,
 )
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.base import StoredEntry, SummaryKey
@@ -47,13 +46,11 @@ from summarizing_context.stores.relational.engine import (
     VERSION,
     Engine,
     Result,
-    Values,
     Work,
     check_version,
     read_queries,
 )
-from summarizing_context.stores.relational.retrieval import remove_of_session
-from summarizing_context.stores.relational.store import RelationalStore, append, create_session
+from summarizing_context.stores.relational.store import RelationalStore, create_session, remove_session
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +98,6 @@ def read_address(text: str) -> Address:
 
 
 def is_connection_lost(error: Exception) -> bool:
-    """Return whether the server, or the way to it, has gone."""
     if not isinstance(error, psycopg.OperationalError):
         return isinstance(error, psycopg.InterfaceError)
     return error.sqlstate is None or error.sqlstate[:2] == "08" or error.sqlstate[:3] in ("57P", "57p")
@@ -142,29 +138,30 @@ class PostgresConnection:
         self.writer = writer
         self.fences: dict[str, int] = {}
         self._batch = 0  # the number of the transaction
-        self._began = 0.0  # by the monotonic clock
         self._lost_at: float | None = None  # the same, while the server cannot be reached
         self.raw = self._connect()
 
-    # Transactions
+    def undo_work(self) -> None:
+        if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+            self.raw.execute("rollback")
 
-    def begin_work(self) -> None:
-        """Begin a transaction that writes: with its number, and a new lease that holds from now on."""
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Begin a transaction that writes, with its number and a new lease that holds from now on; commit it at the
+        end of the block. The engine undoes one that fails."""
         self.ensure()
         self._batch += 1
-        self._began = time.monotonic()
+        began, renewed = time.monotonic(), {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
         with self.raw.pipeline():
             self.raw.execute("begin")
-            self._renew()
-
-    def commit_work(self) -> None:
-        """End it. A commit whose answer was lost is looked up, however often it has to be asked; one still under way is
-        waited for."""
-        if time.monotonic() - self._began > self._address.lease / 3:
-            self._renew()
+            self.run("renew", **renewed)
+        yield
+        if time.monotonic() - began > self._address.lease / 3:
+            self.run("renew", **renewed)
         try:
             self.raw.execute("commit")
         except Exception as error:
+            # an answer that was lost is looked up, however often; a commit that is still under way is waited for
             while is_connection_lost(error):
                 self.raw.close()
                 self.ensure()
@@ -180,29 +177,13 @@ class PostgresConnection:
                 break
             raise
 
-    def undo_work(self) -> None:
-        if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
-            self.raw.execute("rollback")
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """For work that begins its own transactions; the engine undoes one that fails."""
-        self.begin_work()
-        yield
-        self.commit_work()
-
-    def _renew(self) -> None:
-        self.run("renew", batch=self._batch, writer=self.writer, lease=self._address.lease)
-
-    # Queries
-
     def run(self, query: str, /, **values: Any) -> psycopg.Cursor[Any]:
         if match := values.get("match"):  # phrases in quotation marks, joined by OR or AND, for `websearch_to_tsquery`
             phrases = [" ".join(_plain_words(phrase)) for phrase in re.findall(r'"([^"]*)"', match)]
             values["match"] = (" " if " AND " in match else " or ").join(f'"{phrase}"' for phrase in phrases)
         return self.raw.execute(self._queries[query].encode(), values)
 
-    def run_many(self, query: str, rows: Iterable[Values]) -> None:
+    def run_many(self, query: str, rows: Iterable[Sequence[Any] | Mapping[str, Any]]) -> None:
         with self.raw.cursor() as cursor:
             cursor.executemany(self._queries[query].encode(), list(rows))
 
@@ -216,8 +197,6 @@ class PostgresConnection:
                 for at, start in enumerate(range(0, len(words) or 1, most))
             ]
         self.run_many("add_words", rows)
-
-    # The server
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(
@@ -243,10 +222,8 @@ class PostgresConnection:
                 time.sleep(_RETRY)
 
 
-# Texts as the server indexes them: words alone, without accents; it stems and ranks them.
-
-
 def _plain_words(text: str) -> list[str]:
+    """Return a text as the server indexes it, without accents; it stems and ranks what it gets."""
     if not text.isascii():
         spaced = unicodedata.normalize("NFD", indexed_words(text))
         text = "".join(letter for letter in spaced if unicodedata.category(letter) != "Mn")
@@ -332,23 +309,16 @@ class PostgresEngine(Engine):
         finally:
             connection.raw.close()
 
-    def translate(self, error: Exception) -> Exception:
+    def fault(self, error: Exception) -> StoreError | None:
         """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
         kept."""
-        if isinstance(error, SummarizingContextError):
-            return error
         if is_connection_lost(error):
             return unreachable(self._address, error)
-        name = self.name
-        if isinstance(error, UnicodeError):
-            return StoreError(
-                f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
-            )
         if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
-            return StoreError(f"{name}: the store cannot keep a value ({type(error).__name__})")
+            return None
         state = error.sqlstate or ""
         kind, text = _BY_STATE.get(state, (StoreError, f"PostgreSQL reported error {state} ({type(error).__name__})"))
-        fault = kind(f"{name}: {text}")
+        fault = kind(f"{self.name}: {text}")
         fault.__cause__ = error
         return fault
 
@@ -388,17 +358,15 @@ class PostgresStore(RelationalStore):
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
         self._address = read_address(address)
-        self._sessions = claimed = set[str]()
-        make_engine = partial(PostgresEngine, self._address, read_only=read_only)
-        super().__init__(self._address.name, make_engine, place=self._address, read_only=read_only, claimed=claimed)
+        self._claimed: set[str] = set()
+        super().__init__(self._address.name, self._address, read_only=read_only)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
 
     async def delete_session(self, session_id: str) -> bool:
-        """Remove a session and what only it used; its claim, if this store has it, ends too."""
         return await self.submit_alone("delete a session", lambda connection: self._delete(connection, session_id))
 
     async def purge(self) -> int:
-        """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
+        """Remove what no session uses any longer; return the bytes of the texts."""
 
         def work(connection: PostgresConnection) -> int:
             with connection.transaction():
@@ -414,9 +382,12 @@ class PostgresStore(RelationalStore):
 
         return await self.submit_alone("purge", work)
 
+    def _make_engine(self) -> Engine:
+        return PostgresEngine(self._address, read_only=self.read_only)
+
     async def _give_up(self, engine: Engine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
-        held = sorted(self._sessions)
+        held = sorted(self._claimed)
 
         def release(connection: PostgresConnection) -> None:
             try:
@@ -441,7 +412,6 @@ class PostgresStore(RelationalStore):
         return result
 
     def _claim(self, connection: PostgresConnection, session_id: str, project: str | None) -> None:
-        """Become the session's only writer, creating the session if needed."""
         with connection.transaction():
             row = connection.run("lock_session", session_id=session_id).fetchone()
             if row is None:
@@ -451,7 +421,7 @@ class PostgresStore(RelationalStore):
             taken = connection.run("take_session", session_id=session_id, project=project, writer=connection.writer)
             (fence,) = taken.fetchone() or (-1,)
         connection.fences[session_id] = fence
-        self._sessions.add(session_id)
+        self._claimed.add(session_id)
 
     def _check_still_ours(self, connection: PostgresConnection, session_id: str) -> None:
         """Raise `SessionLostError` unless the session is this writer's; none takes it until the transaction ends."""
@@ -464,39 +434,32 @@ class PostgresStore(RelationalStore):
 
     def _append(self, connection: PostgresConnection, session_id: str, entries: Sequence[StoredEntry]) -> None:
         with connection.raw.pipeline():  # what needs no answer goes to the server at once
-            append(connection, session_id, entries)
+            super()._append(connection, session_id, entries)
 
     def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
         """Remove a session with the entries and summaries that only it needs."""
-        known = {"session_id": session_id}
         with connection.transaction():
-            row = connection.run("lock_session", **known).fetchone()
+            row = connection.run("lock_session", session_id=session_id).fetchone()
             if row is None:
                 return False
-            if session_id not in self._sessions:
+            if session_id not in self._claimed:
                 _refuse_if_held(connection, session_id, row)
-            for name in ("disown_branches", "remove_session", "remove_checkpoints"):
-                connection.run(name, **known)
-            remove_of_session(connection, session_id)
-            connection.run("forget_verdicts", **known, keep=0)
+            remove_session(connection, session_id)
             _trim(connection, everything=False)
-            connection.run("forget_activations", **known, keep=0)
-            for name in ("remove_history", "leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
-                connection.run(name, **known)
+            for name in ("leave_requests", "remove_requests", "remove_own_summaries", "remove_uses"):
+                connection.run(name, session_id=session_id)
         connection.fences.pop(session_id, None)
-        self._sessions.discard(session_id)
+        self._claimed.discard(session_id)
         return True
 
 
 def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequence[Any]) -> None:
     """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
     writer, host, pid, lives = row
-    is_own = writer == connection.writer
-    if session_id in connection.fences and is_own:
-        raise SessionInUseError(session_id, os.getpid())
-    if writer is None or is_own:
-        return
-    if lives or connection.run("silent_writer", writer=writer).fetchone() is None:
+    if writer == connection.writer:
+        if session_id in connection.fences:
+            raise SessionInUseError(session_id, os.getpid())
+    elif writer is not None and (lives or connection.run("silent_writer", writer=writer).fetchone() is None):
         raise SessionInUseError(session_id, pid, host)
 
 
@@ -506,11 +469,8 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
     stays unneeded, for a fork holds its checkpoint until it is committed.
     """
-    values: dict[str, object] = {"everything": everything}
-    branches = [number for (number,) in connection.run("lock_trimmed", **values)]
-    if not branches:
-        return 0
-    row = connection.run("trim", **values, branches=branches).fetchone()
+    branches = [number for (number,) in connection.run("lock_trimmed", everything=everything)]
+    row = connection.run("trim", everything=everything, branches=branches).fetchone() if branches else None
     return int(row[0]) if row else 0
 
 
@@ -553,10 +513,7 @@ class PostgresClaims:
 
     def give_up(self, key: SummaryKey) -> None:
         """End a claim of this host, which may have none. Its end is not waited for, and may fail."""
-
-        def work(connection: PostgresConnection) -> None:
-            connection.run("give_up_claim", **key._asdict(), writer=connection.writer)
-
+        values = key._asdict()
         with suppress(StoreError):  # closed
-            done = self._store.submit(work)
+            done = self._store.submit(lambda own: own.run("give_up_claim", **values, writer=own.writer))
             done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())

@@ -1,8 +1,5 @@
 """What a database gives its stores: queries by name, and one thread with one connection, which commits all that is
-queued in one transaction.
-
-Results and callbacks are handed back to the event loop in the order of the submissions.
-"""
+queued in one transaction. Results and callbacks come back to the event loop in the order of the submissions."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from itertools import groupby
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreVersionError, WrongEventLoopError
+from summarizing_context.errors import StoreError, StoreVersionError, SummarizingContextError, WrongEventLoopError
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
@@ -29,13 +26,11 @@ VERSION = 1  # of the schema; one version of the package reads and writes one of
 
 
 class Connection(Protocol):
-    """A connection with named queries. It begins and ends no transaction by itself."""
+    """A connection with queries by name. It begins and ends no transaction by itself."""
 
-    def run(self, query: str, /, **values: Any) -> Any:
-        """Run a query by its name and return its cursor."""
+    def run(self, query: str, /, **values: Any) -> Any: ...
 
-    def run_many(self, query: str, rows: Iterable[Values]) -> object:
-        """Run a query once for each row of values."""
+    def run_many(self, query: str, rows: Iterable[Values]) -> object: ...
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
         """Index the words of texts by the numbers that they have in the index."""
@@ -65,12 +60,11 @@ class _Operation:
                 if self.done.done():
                     raise  # to the event loop, which reports it
                 self.error = error
-        if self.done.done():  # cancelled
-            return
-        if self.error is not None:
-            self.done.set_exception(self.error)
-        else:
-            self.done.set_result(self.result)
+        if not self.done.done():  # else it was cancelled
+            if self.error is not None:
+                self.done.set_exception(self.error)
+            else:
+                self.done.set_result(self.result)
 
 
 class Engine:
@@ -78,8 +72,7 @@ class Engine:
     then a new one is needed. A database says how it is opened and closed, and what its errors mean."""
 
     def __init__(self, name: str, *, read_only: bool) -> None:
-        self.name = name
-        self.read_only = read_only
+        self.name, self.read_only = name, read_only
         self.stores: list[object] = []  # that are open
         self.is_stopping = False
         self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
@@ -92,7 +85,6 @@ class Engine:
 
     @property
     def is_usable(self) -> bool:
-        """Whether another store may join."""
         return not (self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
@@ -150,8 +142,8 @@ class Engine:
         """Give up what the stores hold, and end the connection."""
         raise NotImplementedError
 
-    def translate(self, error: Exception) -> Exception:
-        """Return the error to raise in place of one of the database."""
+    def fault(self, error: Exception) -> StoreError | None:
+        """Return the error to raise in place of one of the database; None for one of another kind."""
         raise NotImplementedError
 
     def may_pass(self, error: Exception) -> bool:
@@ -168,13 +160,26 @@ class Engine:
         try:
             self._connection = self.open()
         except Exception as error:
-            self._gone = fault = self.translate(error)
+            self._gone = fault = self._translated(error)
             raise fault from fault.__cause__
 
     def _close(self) -> None:
         with suppress(Exception):  # all that was acknowledged is in the file
             if self._connection is not None:
                 self.close(self._connection)
+
+    def _translated(self, error: BaseException) -> Exception:
+        """Return the error to raise in place of `error`. The values of a query do not get into it."""
+        if isinstance(error, SummarizingContextError):
+            return error
+        if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
+            return StoreError(
+                f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
+            )
+        kind = type(error).__name__
+        if not isinstance(error, Exception):
+            return StoreError(f"{self.name}: the store was interrupted ({kind}); try again")
+        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({kind})")
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -209,15 +214,10 @@ class Engine:
                     self._perform([operation])
             else:  # locked, or out of reach: each would have to wait as long as this one did
                 for operation in operations:
-                    operation.error = (
-                        self.translate(error)
-                        if isinstance(error, Exception)
-                        else StoreError(f"{self.name}: the store was interrupted ({type(error).__name__}); try again")
-                    )
+                    operation.error = self._translated(error)
 
 
 def now() -> str:
-    """Return the time as it is noted: ISO 8601, UTC."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 

@@ -114,9 +114,8 @@ class RelationalVectors:
 
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
         def work(connection: Connection) -> dict[int, bytes]:
-            found = (
-                (row, connection.run("entry", branch=row >> 32, position=row % (1 << 32)).fetchone()) for row in rows
-            )
+            asked = [(row, {"branch": row >> 32, "position": row % (1 << 32)}) for row in rows]
+            found = [(row, connection.run("entry", **place).fetchone()) for row, place in asked]
             return {row: entry[0] for row, entry in found if entry is not None}
 
         return await self._store.read(work)
@@ -207,15 +206,6 @@ class RelationalMemories:
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         whose = (scope or MemoryScope(None, ""))._asdict()
         return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
-
-
-def remove_of_session(connection: Connection, session_id: str) -> None:
-    """Remove the memories of a session that is about to go; those of its project stay."""
-    for (number,) in connection.run("own_memories", session_id=session_id).fetchall():
-        connection.run("remove_memory", id=number)
-        connection.run("remove_vector", owner="memory", number=number)
-    for name in ("disown_memories", "remove_own_marks", "disown_marks"):
-        connection.run(name, session_id=session_id)
 
 
 def _marked(connection: Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:

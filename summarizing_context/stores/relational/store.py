@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Hashable, Mapping, Sequence
 from itertools import starmap
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -24,27 +24,8 @@ from summarizing_context.errors import (
     StoreReadOnlyError,
 )
 from summarizing_context.messages.search_terms import searchable
-from summarizing_context.stores.base import (
-    CHECKPOINT_ID,
-    NOWHERE,
-    Checkpoint,
-    Committed,
-    Entries,
-    NewActivation,
-    Place,
-    Places,
-    ProviderViews,
-    SessionInfo,
-    StoredActivation,
-    StoredCheckpoint,
-    StoredEntry,
-    StoredFailure,
-    StoredProviderView,
-    StoredSession,
-    StoredSummary,
-    StoredVerdict,
-    SummaryKey,
-)
+from summarizing_context.stores import base
+from summarizing_context.stores.base import NOWHERE, Checkpoint, Committed, Entries, Place, ProviderViews, SummaryKey
 from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work, now, readable
 from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
 
@@ -53,17 +34,13 @@ _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by pl
 
 class RelationalStore:
     """The methods of a `Store` that are the same for every database. Stores of one event loop at one place share an
-    engine; `place` says what makes two stores the same, and None shares nothing. `claimed` are the sessions that this
-    store may write to, as they change."""
+    engine; `place` says what makes two stores the same, and None shares nothing."""
 
-    def __init__(
-        self, name: str, make_engine: Callable[[], Engine], *, place: Hashable, read_only: bool, claimed: Container[str]
-    ) -> None:
-        self.name = name
-        self.read_only = read_only
-        self._make_engine = make_engine
+    _claimed: Container[str]  # the sessions that this store may write to
+
+    def __init__(self, name: str, place: Hashable, *, read_only: bool) -> None:
+        self.name, self.read_only = name, read_only
         self._place = place
-        self._claimed = claimed
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
@@ -100,7 +77,6 @@ class RelationalStore:
         await asyncio.shield(self._leaving)
 
     async def _leave(self, engine: Engine) -> None:
-        """Give up the claims, and end an engine without stores: several that close at once each give up their own."""
         try:
             if self._is_open:
                 await self._give_up(engine)
@@ -112,22 +88,22 @@ class RelationalStore:
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
 
-    async def load(self, session_id: str) -> StoredSession | None:
-        def work(connection: Connection) -> StoredSession | None:
+    async def load(self, session_id: str) -> base.StoredSession | None:
+        def work(connection: Connection) -> base.StoredSession | None:
             row = connection.run("session", session_id=session_id).fetchone()
             if row is None:
                 return None
             project, log_version, pins, updated_at, *failure = row
-            return StoredSession(
+            return base.StoredSession(
                 session_id,
                 project,
                 read_entries(connection, head_of(connection, session_id), self.name),
                 connection.run("activations", session_id=session_id).fetchall(),
                 log_version,
                 pins,
-                tuple(starmap(StoredVerdict, connection.run("verdicts", session_id=session_id))),
+                tuple(starmap(base.StoredVerdict, connection.run("verdicts", session_id=session_id))),
                 updated_at,
-                StoredFailure(*failure),
+                base.StoredFailure(*failure),
             )
 
         return await self.read(work)
@@ -141,7 +117,7 @@ class RelationalStore:
         await self.write(session_id, lambda connection: replace(connection, session_id, keep, kept), committed)
 
     async def save_activation(
-        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
+        self, session_id: str, provider_key: str, state: bytes, made: base.NewActivation | None = None
     ) -> None:
         def work(connection: Connection) -> None:
             save_activation(connection, session_id, provider_key, state)
@@ -157,8 +133,8 @@ class RelationalStore:
 
         await self.write(session_id, work)
 
-    async def list_activations(self, session_id: str) -> list[StoredActivation]:
-        return list(starmap(StoredActivation, await self.rows("history", session_id=session_id)))
+    async def list_activations(self, session_id: str) -> list[base.StoredActivation]:
+        return list(starmap(base.StoredActivation, await self.rows("history", session_id=session_id)))
 
     async def state_before(self, session_id: str, number: int) -> bytes | None:
         rows = await self.rows("state_before", session_id=session_id, number=number)
@@ -167,52 +143,57 @@ class RelationalStore:
     async def save_pins(self, session_id: str, pins: str, committed: Committed) -> None:
         await self._run_for("save_pins", session_id, committed, pins=pins)
 
-    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, StoredVerdict]]) -> None:
+    async def save_verdicts(self, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
         kept = tuple(rows)
-        await self.write(session_id, lambda connection: add_verdicts(connection, session_id, kept))
+        await self.write(session_id, lambda connection: _add_verdicts(connection, session_id, kept))
 
     async def save_facts(self, session_id: str, rows: Sequence[tuple[int, bytes]]) -> None:
-        kept = tuple(rows)
-        await self.write(session_id, lambda connection: update_facts(connection, session_id, kept))
+        facts = dict(rows)
+
+        def work(connection: Connection) -> None:
+            for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
+                found = [(facts[place], branch, place) for place in facts if start <= place < stop]
+                connection.run_many("update_facts", found)
+
+        await self.write(session_id, work)
 
     async def save_budget(self, session_id: str, budget: int) -> None:
         await self._run_for("save_budget", session_id, budget=budget)
 
-    async def save_failure(self, session_id: str, failure: StoredFailure) -> None:
+    async def save_failure(self, session_id: str, failure: base.StoredFailure) -> None:
         await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
-    ) -> Mapping[SummaryKey, StoredSummary]:
+        self, session_id: str, keys: Sequence[SummaryKey], places: base.Places = NOWHERE
+    ) -> Mapping[SummaryKey, base.StoredSummary]:
         wanted = tuple(keys)
 
-        def work(connection: Connection) -> dict[SummaryKey, StoredSummary]:
+        def work(connection: Connection) -> dict[SummaryKey, base.StoredSummary]:
             if not self.read_only:
                 note_uses(connection, session_id, wanted, places)
-            return find_summaries(connection, wanted)
+            return _find_summaries(connection, wanted)
 
         return await (self.read(work) if self.read_only else self.submit(work))
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
-    ) -> StoredSummary:
+        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = NOWHERE
+    ) -> base.StoredSummary:
         self.refuse_if_read_only("save a summary")
 
-        def work(connection: Connection) -> StoredSummary:
+        def work(connection: Connection) -> base.StoredSummary:
             kept = save_summary(connection, key, summary)
             note_uses(connection, session_id, [key], places)
             return kept
 
         return await self.submit(work)
 
-    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, tuple[StoredSummary, tuple[int, int] | None]]:
+    async def summaries_of(self, session_id: str) -> Mapping[SummaryKey, base.UsedSummary]:
         return {
-            SummaryKey(*key): (read_summary(*parts), None if place[0] is None else (place[0], place[1]))
+            SummaryKey(*row[:2]): (_read_summary(*row[4:]), None if row[2] is None else (row[2], row[3]))
             for row in await self.rows("summaries_of", session_id=session_id)
-            for key, place, parts in [(row[:2], row[2:4], row[4:])]
         }
 
-    async def sessions(self) -> list[SessionInfo]:
+    async def sessions(self) -> list[base.SessionInfo]:
         return await self.read(self._list_sessions)
 
     # What the parts of a store share.
@@ -238,6 +219,10 @@ class RelationalStore:
 
         return engine.submit(fenced, committed=committed)
 
+    async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
+        values["session_id"] = session_id
+        await self.write(session_id, lambda connection: connection.run(query, **values), committed)
+
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         """Queue `work` that belongs to no session; it is durable when the future is done."""
         return self._opened().submit(work)
@@ -247,24 +232,19 @@ class RelationalStore:
         self.refuse_if_read_only(what)
         return await self._opened().submit(work, alone=True)
 
-    async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
-        """Run one query for a session that this store has claimed."""
-        await self.write(
-            session_id, lambda connection: connection.run(query, session_id=session_id, **values), committed
-        )
-
     def refuse_if_read_only(self, what: str) -> None:
-        """Raise `StoreReadOnlyError` where nothing may be written."""
         if self.read_only:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
 
     def _opened(self) -> Engine:
-        """Return the engine."""
         if self._engine is None or not self._is_open or self._is_closed:
             raise StoreError(f"{self.name}: the store is {'closed' if self._is_closed else 'not open yet'}")
         return self._engine
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
+
+    def _make_engine(self) -> Engine:
+        raise NotImplementedError
 
     async def _give_up(self, engine: Engine) -> None:
         """Give up what this store has claimed."""
@@ -278,13 +258,15 @@ class RelationalStore:
         raise NotImplementedError
 
     def _append(self, connection: Any, session_id: str, entries: Entries) -> None:
-        append(connection, session_id, entries)
+        """Add entries at the end of the log, on a branch of its own where the next place is taken."""
+        head = head_of(connection, session_id)
+        _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
 
     def _read(self, connection: Any, work: Work[Result]) -> Result:
         raise NotImplementedError
 
-    def _list_sessions(self, connection: Any) -> list[SessionInfo]:
-        return list(starmap(SessionInfo, connection.run("sessions")))
+    def _list_sessions(self, connection: Any) -> list[base.SessionInfo]:
+        return list(starmap(base.SessionInfo, connection.run("sessions")))
 
 
 class _Overtaken(StoreError):
@@ -302,14 +284,14 @@ class RelationalCheckpoints:
             head = head_of(connection, session_id)
             if place.messages > head.stop:
                 raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
-            return _keep(connection, session_id, name, head._replace(stop=place.messages), views)
+            return _keep(connection, session_id, name, views, head._replace(stop=place.messages))
 
         return await self._unless_overtaken(session_id, place, work)
 
-    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
-        def work(connection: Connection) -> StoredCheckpoint:
+    async def load(self, session_id: str, id: str) -> base.StoredCheckpoint:
+        def work(connection: Connection) -> base.StoredCheckpoint:
             checkpoint, head, views, pins = _find(connection, session_id, id)
-            return StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
+            return base.StoredCheckpoint(checkpoint, read_entries(connection, head, self._store.name), views, pins)
 
         return await self._store.read(work)
 
@@ -318,7 +300,7 @@ class RelationalCheckpoints:
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             _, head, views_then, pins = _find(connection, session_id, id)
-            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
+            kept = _keep(connection, session_id, name, views)
             put_in_place(connection, session_id, head, shared_entries(connection, session_id, head))
             _show_again(connection, session_id, views_then, pins)
             return kept
@@ -338,7 +320,7 @@ class RelationalCheckpoints:
         new = tuple(entries)
 
         def work(connection: Connection) -> Checkpoint:
-            kept = _keep(connection, session_id, name, head_of(connection, session_id), views)
+            kept = _keep(connection, session_id, name, views)
             replace(connection, session_id, keep, new)
             return kept
 
@@ -406,10 +388,14 @@ def create_session(connection: Connection, session_id: str, project: str | None,
     connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
 
 
-def append(connection: Connection, session_id: str, entries: Entries) -> None:
-    """Add entries at the end of the log, on a branch of its own where the next place is taken."""
-    head = head_of(connection, session_id)
-    _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
+def remove_session(connection: Connection, session_id: str) -> None:
+    """Remove a session with all that is its own but for entries and summaries; memories of its project stay."""
+    for name in (
+        *("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_activations"),
+        *("remove_verdicts", "remove_own_vectors", "remove_own_memories", "disown_memories"),
+        *("remove_own_marks", "disown_marks"),
+    ):
+        connection.run(name, session_id=session_id)
 
 
 def replace(connection: Connection, session_id: str, keep: int, entries: Entries) -> None:
@@ -428,9 +414,8 @@ def put_in_place(connection: Connection, session_id: str, head: Head, shared: in
     stood behind these stays until `purge`."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
     _write(connection, session_id, head, entries)
-    connection.run("note_replacement", session_id=session_id)
-    connection.run("forget_activations", session_id=session_id, keep=0)
-    connection.run("age_uses", session_id=session_id)
+    for name in ("note_replacement", "remove_activations", "age_uses"):
+        connection.run(name, session_id=session_id)
 
 
 def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
@@ -440,7 +425,7 @@ def _write(connection: Connection, session_id: str, head: Head, entries: Entries
     places = list(enumerate(entries, head.stop))
     connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
     connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
-    add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
+    _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
     stop = head.stop + len(places)
     connection.run("move_head", session_id=session_id, branch=head.branch, stop=stop, now=now())
 
@@ -453,14 +438,14 @@ def head_of(connection: Connection, session_id: str) -> Head:
     return Head(*row)
 
 
-def owner(connection: Connection, head: Head) -> int:
+def _owner(connection: Connection, head: Head) -> int:
     """Return the branch on which the last entry of a head's log lies; the oldest one for an empty log."""
     return int(connection.run("owner", branch=head.branch, stop=head.stop).fetchone()[0])
 
 
 def _branch_off(connection: Connection, session_id: str, head: Head) -> Head:
     """Begin a branch where a head ends; it leaves the branch on which the last entry lies."""
-    parent = owner(connection, head) if head.stop else None
+    parent = _owner(connection, head) if head.stop else None
     begun = connection.run("begin_branch", session_id=session_id, parent=parent, parent_stop=head.stop)
     return Head(begun.fetchone()[0], head.stop)
 
@@ -482,11 +467,11 @@ def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
     return shared
 
 
-def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEntry]:
+def read_entries(connection: Connection, head: Head, name: str) -> list[base.StoredEntry]:
     """Return the log that a head lists, of the store of this name."""
-    entries: list[StoredEntry] = []
+    entries: list[base.StoredEntry] = []
     for branch, start, stop in _ranges(connection, head):
-        entries.extend(starmap(StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
+        entries.extend(starmap(base.StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
         raise StoreCorruptError(
             f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
@@ -494,16 +479,7 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[StoredEn
     return entries
 
 
-def update_facts(connection: Connection, session_id: str, rows: Iterable[tuple[int, bytes]]) -> None:
-    """Put facts in the place of those that stand beside messages of a session's log."""
-    facts = dict(rows)
-    for branch, start, stop in _ranges(connection, head_of(connection, session_id)):
-        found = [(facts[place], branch, place) for place in facts if start <= place < stop]
-        connection.run_many("update_facts", found)
-
-
-def add_verdicts(connection: Connection, session_id: str, rows: Iterable[tuple[int, StoredVerdict]]) -> None:
-    """Keep verdicts on the rules of messages, each with its place in the log."""
+def _add_verdicts(connection: Connection, session_id: str, rows: Sequence[tuple[int, base.StoredVerdict]]) -> None:
     values = [(session_id, row.digest, row.version, position, row.verdict) for position, row in rows]
     if values:
         connection.run_many("add_verdicts", values)
@@ -515,30 +491,31 @@ def save_activation(connection: Connection, session_id: str, provider_key: str, 
     connection.run("forget_activations", session_id=session_id, keep=4)
 
 
-def find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
-    """Return those of `keys` that are there."""
+# Summaries
+
+
+def _find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
     return {
-        SummaryKey(range_hash, recipe_hash): read_summary(*parts)
+        SummaryKey(range_hash, recipe_hash): _read_summary(*parts)
         for range_hash, recipe_hash, *parts in connection.run("find_summaries", keys=json.dumps(keys))
     }
 
 
-def read_summary(text: bytes, rank: int, input_tokens: int, output_tokens: int) -> StoredSummary:
-    """Return a summary from its row."""
-    return StoredSummary(text.decode("utf-8", "surrogatepass"), rank, input_tokens, output_tokens)
+def _read_summary(text: bytes, rank: int, input_tokens: int, output_tokens: int) -> base.StoredSummary:
+    return base.StoredSummary(text.decode("utf-8", "surrogatepass"), rank, input_tokens, output_tokens)
 
 
-def save_summary(connection: Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+def save_summary(connection: Connection, key: SummaryKey, summary: base.StoredSummary) -> base.StoredSummary:
     """Keep `summary` unless there is one, and return the one that is kept."""
     text = summary.text.encode("utf-8", "surrogatepass")
     paid = {"input_tokens": summary.input_tokens, "output_tokens": summary.output_tokens}
     new = connection.run("save_summary", **key._asdict(), text=text, rank=summary.rank, **paid).fetchone()
     if new is not None:
         connection.index_texts([(-new[0], readable(text))])
-    return find_summaries(connection, [key])[key]
+    return _find_summaries(connection, [key])[key]
 
 
-def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
+def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey], places: base.Places) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.run("note_uses", session_id=session_id, keys=json.dumps(listed))
@@ -547,9 +524,9 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
 # Checkpoints
 
 
-def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, list[StoredProviderView], str]:
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, ProviderViews, str]:
     """Return a checkpoint with its log, and the views and pins of then."""
-    match = CHECKPOINT_ID.fullmatch(id)
+    match = base.CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
     row = connection.run("checkpoint", **values).fetchone()
@@ -559,7 +536,7 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     number, found_name, stop, created_at, branch, packed, pins = row
     views = [
-        StoredProviderView(key, state.encode("latin-1"), marks)
+        base.StoredProviderView(key, state.encode("latin-1"), marks)
         for key, state, marks in json.loads(zlib.decompress(packed))
     ]
     return _checkpoint(number, found_name, stop, created_at), Head(branch, stop), views, pins
@@ -572,14 +549,16 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
         save_activation(connection, session_id, key, state)
 
 
-def _keep(connection: Connection, session_id: str, name: str | None, head: Head, views: ProviderViews) -> Checkpoint:
-    """Keep a head with what was shown."""
+def _keep(
+    connection: Connection, session_id: str, name: str | None, views: ProviderViews, head: Head | None = None
+) -> Checkpoint:
+    """Make a checkpoint of a head, by default that of the session, with what was shown."""
+    head, created_at = head or head_of(connection, session_id), now()
     (pins,) = connection.run("pins", session_id=session_id).fetchone()
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
     shown = {"views": zlib.compress(json.dumps(listed).encode(), 9), "pins": pins}
-    place, created_at = {"branch": owner(connection, head), "stop": head.stop}, now()
-    values = {"session_id": session_id, "name": name, "now": created_at, **place, **shown}
-    (number,) = connection.run("add_checkpoint", **values).fetchone()
+    place = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
+    (number,) = connection.run("add_checkpoint", name=name, now=created_at, **place, **shown).fetchone()
     return _checkpoint(number, name, head.stop, created_at)
 
 

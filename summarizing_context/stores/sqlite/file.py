@@ -22,7 +22,6 @@ from summarizing_context.errors import (
     StoreFullError,
     StoreLockedError,
     StoreReadOnlyError,
-    SummarizingContextError,
 )
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.private_files import FILE, make_private_folder
@@ -36,11 +35,8 @@ _SQL = {  # by name; the shared ones are written for PostgreSQL
 }
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
-
 _CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is checked
-
 _BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside it while it is open
-
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
@@ -120,7 +116,6 @@ class Database(sqlite3.Connection):
             raise
 
     def pragma(self, name: str) -> int:
-        """Return a number that SQLite keeps of the file."""
         return int(self.execute(f"pragma {name}").fetchone()[0])
 
 
@@ -129,13 +124,9 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
     has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
-
-    def spaced(text: str | bytes) -> str:
-        return indexed_words(text if isinstance(text, str) else readable(text))
-
-    # What queries call that forget what is indexed: the words of a message, and of a text.
+    # What queries call that remove a message, or a summary, from the index: its terms.
     connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
-    connection.create_function("spaced", 1, spaced, deterministic=True)
+    connection.create_function("spaced", 1, lambda text: indexed_words(readable(text)), deterministic=True)
     return connection
 
 
@@ -154,16 +145,16 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
 
     while True:
         quiet = quiet_state()
+        mode = "ro&immutable=1" if quiet else "ro"
         try:
-            mode = "ro&immutable=1" if quiet else "ro"
             with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
                 result = work(connection)
         except Exception:
             if quiet is None or quiet == quiet_state():
                 raise
-        else:
-            if quiet is None or quiet == quiet_state():
-                return result
+            continue
+        if quiet is None or quiet == quiet_state():
+            return result
 
 
 def identity(path: Path) -> list[tuple[int, int] | None]:
@@ -191,7 +182,6 @@ def check_to_read(path: Path, busy_timeout: float) -> None:
 
 def open_to_write(path: Path, file: File) -> Database:
     """Open the file, or create it privately, whole or not at all. What may not be opened is left as it is."""
-    busy_timeout = file.busy_timeout
     make_private_folder(path.parent)
     with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
         try:
@@ -203,7 +193,7 @@ def open_to_write(path: Path, file: File) -> Database:
             raise _fault(_READ_ONLY, path) from error
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise _fault(_READ_ONLY, path)
-    _check(path, busy_timeout)
+    _check(path, file.busy_timeout)
     for suffix in _BESIDE:  # of a store that was there, and what a killed process left
         one = Path(f"{path}{suffix}")
         try:
@@ -217,13 +207,13 @@ def open_to_write(path: Path, file: File) -> Database:
                 f"{one}: others may read this file, and its mode cannot be changed by this user; "
                 "have its owner set it to 0600, or name another file"
             ) from error
-    connection = connect(path, "rw", busy_timeout)
+    connection = connect(path, "rw", file.busy_timeout)
     try:
         # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
         if connection.pragma("application_id") == 0:
             with connection.transaction():
                 connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
-        deadline = time.monotonic() + busy_timeout
+        deadline = time.monotonic() + file.busy_timeout
         while True:  # SQLite does not wait here by itself when two processes create the file at once
             try:
                 connection.execute("pragma journal_mode = wal")
@@ -299,18 +289,15 @@ def _fault(known: Fault, path: object, found: str = "") -> StoreError:
     return kind(f"{path}: {found}{'; ' if found else ''}{text}")
 
 
-def translate(error: Exception, path: str) -> SummarizingContextError:
-    """Return the error to raise in place of `error`, which becomes its cause."""
-    if isinstance(error, SummarizingContextError):
-        return error
-    if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
-        return StoreError(f"{path}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
-    known: Fault = (StoreError, f"the store cannot keep a value ({type(error).__name__})")
+def fault(error: Exception, path: str) -> StoreError | None:
+    """Return the error to raise in place of `error`, which becomes its cause; None for one that is not of the file."""
     if isinstance(error, OSError):
         known = _BY_ERRNO.get(error.errno or 0, (StoreError, f"the file system said: {error.strerror}"))
     elif isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", -1)
         known = _BY_SQLITE.get(code) or _BY_SQLITE.get(code & 0xFF, (StoreError, f"SQLite said: {error}"))
+    else:
+        return None
     ours = _fault(known, path)
     ours.__cause__ = error
     return ours

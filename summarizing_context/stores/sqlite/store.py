@@ -18,18 +18,17 @@ from filelock import FileLock, Timeout
 from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.relational.engine import Engine, Result, Work
-from summarizing_context.stores.relational.retrieval import remove_of_session
-from summarizing_context.stores.relational.store import RelationalStore, create_session
+from summarizing_context.stores.relational.store import RelationalStore, create_session, remove_session
 from summarizing_context.stores.sqlite.file import (
     Database,
     File,
     check_to_read,
     connect,
     create_tables,
+    fault,
     identity,
     open_to_write,
     read,
-    translate,
 )
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
@@ -49,19 +48,18 @@ class SqliteEngine(Engine):
         self._identity: object = None  # of the files that the connection has open
 
     def open(self) -> Database:
-        """Return a connection for writing; where only reading is allowed, one that is not used."""
-        path = self._file.path
-        if path is not None and not self.read_only:
-            opened = open_to_write(path, self._file)
-            self._identity = identity(path)
-            return opened
-        if path is not None:
-            check_to_read(
-                path, self._file.busy_timeout
-            )  # each read opens its own connection: no file is left beside this one
-        connection = connect(None, "", self._file.busy_timeout)
+        """Return a connection for writing; where only reading is allowed, one that is not used: each read opens its
+        own, and leaves no file next to this one."""
+        path, wait = self._file.path, self._file.busy_timeout
         if path is None:
+            connection = connect(None, "", wait)
             create_tables(connection, self.name)
+            return connection
+        if self.read_only:
+            check_to_read(path, wait)
+            return connect(None, "", wait)
+        connection = open_to_write(path, self._file)
+        self._identity = identity(path)
         return connection
 
     def close(self, connection: Database) -> None:
@@ -77,8 +75,8 @@ class SqliteEngine(Engine):
             "open it again"
         )
 
-    def translate(self, error: Exception) -> Exception:
-        return translate(error, self.name)
+    def fault(self, error: Exception) -> StoreError | None:
+        return fault(error, self.name)
 
 
 class SqliteStore(RelationalStore):
@@ -101,10 +99,8 @@ class SqliteStore(RelationalStore):
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
         self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
-        self._locks: dict[str, FileLock | None] = {}  # of the sessions that this store may write to
-        make_engine = partial(SqliteEngine, self._file, read_only=read_only)
-        name, shared, claimed = str(where or ":memory:"), where and self._file, self._locks
-        super().__init__(name, make_engine, place=shared, read_only=read_only, claimed=claimed)
+        self._claimed: dict[str, FileLock | None] = {}
+        super().__init__(str(where or ":memory:"), where and self._file, read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -133,23 +129,56 @@ class SqliteStore(RelationalStore):
         """Remove what no session needs; of logs, `everything` or what deleted sessions left. Return the file's size."""
         while await self.submit(partial(_remove_slice, everything=everything)):
             pass
+
+        def merge(connection: Database) -> bool:
+            before = connection.total_changes
+            connection.run("merge_search", pages=pages)
+            return connection.total_changes - before > 1
+
         pages = -_MERGED  # the first merges all parts of the index, the others go on with it
-        while await self.submit(partial(_merge, pages=pages)):  # words of what was removed are in none of merged parts
+        while await self.submit(merge):  # merged parts hold nothing of what was removed
             pages = _MERGED
 
         def give_back(connection: Database) -> int:
-            self._give_back_space(connection, anew=everything or _size(connection) <= _WRITTEN_ANEW)
+            """Rewrite the file, which alone leaves no byte of what was removed, and empty its log."""
+            wait = round(self._file.busy_timeout * 1_000)
+            try:
+                if everything or _size(connection) <= _WRITTEN_ANEW:
+                    connection.execute("vacuum")
+                connection.execute(f"pragma busy_timeout = {min(1_000, wait)}")  # for readers, while others wait
+                if connection.pragma("wal_checkpoint(truncate)"):
+                    raise StoreLockedError(f"{self.name}: another process is reading the file")
+            except (sqlite3.Error, StoreLockedError) as error:
+                known = fault(error, self.name) or error
+                raise type(known)(
+                    f"{known}. Removed text can no longer be found, but its bytes may still be in the "
+                    "file: call purge when the cause is gone"
+                ) from error
+            finally:
+                connection.execute(f"pragma busy_timeout = {wait}")
             return _size(connection)
 
         return await self.submit_alone("purge", give_back)
 
+    def _make_engine(self) -> Engine:
+        return SqliteEngine(self._file, read_only=self.read_only)
+
     async def _give_up(self, engine: Engine) -> None:
+        def forget_writer(connection: Database) -> None:
+            """Note that the sessions of this store have no writer. A locked file is not waited for long."""
+            connection.execute("pragma busy_timeout = 200")
+            with suppress(sqlite3.Error), connection.transaction():
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claimed]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
+
         try:
-            await engine.submit(self._forget_writer, alone=True)
+            if self._claimed:
+                await engine.submit(forget_writer, alone=True)
         except StoreError:  # as where the file was removed: the lock files count, not what is noted
             pass
         finally:
-            for session_id in list(self._locks):
+            for session_id in list(self._claimed):
                 self._release(session_id)
 
     # What follows runs in the engine's thread.
@@ -161,7 +190,7 @@ class SqliteStore(RelationalStore):
             return work(connection)
 
     def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
-        if session_id in self._locks:
+        if session_id in self._claimed:
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
             if connection.run("session", session_id=session_id).fetchone() is None:
@@ -171,7 +200,7 @@ class SqliteStore(RelationalStore):
     @contextmanager
     def _held(self, connection: Database, session_id: str) -> Iterator[None]:
         """A transaction on a session that no other store has claimed; from then on this one has, unless that fails."""
-        noted, was_ours = _noted_writer(connection, session_id), session_id in self._locks
+        noted, was_ours = _noted_writer(connection, session_id), session_id in self._claimed
         if not was_ours:
             if (lock := self._lock(session_id)) is not None:
                 if (os.getpid(), lock.lock_file) in _held_here:  # also where the lock file was removed
@@ -181,7 +210,7 @@ class SqliteStore(RelationalStore):
                 except Timeout:
                     raise SessionInUseError(session_id, noted) from None
                 _held_here[os.getpid(), lock.lock_file] = lock
-            self._locks[session_id] = lock
+            self._claimed[session_id] = lock
         try:
             with connection.transaction():
                 noted = _noted_writer(connection, session_id)
@@ -195,7 +224,7 @@ class SqliteStore(RelationalStore):
 
     def _release(self, session_id: str) -> None:
         """End a claim and remove its lock file."""
-        lock = self._locks.pop(session_id, None)
+        lock = self._claimed.pop(session_id, None)
         if lock is not None:
             _remove(lock)
             _held_here.pop((os.getpid(), lock.lock_file), None)
@@ -203,8 +232,8 @@ class SqliteStore(RelationalStore):
     def _has_writer(self, session_id: str, pid: int) -> bool:
         """Return whether a living process, this one included, has the session; `pid` is the last that noted itself."""
         lock = self._lock(session_id)
-        if session_id in self._locks or lock is None:
-            return session_id in self._locks
+        if session_id in self._claimed or lock is None:
+            return session_id in self._claimed
         if Path(lock.lock_file).exists():
             try:
                 lock.acquire(blocking=False)
@@ -245,15 +274,6 @@ class SqliteStore(RelationalStore):
                 "keep what cleans up away from the files ending in .lock"
             )
 
-    def _forget_writer(self, connection: Database) -> None:
-        """Note that the sessions of this store have no writer. A locked file is not waited for long."""
-        if self._locks:
-            connection.execute("pragma busy_timeout = 200")
-            with suppress(sqlite3.Error), connection.transaction():
-                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._locks]
-                connection.run_many("forget_writer", values)
-            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
-
     def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         return [
             info
@@ -264,39 +284,16 @@ class SqliteStore(RelationalStore):
 
     def _take_off(self, connection: Database, session_id: str) -> bool:
         """Remove a session from the list, with all that is small; return False where there is no such session."""
-        known = {"session_id": session_id}
-        if connection.run("session", **known).fetchone() is None:
+        if connection.run("session", session_id=session_id).fetchone() is None:
             return False
         with self._held(connection, session_id):
-            for name in ("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_uses"):
-                connection.run(name, **known)
-            remove_of_session(connection, session_id)
-            connection.run("forget_verdicts", **known, keep=0)
-            connection.run("forget_activations", **known, keep=0)
+            remove_session(connection, session_id)
+            connection.run("remove_uses", session_id=session_id)
         self._release(session_id)
         return True
 
-    def _give_back_space(self, connection: Database, *, anew: bool) -> None:
-        """Write the file anew, which alone leaves no byte of what was removed, and empty the log beside it."""
-        wait = round(self._file.busy_timeout * 1_000)
-        try:
-            if anew:
-                connection.execute("vacuum")
-            connection.execute(f"pragma busy_timeout = {min(1_000, wait)}")  # for readers, while others wait
-            if connection.pragma("wal_checkpoint(truncate)"):
-                raise StoreLockedError(f"{self.name}: another process is reading the file")
-        except (sqlite3.Error, StoreLockedError) as error:
-            fault = translate(error, self.name)
-            raise type(fault)(
-                f"{fault}. Removed text can no longer be found, but its bytes may still be in the "
-                "file: call purge when the cause is gone"
-            ) from error
-        finally:
-            connection.execute(f"pragma busy_timeout = {wait}")
-
 
 def _noted_writer(connection: Database, session_id: str) -> int | None:
-    """Return the process that noted itself last as the session's writer."""
     row = connection.run("writer", session_id=session_id).fetchone()
     return None if row is None else row[0]
 
@@ -318,13 +315,6 @@ def _remove_slice(connection: Database, *, everything: bool) -> bool:
     ids = json.dumps([id for (id,) in connection.run("unused_summaries", most=_SLICE)])
     connection.run("unindex_summaries", ids=ids)
     return connection.run("remove_summaries", ids=ids).rowcount > 0
-
-
-def _merge(connection: Database, pages: int) -> bool:
-    """Merge so many pages of the index; return whether more is to do."""
-    before = connection.total_changes
-    connection.run("merge_search", pages=pages)
-    return connection.total_changes - before > 1
 
 
 def _size(connection: Database) -> int:

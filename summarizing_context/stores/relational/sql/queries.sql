@@ -71,6 +71,9 @@ delete from store.activations where session_id = :session_id and provider_key no
     select provider_key from store.activations where session_id = :session_id order by saved desc limit :keep
 );
 
+-- remove_activations: of a session
+delete from store.activations where session_id = :session_id;
+
 -- save_summary: keep the first summary of a key, and tell its number; a second is ignored
 insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
 values (:range_hash, :recipe_hash, :text, :rank, :input_tokens, :output_tokens)
@@ -103,6 +106,9 @@ where session_id = :session_id and position < :stop;
 
 -- forget_verdicts: of the messages from a place on
 delete from store.rules where session_id = :session_id and position >= :keep;
+
+-- remove_verdicts: of a session
+delete from store.rules where session_id = :session_id;
 
 -- log_version: how often a session's log was replaced
 select log_version from store.sessions where session_id = :session_id;
@@ -193,8 +199,12 @@ delete from store.memory_marks where session_id = :session_id and project is nul
 -- disown_marks: the session that made them is about to go
 update store.memory_marks set session_id = null where session_id = :session_id;
 
--- own_memories: of a session without a project
-select id from store.memories where session_id = :session_id and project is null;
+-- remove_own_vectors: of the memories of a session without a project
+delete from store.vectors where owner = 'memory'
+and number in (select id from store.memories where session_id = :session_id and project is null);
+
+-- remove_own_memories: of a session without a project
+delete from store.memories where session_id = :session_id and project is null;
 
 -- disown_memories: the session that stored them is about to go
 update store.memories set session_id = null where session_id = :session_id;
