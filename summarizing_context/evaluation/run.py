@@ -19,7 +19,7 @@ import anyio
 from summarizing_context.errors import CassetteMissError, SettingsError
 from summarizing_context.evaluation import views
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
-from summarizing_context.evaluation.cassettes import Cassette, open_model
+from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
@@ -136,6 +136,18 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
+    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
+        """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
+        if not self.models:
+            return []
+        cassette = self._cassette("forecast")
+        self.report(cassette, watch)
+        return prices_of(cassette, self.models)
+
+    def _cassette(self, mode: Mode) -> Cassette:
+        keys = [settings.api_key for settings in self.models]
+        return Cassette(Path(str(self.cassette)), mode, secrets=keys, redact=self.redact)
+
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
@@ -187,8 +199,7 @@ class Run:
     async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
         if cassette is None and self.models and self.cassette is not None:
-            keys = [settings.api_key for settings in self.models]
-            cassette = Cassette(Path(self.cassette), secrets=keys, redact=self.redact)
+            cassette = self._cassette("replay")
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
         messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)

@@ -53,6 +53,15 @@ def test_a_run_gives_every_view_as_many_tokens_judges_the_laws_and_says_the_same
     assert "No law was broken" in report.verdict
 
 
+def test_what_a_run_would_ask_is_priced_ahead_and_nothing_is_sent(tmp_path: Path):
+    dataset, kept = Dataset.load(write(tmp_path, 1)), tmp_path / "replies.jsonl"
+    model = Settings(max_tokens=3_000, summarizer="openai", model="gpt-5.5-mini", base_url="http://127.0.0.1:9")
+    [price] = Run(dataset=dataset, arms=[Arm("ours", model)], cassette=kept).price()
+    assert price.calls > 0
+    assert not kept.exists()
+    assert Run(dataset=dataset, arms=[Arm("ours", SMALL)]).price() == []
+
+
 def test_arms_differ_in_budget_and_strategy_and_metrics_may_be_ones_own(tmp_path: Path):
     arms = [Arm("wide", SMALL), Arm("truncate", Settings(max_tokens=3_000, strategy="truncate"))]
 
