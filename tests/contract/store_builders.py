@@ -7,6 +7,7 @@ than SQLite a test is skipped from where it looks at a bare connection, at files
 from __future__ import annotations
 
 import os
+import pkgutil
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
@@ -41,6 +42,8 @@ def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
 
 
 BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
+if named := os.environ.get("CONTRACT_STORE"):  # a store of your own, as `module:Class`
+    BACKENDS["yours"] = pkgutil.resolve_name(named)
 
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 

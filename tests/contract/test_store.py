@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.stores.base import (
+    MemoryEdit,
+    MemoryScope,
     NewActivation,
     Place,
     Store,
@@ -73,6 +75,51 @@ async def test_a_session_has_one_writer(where):
             await store.claim("s")
         assert raised.value.pid == os.getpid()
         await store.claim("another")
+
+
+async def test_a_session_is_written_by_its_writer_alone(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s") as writer, opened(path) as other:
+        await writer.append("s", numbered(2), nothing)
+        for write in (
+            lambda: other.append("s", entries("x"), nothing),
+            lambda: other.replace("s", 0, entries("x"), nothing),
+            lambda: other.save_activation("s", "p", b"state"),
+            lambda: other.save_pins("s", "pins", nothing),
+            lambda: other.checkpoints.save("s", None, Place(0, 2), []),
+        ):
+            with pytest.raises(StoreError):
+                await write()
+        with pytest.raises(SessionInUseError):
+            await other.delete_session("s")
+        found = await writer.load("s")
+        assert (len(found.entries), found.activations, found.pins) == (2, [], "")
+        assert await writer.checkpoints.listed("s") == []
+
+
+async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path):
+    for project, kept in (("p", "p"), (None, "p"), ("q", "q")):
+        async with opened(tmp_path / "run.db") as store:
+            await store.claim("s", project=project)
+            assert (await store.load("s")).project == kept
+
+
+async def test_a_session_of_a_deleted_name_begins_with_nothing(where):
+    own = MemoryScope(None, "s")
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(2), nothing)
+        await store.save_activation("s", "p", b"state", NewActivation(1, "figures"))
+        await store.save_pins("s", "pins", nothing)
+        await store.checkpoints.save("s", None, Place(0, 2), [])
+        await store.memories.edit(own, lambda *_: [MemoryEdit(None, "Mine.")], "reader", ["mark"])
+        assert await store.delete_session("s")
+        assert not await store.delete_session("s")
+        await store.claim("s")
+        found = await store.load("s")
+        assert (len(found.entries), found.activations, found.pins) == (0, [], "")
+        assert await store.list_activations("s") == await store.checkpoints.listed("s") == []
+        assert await store.memories.all(own) == []
+        assert await store.memories.marked(own, "reader", ["mark"]) == set()
 
 
 async def test_sessions_are_listed_with_the_newest_change_first(where):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.errors import CheckpointNotFoundError
-from summarizing_context.stores.base import Place, StoredProviderView
+from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError
+from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredVerdict
 from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, summary, texts
 
 pytestmark = pytest.mark.usefixtures("backend")
@@ -53,6 +53,56 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
         assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
         found = await checkpoints.load("s", made.id)
         assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
+
+
+def ruled(name: str) -> StoredEntry:
+    """An entry with a rule in it."""
+    return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
+
+
+async def test_a_restore_brings_back_what_was_kept_and_counts_as_a_replacement(where):
+    async with opened(where, "s") as store:
+        await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+        await store.save_pins("s", "pins of then", nothing)
+        await store.checkpoints.save("s", "mark", Place(0, 2), SHOWN)
+        await store.replace("s", 1, [ruled("other")], nothing)
+        await store.save_pins("s", "pins of now", nothing)
+        present = await store.checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
+        found = await store.load("s")
+        assert (texts(found), found.pins, found.log_version) == (["m0", "m1"], "pins of then", 2)
+        assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
+        assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
+        assert (present.name, present.seq) == ("before", 2)
+        before = await store.checkpoints.load("s", "before")
+        assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
+
+
+async def test_a_name_means_its_newest_checkpoint(where):
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(5), nothing)
+        for messages in (2, 4):
+            await store.checkpoints.save("s", "mark", Place(0, messages), [])
+        assert (await store.checkpoints.load("s", "mark")).checkpoint.seq == 4
+        await store.checkpoints.delete("s", "mark")
+        assert [one.seq for one in await store.checkpoints.listed("s")] == [2]
+
+
+async def test_a_fork_has_the_project_and_the_rules_that_it_shares_and_takes_no_other_name(where):
+    async with opened(where, "t") as store:
+        await store.claim("s", project="p")
+        await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 2), SHOWN)
+        await store.append("t", entries("of another"), nothing)
+        await store.replace("s", 1, [ruled("other")], nothing)
+        await store.checkpoints.fork("s", made.id, "fork")
+        for taken in ("fork", "s", "t"):
+            with pytest.raises(SessionExistsError):
+                await store.checkpoints.fork("s", made.id, taken)
+        assert await log_of(store, "t") == ["of another"]
+        found = await store.load("fork")
+        assert (texts(found), found.project) == (["m0", "m1"], "p")
+        assert [one.digest for one in found.verdicts] == [b"m0"]
+        await store.claim("fork")  # nobody has it
 
 
 async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(where):
