@@ -61,7 +61,8 @@ async def run_command(context: SummarizingContext, text: object) -> CommandResul
 
 async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     figures, budget, records = context.statistics(), context.budget(), context.activations()
-    ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
+    ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments"
+    ready += f", {figures.summaries_pending} pending" if figures.summaries_pending else ""
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
     rows: list[tuple[str, object]] = [
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
@@ -86,7 +87,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
     shown = "\n\n" + _table(("node", "form", "made by", "tokens"), table) if nodes else ""
     described = [{"name": node.name, **node._asdict(), "drops": list(node.drops)} for node in nodes]
-    data = {"budget": budget, "statistics": figures, "nodes": described}
+    data = {"budget": budget, "statistics": figures, "nodes": described, "activations": len(records)}
     return CommandResult(_lines(rows) + shown, msgspec.to_builtins(data))
 
 
