@@ -113,6 +113,7 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     dropped: int = 0  # lines of replies that the checks took out, for their source does not hold what they say
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
+    stand_ins: int = 0  # segments for which no reply could serve, so that an extract stands for them
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -263,7 +264,13 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             lead = self.ahead(arm, other, category=name)
             if lead is not None and lead.sessions >= MIN_SESSIONS and (lead.low > 0 or lead.high < 0):
                 found["better" if lead.low > 0 else "worse"].append(name)
-        return said + "".join(f"; {side} on {', '.join(names)}" for side, names in found.items() if names) + "."
+        said += "".join(f"; {side} on {', '.join(names)}" for side, names in found.items() if names)
+        for name in (arm, other):
+            rows = [one for one in self.spent if one.arm == name]
+            if extracts := sum(one.stand_ins for one in rows):
+                made = extracts + sum(len(one.summaries) for one in rows)
+                said += f"; extracts stand for {extracts} of {made} summaries of {name}, whose replies could not serve"
+        return f"{said}."
 
     # Gates
 

@@ -331,4 +331,4 @@ async def record(
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
     tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries)
+    return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries, played.stand_ins)

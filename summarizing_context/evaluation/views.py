@@ -85,6 +85,7 @@ class Played(NamedTuple):
     summaries: list[tuple[int, int, str]]
     dropped: int  # lines of replies that the checks took out
     refused: int  # replies that cannot serve as summaries
+    stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
 
 
 Show = Callable[[SummarizingContext, str], Awaitable[str]]  # gives the view of a cut; from the one that the agent had
@@ -119,8 +120,9 @@ async def play(
             if message is not None:
                 await recorder.add(message)
         figures, nodes = context.statistics(), context.summaries()
-        summaries = [(node.start, node.stop, node.text) for node in nodes]
-        return Played(views, recorder.finish(), summaries, figures.dropped_lines, figures.refused_replies)
+        summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
+        counts = figures.dropped_lines, figures.refused_replies, len(nodes) - len(summaries)
+        return Played(views, recorder.finish(), summaries, *counts)
 
 
 async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:

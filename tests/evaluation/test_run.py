@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,9 +12,9 @@ import pytest
 from summarizing_context import Settings, SettingsError
 from summarizing_context.evaluation import Arm, Bound, Dataset, Metric, Report, Run
 from summarizing_context.evaluation.recording import Recording
-from summarizing_context.evaluation.report import Answer, Asked, Spent
+from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
 from summarizing_context.evaluation.views import Text
-from summarizing_context.testing import ScriptedSummarizer
+from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.evaluation.building import answered, changed
 from tests.evaluation.sessions import write
 
@@ -51,6 +52,19 @@ def test_a_run_gives_every_view_as_many_tokens_judges_the_laws_and_says_the_same
     assert report.figure("ours", "laws") == 0
     assert {one.session for one in report.spent if one.summaries} == {"session-1", "session-2"}
     assert "No law was broken" in report.verdict
+
+
+def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(tmp_path: Path):
+    dataset, settings = Dataset.load(write(tmp_path, 1, 2)), replace(SMALL, attempts=1)
+    often = Arm("often", settings, ScriptedSummarizer())
+    seldom = ScriptedSummarizer(lambda job: "I cannot help with that." if job.start < 20 else default_summary(job))
+    report = Run(dataset=dataset, arms=[often, Arm("seldom", settings, seldom)]).report()
+    stands_for = {one.arm: one.stand_ins for one in report.spent}
+    assert stands_for["often"] == 0 < stands_for["seldom"]
+    assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
+    told = msgspec.structs.replace(report, tuning=Tuning("often", "seldom", [], [], [], [], {}, {}, "often")).verdict
+    assert "extracts stand for" in told
+    assert "summaries of seldom, whose replies could not serve" in told
 
 
 def test_what_a_run_would_ask_is_priced_ahead_and_nothing_is_sent(tmp_path: Path):
