@@ -95,7 +95,9 @@ def _line(one: Price, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = f"; {one.recorded:,} more are recorded{'' if done else ', or equal to one of these'}" if one.recorded else ""
+    known = (
+        f"; {one.recorded:,} more are recorded{'' if done else ', or equal to one of these'}" if one.recorded else ""
+    )
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")

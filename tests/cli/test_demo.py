@@ -27,7 +27,8 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: 
 
     # What a person reads: answers, costs, and what to type next.
     assert ran.err.startswith("Replaying the demo session: ")
-    headings = ("What happened", "waited for a model", "still answers", "newest", "Never push to main", "What it saved")
+    headings = ("What happened", "no view waits for a model", "still answers", "newest", "Never push to main")
+    headings += ("What it saved",)
     assert all(words in ran.out for words in (*headings, "tokens, counted by "))
     assert "tokens are free for the next messages" in " ".join(ran.out.split())
     commands = [shlex.split(line) for line in ran.out.partition("What to type next\n")[2].splitlines()]
