@@ -102,7 +102,7 @@ async def test_a_fork_has_the_project_and_the_rules_that_it_shares_and_takes_no_
         found = await store.load("fork")
         assert (texts(found), found.project) == (["m0", "m1"], "p")
         assert [one.digest for one in found.verdicts] == [b"m0"]
-        await store.claim("fork")  # nobody has it
+        await store.claim("fork")  # it has no writer
 
 
 async def test_purge_keeps_the_summaries_that_a_checkpoint_stands_on(where):

@@ -62,9 +62,9 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
     stands_for = {one.arm: one.stand_ins for one in report.spent}
     assert stands_for["often"] == 0 < stands_for["seldom"]
     assert not any(start < 20 for one in report.spent if one.arm == "seldom" for start, _, _ in one.summaries)
-    told = msgspec.structs.replace(report, tuning=Tuning("often", "seldom", [], [], [], [], {}, {}, "often")).verdict
-    assert "extracts stand for" in told
-    assert "summaries of seldom, whose replies could not serve" in told
+    verdict = msgspec.structs.replace(report, tuning=Tuning("often", "seldom", [], [], [], [], {}, {}, "often")).verdict
+    assert "extracts stand for" in verdict
+    assert "summaries of seldom, whose replies could not serve" in verdict
 
 
 def test_what_a_run_would_ask_is_priced_ahead_and_nothing_is_sent(tmp_path: Path):
