@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -172,9 +172,12 @@ class Cassette:
             raise CassetteError(f"{path}: there are no recorded replies; a run with the key of a model makes them")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            with suppress(OSError):
+            try:
                 make_private_folder(path.parent)
-            if path.is_dir() or not (path.parent.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)):
+                can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
+            except OSError:
+                can_write = False
+            if not can_write:
                 raise CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")

@@ -97,8 +97,10 @@ class ToolRules:
 
     def may_plan(self, data: bytes) -> bool:
         """Return whether the name of a tool that plans may stand in the bytes of a message: quick, and generous."""
-        holds = data.lower().__contains__
-        return any(all(map(holds, words)) for words in self._plan_words)
+        lower = data.lower()
+        return any(
+            (not words or words[0] in lower) and all(map(lower.__contains__, words)) for words in self._plan_words
+        )
 
 
 def _words(name: str) -> tuple[str, ...]:

@@ -331,11 +331,11 @@ class MessageLog:
                 self._criticals.append(index)
             for name in facts.state:
                 self._states.setdefault(name, []).append(index)
-            self.kept_texts.add(index, entry)
             for start, stop in closed:
                 self.group_starts.append(start)
                 self.closed_groups_stop = stop
                 self._cut(start, stop)
+            self.kept_texts.add(index, entry)
         return self
 
     def _cut(self, start: int, stop: int) -> None:

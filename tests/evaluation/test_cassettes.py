@@ -105,7 +105,7 @@ async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path)
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf8")
-    for path in (tmp_path, tmp_path / "file" / "c.jsonl"):
+    for path in (tmp_path, tmp_path / "file" / "c.jsonl", tmp_path / ("x" * 300)):
         with pytest.raises(CassetteError, match="written here"):
             Cassette(path, "record")
 
