@@ -38,7 +38,8 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
         key = canonical(message)
         if message["role"] not in ("user", "system", "developer") or key == first:
             break
-        if key not in covered and not "".join(found[:1]).startswith(_BLOCKS):
+        is_next = any(shows(message, row) for row in log[stop : stop + 1])  # a message that only looks like a block
+        if key not in covered and (is_next or not "".join(found[:1]).startswith(_BLOCKS)):
             break
         parts.append("pin" if key in covered else "block")
     newest: list[Part] = ["tail"] * (len(view) - len(parts))
