@@ -381,7 +381,7 @@ class Session:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
             for one in covering:  # the store has forgotten all of them
-                await self._save_state(one.key, one.encode(one.state))
+                await self._save_state(one.key, states.encode_state(one.state))
             self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall(everything=True)
 
@@ -403,7 +403,7 @@ class Session:
     def provider_views(self) -> list[base.StoredProviderView]:
         """Return what each provider is shown, as checkpoints keep it."""
         return [
-            base.StoredProviderView(one.key, one.encode(one.state), msgspec.json.encode(one.marks).decode())
+            base.StoredProviderView(one.key, states.encode_state(one.state), msgspec.json.encode(one.marks).decode())
             for one in self.views.provider_views
         ]
 
@@ -559,7 +559,9 @@ class Session:
         view, shown = self.views.view(key, budget, report), self.views.latest
         if shown is not None and shown.is_unsaved and shown.state.serial:
             shown.is_unsaved = False
-            await self._save_state(shown.key, shown.encode(shown.state))  # a later process gives up the same calls
+            await self._save_state(
+                shown.key, states.encode_state(shown.state)
+            )  # a later process gives up the same calls
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         self.cache_lifetime = cache_lifetime
         fixed = self.views.system_rows.tokens
@@ -643,8 +645,8 @@ class Session:
             if self.announce is None:
                 self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
             made, view = self.views.record(change), change.provider_view
-            form = made.stored(view.encode(change.before))
-            await self._save_state(view.key, view.encode(change.state), form)
+            form = made.stored(states.encode_state(change.before))
+            await self._save_state(view.key, states.encode_state(change.state), form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide, True)
@@ -683,8 +685,8 @@ class Session:
 
             async def commit() -> None:
                 view = change.provider_view
-                form = made.stored(view.encode(change.before))
-                await self.store.save_activation(self.id, view.key, view.encode(change.state), form)
+                form = made.stored(states.encode_state(change.before))
+                await self.store.save_activation(self.id, view.key, states.encode_state(change.state), form)
                 if not self._show(change, made, began):
                     raise UndoError("the log was replaced meanwhile; look at activations() again")
                 if self.log.pinned.pins:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
@@ -90,23 +90,20 @@ class Sources:
     ) -> None:
         self.log, self.summaries, self.ledger, self.settings, self.price = log, summaries, ledger, settings, price
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
-        self.written = lru_cache(maxsize=256)(self._written)  # most nodes of one header stand in the next again
 
     def block(self, node: HeaderNode) -> HeaderNode:
         """Return a node with the tokens of its block."""
-        return node._replace(tokens=self.written(node._replace(tokens=0))[1])
-
-    def _written(self, node: HeaderNode) -> tuple[str, int]:
-        """Return the text of a node's block, and the tokens of it."""
-        text = neutral(node.text)
-        if node.form != "line":
-            text = f'<summary messages="{node.name}">\n{text}\n</summary>'
-        return text, self.price.count(text) + self.price.count(_KIND)
+        return node._replace(tokens=self.price.count(_block_text(node)) + self.price.count(_KIND))
 
     @cached_property
     def frame(self) -> int:
         """Tokens of a header beside its blocks."""
         return MESSAGE_TOKENS + sum(map(self.price.count, (PREFACE, END, _KIND)))
+
+
+def _block_text(node: HeaderNode) -> str:
+    text = neutral(node.text)
+    return text if node.form == "line" else f'<summary messages="{node.name}">\n{text}\n</summary>'
 
 
 def _without_rules(made: Text) -> Text:
@@ -416,9 +413,8 @@ def write_head(
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
             sections = list(filter(None, [before, *behind]))
             tokens = sources.frame + _tokens(nodes) + sum(price.count(text) + price.count(_KIND) for text in sections)
-            told = [node for node in nodes if node.made_by != "provider"]
-            behind, written = sections[bool(before) :], [sources.written(node._replace(tokens=0))[0] for node in told]
-            texts = encodable([PREFACE, *sections[: bool(before)], *written, *behind, END])
+            told = [_block_text(node) for node in nodes if node.made_by != "provider"]
+            texts = encodable([PREFACE, *filter(None, [before, *told, *behind]), END])
         if nodes:
             content = [{"type": _KIND, "text": text} for text in texts]
             message = {"role": settings.header_role, "content": content}
@@ -462,7 +458,7 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     left = MOST_INSTRUCTIONS - sum(map(len, said)) - 100
     made = list[str]()
     for node in reversed(texts.blocks(filter(texts.is_ready, map(Node.leaf, range(first, leaves))))):
-        left -= len(text := sources.written(node._replace(tokens=0))[0]) + 1
+        left -= len(text := _block_text(node)) + 1
         if left < 0:
             break
         made.insert(0, text)
@@ -623,16 +619,9 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
 
     `known` is what the header says already: names that were only looked at are not told twice.
     """
-    words = frozenset[str]().union(*(text.split() for text in known))
-    joined: dict[str, str] = {}  # the words that hold a sign; most names have one, and few words
 
     def is_said(value: str) -> bool:
-        if (parts := value.split()) != [value]:
-            return words.issuperset(parts[1:-1]) and any(value in text for text in known)
-        sign = next(filter(value.__contains__, "/_.-"), "")
-        if sign not in joined:
-            joined[sign] = " ".join(word for word in words if sign in word)
-        return value in joined[sign]
+        return any(value in text for text in known)
 
     # all that could be told with its weight, each kind latest first; the eighth of a kind weighs half
     weighed: list[tuple[float, Line]] = []

@@ -267,19 +267,12 @@ class ProviderView:
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
-    encoded: tuple[ActivationState, bytes] | None = None  # the state that was encoded last
     is_unsaved: bool = False  # it has given up calls since its state was kept
     provider: str = field(init=False)  # the key of the provider
 
     def __post_init__(self) -> None:
         key, mark, room = self.key.rpartition(ROOM_MARK)
         self.provider = key if mark and room.isdecimal() else self.key
-
-    def encode(self, state: ActivationState) -> bytes:
-        """A state as the store keeps it. That before an activation was encoded by the activation before."""
-        if self.encoded is None or self.encoded[0] is not state:
-            self.encoded = state, encode_state(state)
-        return self.encoded[1]
 
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,
