@@ -559,9 +559,8 @@ class Session:
         view, shown = self.views.view(key, budget, report), self.views.latest
         if shown is not None and shown.is_unsaved and shown.state.serial:
             shown.is_unsaved = False
-            await self._save_state(
-                shown.key, states.encode_state(shown.state)
-            )  # a later process gives up the same calls
+            # a later process gives up the same calls
+            await self._save_state(shown.key, states.encode_state(shown.state))
         self.key, self.budget, self.requested_at = key, budget, self.clock.now()
         self.cache_lifetime = cache_lifetime
         fixed = self.views.system_rows.tokens

@@ -17,6 +17,8 @@ from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.kept_texts import AgentNote, Instructions, PlanItems
@@ -48,7 +50,7 @@ from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
 from summarizing_context.views.shrinking import Price, says_nothing
 from summarizing_context.views.tail import Room, Tail, TailItem, shown_within, told_of
-from summarizing_context.views.view import ActivationState, Pins
+from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
@@ -67,19 +69,6 @@ _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
 Tree = tuple[Node, ...]
 Text = TypeVar("Text", NodeText, HeaderNode)
-
-
-class Header(NamedTuple):
-    """A header ready to be shown."""
-
-    message: Message | None
-    tokens: int
-    nodes: tuple[HeaderNode, ...]  # as shown
-    tree: Tree = ()  # to start from at the next activation
-    native: NativeBlock | None = None  # of the provider, in front
-
-
-NO_HEADER = Header(None, 0, ())
 
 
 class Sources:
@@ -315,11 +304,11 @@ def write_head(
     memories: Sequence[str] = (),
     keep_from: float | None = None,
     topic: str | None = None,
-    header_tokens: int | None = None,
     native: NativeBlock | None = None,
-) -> tuple[Header, Pins, Focus | None]:
-    """Return what a view shows before its tail: the header, an empty one where the present one stays; the opening
-    request and messages that stay; and the topic of the note in the header.
+    keeps_header: bool = False,
+) -> tuple[ActivationState, tuple[TailItem, ...]]:
+    """Return the state with what a view shows before its tail: the header, with the topic of its note; the opening
+    request and messages that stay. With it all messages beside the header.
 
     Args:
         sources: what the sections are written from.
@@ -331,8 +320,8 @@ def write_head(
         memories: of earlier sessions, the most relevant first.
         keep_from: how important a group has to be to stay word for word, where a call has said so.
         topic: of which a note is asked for now.
-        header_tokens: cost of the present header, where that stays as it is; then only messages are chosen.
         native: the provider's own block, to stand for what it covers where there is room for it.
+        keeps_header: the present header stays as it is; only messages are chosen.
     """
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
     settings, truncates, is_plain, stop = (
@@ -366,17 +355,17 @@ def write_head(
     memory = memory_block(memories, room, price)
     extras = [item for item in (rules, memory) if item]
 
-    header, focus = NO_HEADER, state.focus
-    if header_tokens is None:
+    header_tokens = state.head_tokens - state.pin_tokens
+    if not keeps_header:
         plan = log.kept_texts.plan
         plan_text = "" if plan is None or plan.message >= stop else plan_block(plan, room.pin_cap, price.count)
         kept_notes = [] if truncates else log.kept_texts.notes(stop)
         lists = [text for text in (plan_text, notes_block(kept_notes, room.pin_cap, price.count)) if text]
 
         # the note: a new topic goes before that of the state; the same topic in the same past keeps its note
-        leading = log.leading_count
+        focus = state.focus
         is_known = focus is not None and (focus.text, focus.stop) == (topic, stop)
-        if topic is not None and not is_known and stop > leading:
+        if topic is not None and not is_known and stop > log.leading_count:
             focus = Focus(topic, summaries.note_start(cut.leaves, stop), stop)
         note: HeaderNode | None = None
         if focus is not None and not truncates:
@@ -401,8 +390,9 @@ def write_head(
 
         # the header, with sections before and behind its summaries; one line for all of the past stands alone, and
         # without a frame
+        texts, header_tokens = list[str](), 0
         if is_one_line:
-            texts, tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
+            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
         elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
@@ -412,14 +402,13 @@ def write_head(
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
             sections = list(filter(None, [before, *behind]))
-            tokens = sources.frame + _tokens(nodes) + sum(price.count(text) + price.count(_KIND) for text in sections)
+            header_tokens = sources.frame + _tokens(nodes)
+            header_tokens += sum(price.count(text) + price.count(_KIND) for text in sections)
             told = [_block_text(node) for node in nodes if node.made_by != "provider"]
             texts = encodable([PREFACE, *filter(None, [before, *told, *behind]), END])
-        if nodes:
-            content = [{"type": _KIND, "text": text} for text in texts]
-            message = {"role": settings.header_role, "content": content}
-            header = Header(message, tokens, tuple(nodes), tree, native)
-        header_tokens = header.tokens
+        content = [{"type": _KIND, "text": text} for text in texts]
+        header = {"role": settings.header_role, "content": content} if nodes else None
+        state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
 
     # groups that are too important to be summarized only, among the pins behind the header; never so many that little
     # would be freed
@@ -437,8 +426,18 @@ def write_head(
         rules, rules_left_out = rule_block_for(unshown)
 
     after = (*after, *([rules] if rules else ()), *([memory] if memory else ()))
-    tokens = sum(item.tokens for item in (*pinned.before, *after))
-    return header, Pins(pinned.before, after, tokens, unshown, rules_left_out), focus
+    pins = (*pinned.before, *after)
+    pin_tokens = sum(pin.tokens for pin in pins)
+    head = msgspec.structs.replace(
+        state,
+        before=tuple(pin.message for pin in pinned.before),
+        after=tuple(pin.message for pin in after),
+        head_tokens=header_tokens + pin_tokens,
+        pin_tokens=pin_tokens,
+        pins_left_out=len(unshown),
+        rules_left_out=rules_left_out,
+    )
+    return head, pins
 
 
 NATIVE_INSTRUCTIONS = (
@@ -777,6 +776,16 @@ def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
 # be summarized only.
 
 
+class Pins(NamedTuple):
+    """Messages that a view adds before and after its header."""
+
+    before: tuple[TailItem, ...]
+    after: tuple[TailItem, ...]
+    tokens: int
+    unshown: tuple[int, ...]  # messages that should stay and are not shown whole, in the order of the log
+    opening_stop: int  # behind the last log entry for which those before the header stand
+
+
 class Staying(NamedTuple):
     """Critical messages and system rows that the room can hold, and those that it cannot."""
 
@@ -911,7 +920,7 @@ def choose_pins(
     opening_stop = pins[split - 1].seq + 1 if split else 0
     before, after = (*pins[:split], *(system if split else ())), (*(() if split else system), *pins[split:])
     tokens = sum(pin.tokens for pin in (*before, *after))
-    return Pins(before, after, tokens, tuple(sorted(unshown)), opening_stop=opening_stop)
+    return Pins(before, after, tokens, tuple(sorted(unshown)), opening_stop)
 
 
 def _as_one_row(rows: Sequence[Message], price: Price) -> tuple[TailItem, ...]:

@@ -15,7 +15,6 @@ import msgspec
 
 from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
 from summarizing_context.views.header import (
-    NO_HEADER,
     Sources,
     Staying,
     choose_staying,
@@ -25,15 +24,7 @@ from summarizing_context.views.header import (
 )
 from summarizing_context.views.moments import BAND, is_last_chance, pays
 from summarizing_context.views.tail import BARE, TIGHT, WHOLE_GROUPS, Mark, Room, Tail, TailItem, extend_tail, tail_at
-from summarizing_context.views.view import (
-    NO_PINS,
-    ActivationRequest,
-    ActivationState,
-    Pins,
-    ProviderView,
-    Reason,
-    with_pins,
-)
+from summarizing_context.views.view import ActivationRequest, ActivationState, ProviderView, Reason
 from summarizing_context.worker.native_blocks import NativeBlock
 
 
@@ -42,7 +33,6 @@ class Plan(NamedTuple):
 
     state: ActivationState  # without its serial, its reason, and the name of the system prompt
     tail: Tail
-    room: Room
     pins: tuple[TailItem, ...] = ()  # chosen for it
     reason: Reason | None = None  # of a view that only begins differently: it covers the same past
 
@@ -206,10 +196,10 @@ class NextView:
             room = replace(room, cap=int(room.shares.message_share * room.shared))
         while True:
             tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
-            header, pins, focus = NO_HEADER, NO_PINS, state.focus
+            made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
             if not room.is_bare and tail.tokens <= room.tokens:
                 fair = () if squeeze or gives_way else reversed(self.native)
-                header, pins, focus = write_head(
+                made, pins = write_head(
                     sources,
                     state,
                     cut,
@@ -221,13 +211,13 @@ class NextView:
                     topic=self.topic,
                     native=next((block for block in fair if block.stop <= cut.stop), None),
                 )
-            tokens = header.tokens + pins.tokens
-            if room.squeeze != TIGHT or since != WHOLE_GROUPS or tokens + tail.tokens <= room.tokens:
+            if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
             stays = log.staying(cut.stop, len(log))  # all are cut to the same length
             room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
-        tail.whole = tail.whole._replace(tokens=max(0, int(room.high - tokens)))
-        made = ActivationState(
+        tail.whole = tail.whole._replace(tokens=max(0, int(room.high - made.head_tokens)))
+        made = msgspec.structs.replace(
+            made,
             room=room.tokens,
             squeeze=room.squeeze,
             cap=room.cap,
@@ -236,19 +226,14 @@ class NextView:
             leaves_stop=cut.leaves_stop,
             stop=cut.stop,
             since=tail.since,
-            tree=header.tree,
-            nodes=header.nodes,
-            header=header.message,
-            head_tokens=header.tokens,
             keep_from=keep_from,
-            focus=focus,
             bounds=tail.bounds,
+            held_at=0,
             interruptions=state.interruptions,
             whole=tail.whole,
             counter=state.counter,
-            native=header.native,
         )
-        return Plan(with_pins(made, pins), tail, room, (*pins.before, *pins.after))
+        return Plan(made, tail, pins)
 
     def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
         """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
@@ -364,7 +349,7 @@ def _overflow(now: NextView) -> Plan | None:
             plan = now.plan(cut, squeeze, gives_way=gives_way)
             if gives_way and plan.state.nodes and plan.state.nodes[0].form == "line":
                 continue  # the past would be left out
-            if plan.tokens <= plan.room.high - room.min_free:
+            if plan.tokens <= plan.tail.room.high - room.min_free:
                 return plan
             if plan.tokens <= room.tokens and (best is None or plan.tokens < best.tokens):
                 best = plan
@@ -382,11 +367,11 @@ def _overflow(now: NextView) -> Plan | None:
 def _reshaped(now: NextView) -> Plan | None:
     """What else the next view has to begin with where nothing more is covered."""
     view, state, sources, tail, log = now.provider_view, now.state, now.sources, now.tail, now.log
-    pins: Pins | None = None
+    made, pins = state, tuple[TailItem, ...]()
     if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
         now.pins_seen = True
         staying, _ = now.staying(state.cut, Room(tail.room.tokens, tail.room.shares))
-        _, pins, _ = write_head(
+        other, chosen = write_head(
             sources,
             state,
             state.cut,
@@ -395,17 +380,16 @@ def _reshaped(now: NextView) -> Plan | None:
             tail.tokens,
             memories=now.memories,
             keep_from=state.keep_from,
-            header_tokens=state.head_tokens - state.pin_tokens,
+            keeps_header=True,
         )
-        if with_pins(state, pins) == state or now.tokens + pins.tokens - state.pin_tokens > now.room.tokens:
-            pins = None  # the next activation will see to it
-    made = state if pins is None else with_pins(state, pins)
+        if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= now.room.tokens:
+            made, pins = other, chosen  # else the next activation will see to it
     reason: Reason | None = None
-    bounds = state.bounds
-    if pins is not None or view.pending is not None:
+    bounds, is_other = state.bounds, made is not state
+    if is_other or view.pending is not None:
         reason = view.pending or "explicit"
-        other = state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
-        if pins is not None or other or (view.resumed is None and view.has_turn_ended(log)):
+        is_other = is_other or state.system != now.system or view.pending in ("budget_lowered", "budget_raised")
+        if is_other or (view.resumed is None and view.has_turn_ended(log)):
             bounds = log.bounds()
 
     # memories, with the first view since the context was opened, where it shows none and has room
@@ -427,5 +411,4 @@ def _reshaped(now: NextView) -> Plan | None:
     if bounds != tail.bounds or tail.is_stale:
         tail = Tail(tail.start, tail.room, sources.price, bounds, since=tail.since, whole=tail.whole)
         extend_tail(log, tail)
-    chosen = () if pins is None else (*pins.before, *pins.after)
-    return Plan(msgspec.structs.replace(made, bounds=bounds), tail, tail.room, chosen, reason)
+    return Plan(msgspec.structs.replace(made, bounds=bounds), tail, pins, reason)

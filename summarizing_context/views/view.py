@@ -53,20 +53,6 @@ REASON_WORDS: dict[str, str] = {
 }
 
 
-class Pins(NamedTuple):
-    """Messages that a view adds before and after its header."""
-
-    before: tuple[TailItem, ...]
-    after: tuple[TailItem, ...]
-    tokens: int
-    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
-    rules_left_out: int = 0  # standing rules and pinned texts
-    opening_stop: int = 0  # behind the last log entry for which those before the header stand
-
-
-NO_PINS = Pins((), (), 0)
-
-
 class ActivationReport(NamedTuple):
     """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
     was to add a note about a topic. `raw` and `kept` count what stays word for word where more is covered; `raw` also
@@ -193,19 +179,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         header = [] if self.header is None else [self.header]
         native = [] if self.native is None else [self.native.message]
         return [*native, *self.before, *header, *self.after]
-
-
-def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
-    """The state with other pins beside its header."""
-    return msgspec.structs.replace(
-        state,
-        before=tuple(pin.message for pin in pins.before),
-        after=tuple(pin.message for pin in pins.after),
-        head_tokens=state.head_tokens - state.pin_tokens + pins.tokens,
-        pin_tokens=pins.tokens,
-        pins_left_out=len(pins.unshown),
-        rules_left_out=pins.rules_left_out,
-    )
 
 
 def encode_state(state: ActivationState) -> bytes:
