@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import count
-from math import inf
 from typing import Any
 
 import msgspec
@@ -85,7 +84,8 @@ class SystemRows:
         Raise `SettingsError`, and then nothing has changed.
         """
         row: Message | None = None
-        if prompt is not None and not (isinstance(prompt, str) and prompt == self._prompt):
+        is_new = prompt != self._prompt
+        if is_new and prompt is not None:
             content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
             try:
                 row = encodable(check_message({"role": "system", "content": content}))
@@ -94,12 +94,10 @@ class SystemRows:
         if not tools or tools != self._tools:
             self._tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
-        if row is None and prompt is None:
-            self._prompt, self._row, self.name = None, [], ""
-        elif row is not None and row["content"] != self._prompt:
-            self._prompt = said = row["content"]
-            self._row = [(row, self._price.message(row))] if said else []
-            self.name = output_hash(said if isinstance(said, str) else canonical_json(said))
+        if is_new:
+            self._prompt = said = None if row is None else row["content"]
+            self._row = [(row, self._price.message(row))] if row and said else []
+            self.name = "" if said is None else output_hash(said if isinstance(said, str) else canonical_json(said))
 
     @property
     def tools(self) -> list[Any]:
@@ -708,17 +706,14 @@ class Viewer:
         def ratio(other: int) -> float:
             return max(other, room) / max(1, min(other, room))
 
-        nearest, least = None, inf
-        for one in reversed(self._provider_views.values()):
-            if one.provider == key and one.state.room == room and least > 1.0:
-                return one
-            if one.provider == key:
-                distance = min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
-                if nearest is None or distance < least:
-                    nearest, least = one, distance
+        def distance(one: ProviderView) -> float:
+            return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
+
+        own = [one for one in reversed(self._provider_views.values()) if one.provider == key]
+        nearest = min(own, key=distance, default=None)
         if nearest is None or self.only_looks:
             return nearest
-        return nearest if least < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
+        return nearest if distance(nearest) < _OTHER_ROOM and ratio(nearest.state.room) < _FAR_ROOM else None
 
     def _kept(self, provider_view: ProviderView) -> ProviderView:
         self._provider_views[provider_view.key] = provider_view

@@ -67,7 +67,6 @@ _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
-Tree = tuple[Node, ...]
 Text = TypeVar("Text", NodeText, HeaderNode)
 
 
@@ -108,8 +107,8 @@ def _tokens(nodes: Iterable[HeaderNode]) -> int:
 
 
 def choose_summaries(
-    sources: Sources, cut: Cut, room: Room, tree: Tree, note: HeaderNode | None
-) -> tuple[list[HeaderNode], Tree, bool]:
+    sources: Sources, cut: Cut, room: Room, tree: tuple[Node, ...], note: HeaderNode | None
+) -> tuple[list[HeaderNode], tuple[Node, ...], bool]:
     """Return what stands for the covered past, oldest first, within the header's share of the room: merges of the older
     part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
     nodes, and whether there is room for nothing but that line.
@@ -228,11 +227,12 @@ def summaries_behind(
     nodes = [made._replace(tokens=sources.price.message(native.message))]
     later = texts.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
     nodes += [sources.block(_without_rules(node)) for node in later]
-    left = int(room.header_share) - sources.frame - _tokens([*nodes, *([note] if note else [])])
+    share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
     if part := range(max(cut.leaves_stop, native.stop), cut.stop):
-        nodes.append(extract := _provisional(sources, part, left - FRAME))
-        left -= extract.tokens
-    return [*nodes, *([note] if note else [])] if left >= 0 else None
+        nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
+    if _tokens(nodes) > share:
+        return None
+    return [*nodes, note] if note else nodes
 
 
 def _merge_oldest(
@@ -698,7 +698,7 @@ def rule_block(
     first, last = min(unshown, default=0), max(unshown, default=0)
     expand = f"/context expand {first}" + (f"-{last}" if last > first else "")
 
-    def render(chosen: Sequence[Line], preface: str = RULES_PREFACE, *, counted: bool = True) -> str:
+    def render(chosen: Sequence[Line], preface: str, *, counted: bool = True) -> str:
         oldest_first = list(reversed(chosen))  # those of one message too
         ordered = sorted(oldest_first, key=lambda line: line.at)
         left_out = []
@@ -716,10 +716,13 @@ def rule_block(
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
-    chosen, said = fit_lines(lines, cap, price.count, render, frame=price.count(render((), counted=False)))
-    if lines and not chosen:
-        frame = price.count(render((), SHORT_RULES_PREFACE, counted=False))
-        some, brief = fit_lines(lines, cap, price.count, lambda some: render(some, SHORT_RULES_PREFACE), frame=frame)
+    def fit(preface: str) -> tuple[list[Line], str]:
+        frame = price.count(render((), preface, counted=False))
+        return fit_lines(lines, cap, price.count, lambda chosen: render(chosen, preface), frame=frame)
+
+    chosen, said = fit(RULES_PREFACE)
+    if not chosen:
+        some, brief = fit(SHORT_RULES_PREFACE)
         chosen, said = (some, brief) if some else (chosen, said)
     if not said and unshown and price.count(alone := render((), "", counted=False)) <= cap:
         said = alone

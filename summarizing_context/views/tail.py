@@ -318,9 +318,8 @@ class Tail:
         thoughts = sum(map(self._price.count, thought))
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
-        self.is_eased = self.is_eased or thinks
         is_newest = piece.seq >= self._thinking_from
-        self.is_eased = self.is_eased or bool(self.room.squeeze and is_newest and whole > cap)
+        self.is_eased |= thinks or (self.room.squeeze > 0 and is_newest and whole > cap)
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in reading.parts):
             if any(part.texts and not part.whole for part in reading.parts):
                 piece = told_of(piece.seq, reading)
