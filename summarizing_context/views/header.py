@@ -604,7 +604,7 @@ def notes_block(notes: Sequence[AgentNote], cap: int, count: Count) -> str:
         return fence("agent_notes", "\n".join([NOTES_PREFACE, *(line.text for line in chosen)]))
 
     texts = dict.fromkeys(" ".join(note.text.split()) for note in notes)
-    chosen, block = fit_lines((Line(f"- {text}") for text in texts), cap, count, render) if notes else ([], "")
+    chosen, block = fit_lines((Line(f"- {text}") for text in texts), cap, count, render)
     return block if chosen else ""
 
 
@@ -745,7 +745,7 @@ def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | N
 
     lines = [Line(f"- {' '.join(text.split())}") for text in texts]
     cap = min(1_000, room.pin_cap) - MESSAGE_TOKENS
-    chosen, said = fit_lines(lines, cap, price.count, render) if lines else ([], "")
+    chosen, said = fit_lines(lines, cap, price.count, render)
     block: Message = {"role": "user", "content": said}
     return TailItem(-1, block, price.message(block), 0, ()) if chosen else None
 
@@ -886,15 +886,16 @@ def choose_pins(
         cap = left // (len(rows) - done)
         if cap >= room.least_cap // 4:
             pin = shown_within(piece, cost, cap, price)
-            others += [pin] if _fits(pin, cap) else []
-            left -= pin.tokens if _fits(pin, cap) else 0
+            if _fits(pin, cap):
+                others.append(pin)
+                left -= pin.tokens
 
     # the latest human message
     latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in {*held, *candidates.first}:
         pin = shown_within(*_piece(*log.read(latest), price), room.pin_cap, price)
-        is_new = canonical_json(pin.message) not in staying.said
-        others += [pin] if is_new and _fits(pin, room.pin_cap) else []
+        if canonical_json(pin.message) not in staying.said and _fits(pin, room.pin_cap):
+            others.append(pin)
 
     # what humans wrote before
     if humans_cap:
