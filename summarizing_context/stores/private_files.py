@@ -9,7 +9,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,7 +72,14 @@ def kept_token(path: Path) -> str:
     """Return the token that a file holds; a file that is missing is made with a new one. Raises `SettingsError`."""
     try:
         if not path.exists():
-            replace_private(path, f"{secrets.token_hex(20)}\n".encode())
+            make_private_folder(path.parent)
+            draft = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
+            try:
+                write_private(draft, f"{secrets.token_hex(20)}\n")
+                with suppress(FileExistsError):
+                    os.link(draft, path)  # whole or not at all, and one, if others make it too
+            finally:
+                draft.unlink(missing_ok=True)
         token, mode = path.read_text(encoding="utf-8", errors="replace").strip(), path.stat().st_mode
     except OSError as error:
         raise SettingsError(f"the token in {path} cannot be read or made: {error}; give --token") from error
