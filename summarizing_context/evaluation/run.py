@@ -292,7 +292,7 @@ class Run:
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
-            part.left_out.append(f"{log.name}: nothing is asked about it")
+            part.left_out.append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
         return part
 
     def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:

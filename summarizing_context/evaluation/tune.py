@@ -128,7 +128,7 @@ def tune(
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         raise SettingsError(
-            "nothing to measure: no value in these sessions is used later; give other logs, or a smaller budget"
+            "nothing to measure: no view leaves out a value that is used later; give other logs, or another budget"
         )
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
