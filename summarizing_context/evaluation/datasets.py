@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from summarizing_context.errors import MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
+from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording, read_file
 from summarizing_context.evaluation.report import Bound
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction.values import exact_values
@@ -370,13 +369,8 @@ class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def recorded(recording: Recording) -> Dataset:
     """Return the cases of recorded answers, each as a session of its own, with the `gates.toml` of their folder."""
-    gates, file = _Gates(), recording.folder / "gates.toml"
-    try:
-        if file.exists():
-            gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise SettingsError(f"{file}: {error}") from error
-    logs = []
+    file, logs = recording.folder / "gates.toml", []
+    gates = read_file(file, _Gates) if file.exists() else _Gates()
     for case in recording.cases:
         ask = partial(_recorded_case, recording, case)
         logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))

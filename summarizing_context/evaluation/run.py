@@ -152,10 +152,8 @@ class Run:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
         """
-        # Other processes can be given neither an open cassette nor objects of one's own; each replays by itself.
+        # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
-        if cassette is not None and cassette.mode == "replay" and self.jobs > 1:
-            cassette = None
         jobs = 1 if cassette is not None or has_own else self.jobs
         parts: list[_Part] = []
         measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
