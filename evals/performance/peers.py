@@ -87,7 +87,8 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
     chats: list[tuple[list[Message], list[Question]]] = []
     for log in dataset.logs:
-        messages, ((_, questions),) = log.open(0)
+        messages = [*log.read()]
+        ((_, questions),) = log.ask(messages, 0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
         chats.append((messages[:stop], questions))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

@@ -20,7 +20,7 @@ from summarizing_context.errors import CassetteMissError, SettingsError
 from summarizing_context.evaluation import views
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
 from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
-from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
+from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
@@ -200,13 +200,14 @@ class Run:
             cassette = self._cassette("replay")
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
-        messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)
+        messages = [message if cleaner is None else cleaner.scrub(message) for message in log.read()]
+        cases = log.ask(messages, int(first.max_tokens))
         if cleaner is not None:  # questions for secrets are left out
             for _, questions in cases:
                 questions[:] = [one for one in questions if all(cleaner.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
-        history = sum(read.tokens for read in read_messages(messages))
+        history = sum(map(message_tokens, messages))
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
