@@ -416,5 +416,5 @@ def _postgres(module: str) -> Any:
 
 def recipe_of(settings: Settings) -> Recipe:
     """Return how the summaries of these settings would be made. Need no key and make no call."""
-    caller = make_caller(settings, None, choose_clock(None), read_only=True)
+    caller = make_caller(settings, None, read_only=True)
     return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

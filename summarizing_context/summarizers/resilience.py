@@ -32,7 +32,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.limits import Breaker, Caps, Spent
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
+from summarizing_context.summarizers.verification.grounding import verify
 from summarizing_context.summarizers.verification.memories import read_items
 from summarizing_context.summarizers.verification.replies import Refusal, check_reply, plain_reply
 
@@ -178,7 +178,7 @@ class _Run:
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
         kept = replace(checked, text=verified.text), verified.dropped_lines
-        if not verified.unsupported or keeps_enough(checked.text, verified):
+        if verified.is_enough:
             return kept
         if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
             self.salvaged = kept
