@@ -13,11 +13,11 @@ from functools import partial
 from inspect import isawaitable
 from math import inf
 from pathlib import Path
-from random import uniform
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
@@ -185,6 +185,10 @@ class _Run:
         raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
+def _is_worth_another(error: BaseException) -> bool:
+    return isinstance(error, Exception) and not isinstance(error, NotAdmitted | SummarizerNotReady)
+
+
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
 
@@ -249,25 +253,26 @@ class ResilientSummarizer:
         for longer than the others, and is not each time the probe.
         """
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
+        backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
+
+        def wait(state: RetryCallState) -> float:
+            """A refused reply is answered at once, a failure after a while."""
+            return max(0.0 if run.refused else backoff(state), self._breaker.ready_in(self._clock.now()))
+
+        def is_over(state: RetryCallState) -> bool:
+            now = self._clock.now()
+            is_late = now + state.upcoming_sleep >= run.deadline
+            is_spent = is_late or run.was_terse or run.calls >= self._settings.attempts
+            return is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0
+
+        retry = retry_if_exception(_is_worth_another)
+        retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
                 raise NotAdmitted("a cap of this session is reached; raise it to go on")
             if ready > 0:
                 raise NotAdmitted(f"calls wait for {ready:.1f} seconds, for the breaker, an hourly cap or the host")
-            while True:
-                try:
-                    return await self._attempt(run)
-                except (NotAdmitted, SummarizerNotReady):
-                    raise
-                except Exception:
-                    # a refused reply is answered at once, a failure after a while that grows
-                    now = self._clock.now()
-                    backoff = 0.0 if run.refused else uniform(0.5, min(2.0 ** (run.calls - 1), 8.0))
-                    wait = max(backoff, self._breaker.ready_in(now))
-                    is_spent = run.was_terse or run.calls >= self._settings.attempts or now + wait >= run.deadline
-                    if is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0:
-                        raise
-                await self._sleep(wait)
+            return await retrying(self._attempt, run)
         except Exception as error:
             if run.salvaged is not None:
                 reply, dropped = run.salvaged

@@ -35,6 +35,7 @@ HOMES = {
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/parts.py"),
     "starlette": ("contrib/inspector/", "contrib/proxy/"),
+    "tenacity": ("summarizers/resilience.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
     "uvicorn": ("contrib/inspector/app.py", "contrib/proxy/"),
