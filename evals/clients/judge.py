@@ -51,10 +51,9 @@ class Verdict:
         return {"holds": self.holds, **asdict(self)}
 
 
-def judge(
-    verdict: Verdict, seen: Sequence[Seen], records: Sequence[Mapping[str, Any]], told: Mapping[str, Any]
-) -> None:
-    """Fill in what the requests say."""
+def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> None:
+    """Fill in what the requests say; `told` is the status of the proxy, if there was one."""
+    records = told.get("records", ())
     found = _told(seen, records)
     before: dict[str, Seen] = {}
     threads: dict[str, set[tuple[str, bool]]] = {}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 SUBTASK = "SUBTASK"  # the first word of what an agent is asked
 
@@ -147,13 +148,13 @@ def _file(step: int) -> str:
     return f"module_{step % FILES:02d}.py"
 
 
-def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:
-    """The files that the session reads: plain Python, of about `size` characters each."""
-    made: dict[str, Any] = {}
+def write_sources(folder: Path, seed: int) -> Path:
+    """Write the files that the session reads: plain Python, of about 5,000 characters each. Return the folder."""
+    (folder / "src").mkdir(parents=True)
     for number in range(FILES):
         chance = random.Random(f"file{seed}{number}")
         text = f'"""Part {number} of the shop."""\n\n'
-        while len(text) < size:
+        while len(text) < 5_000:
             verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
             text += (
                 f"\ndef {verb}_{noun}_{len(text)}(rows, limit={chance.randrange(9000)}):\n"
@@ -163,5 +164,5 @@ def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:
                 f"        raise LookupError('E{chance.randrange(100, 999)}: no {noun} for this {other}')\n"
                 f"    return sorted(found)[:limit]\n"
             )
-        made[f"src/{_file(number)}"] = text
-    return made
+        (folder / "src" / _file(number)).write_text(text)
+    return folder
