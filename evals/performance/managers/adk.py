@@ -21,7 +21,6 @@ from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
 from evals.performance.tokens import Message, message_tokens, tool_call
 
 AGENT = "agent"
-USAGE = types.GenerateContentResponseUsageMetadata
 
 
 class ChatModel(BaseLlm):
@@ -49,31 +48,23 @@ class Adk(Manager):
         self.system: list[Message] = []
         self.clock, self.tokens = count(1), 0
 
-    def taken(self, message: Message) -> Any:
-        if message["role"] == "system":
-            return message
-        if message["role"] == "tool":
-            answer = types.FunctionResponse(
-                id=message["tool_call_id"], name="read_file", response={"result": message["content"]}
-            )
-            content = types.Content(role="user", parts=[types.Part(function_response=answer)])
-            return Event(author=AGENT, content=content)
-        parts = [types.Part(text=message["content"])]
+    async def add(self, message: Message) -> None:
+        role, text = message["role"], message["content"]
+        if role == "system":
+            self.system.append(message)
+            return
+        parts = [types.Part(text=text)]
+        if role == "tool":
+            answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
+            parts = [types.Part(function_response=answer)]
         for call in message.get("tool_calls") or ():
             arguments = json.loads(call["function"]["arguments"])
             asked = types.FunctionCall(id=call["id"], name=call["function"]["name"], args=arguments)
             parts.append(types.Part(function_call=asked))
-        is_user = message["role"] == "user"
-        content = types.Content(role="user" if is_user else "model", parts=parts)
-        return Event(author="user" if is_user else AGENT, content=content)
-
-    async def add(self, event: Any) -> None:
-        if not isinstance(event, Event):
-            self.system.append(event)
-            return
-        event.timestamp = float(next(self.clock))
-        if event.content.role == "model" and self.tokens:
-            event.usage_metadata = USAGE(prompt_token_count=self.tokens)
+        content = types.Content(role="model" if role == "assistant" else "user", parts=parts)
+        event = Event(author="user" if role == "user" else AGENT, content=content, timestamp=float(next(self.clock)))
+        if role == "assistant" and self.tokens:
+            event.usage_metadata = types.GenerateContentResponseUsageMetadata(prompt_token_count=self.tokens)
         await self.service.append_event(session=self.session, event=event)
 
     async def view(self) -> Any:

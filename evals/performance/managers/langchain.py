@@ -39,12 +39,34 @@ def to_langchain(message: Message) -> BaseMessage:
 
 
 def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
-    return [_plain(message) for message in messages]
+    rows: list[Message] = []
+    for message in messages:
+        rows.append({"role": ROLES[message.type], "content": _text(message)})
+        if isinstance(message, ToolMessage):
+            rows[-1]["tool_call_id"] = message.tool_call_id
+        if isinstance(message, AIMessage) and message.tool_calls:
+            rows[-1]["tool_calls"] = [tool_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+    return rows
 
 
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
     """What `tokens` counts, without the way over plain messages."""
-    return sum(map(_tokens, messages))
+    total = 0
+    for message in messages:
+        characters = FRAME + len(_text(message))
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
+        elif isinstance(message, ToolMessage):
+            characters += len(message.tool_call_id)
+        total += -(-characters // CHARACTERS)
+    return total
+
+
+def _text(message: BaseMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
 
 
 class ChatModel(BaseChatModel):
@@ -64,31 +86,6 @@ class ChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
 
-def _text(message: BaseMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
-
-
-def _tokens(message: BaseMessage) -> int:
-    characters = FRAME + len(_text(message))
-    if isinstance(message, AIMessage):
-        for call in message.tool_calls:
-            characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
-    elif isinstance(message, ToolMessage):
-        characters += len(message.tool_call_id)
-    return -(-characters // CHARACTERS)
-
-
-def _plain(message: BaseMessage) -> Message:
-    plain: Message = {"role": ROLES[message.type], "content": _text(message)}
-    if isinstance(message, ToolMessage):
-        plain["tool_call_id"] = message.tool_call_id
-    if isinstance(message, AIMessage) and message.tool_calls:
-        plain["tool_calls"] = [tool_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
-    return plain
-
-
 class LangChain(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
@@ -97,11 +94,8 @@ class LangChain(Manager):
         self.system: list[BaseMessage] = []
         self.messages: Any = []
 
-    def taken(self, message: Message) -> BaseMessage:
-        return to_langchain(message)
-
-    async def add(self, message: BaseMessage) -> None:
-        (self.system if isinstance(message, SystemMessage) else self.messages).append(message)
+    async def add(self, message: Message) -> None:
+        (self.system if message["role"] == "system" else self.messages).append(to_langchain(message))
 
     async def view(self) -> list[BaseMessage]:
         update = await self.middleware.abefore_model({"messages": self.messages}, None)

@@ -49,28 +49,22 @@ class Strands(Manager):
         self.agent = Agent(model=model, callback_handler=None, conversation_manager=manager)
         self.system: list[Message] = []
 
-    def taken(self, message: Message) -> Any:
-        if message["role"] == "system":
-            return message
-        if message["role"] == "tool":
-            result = {"toolUseId": message["tool_call_id"], "status": "success"}
-            content = [{"toolResult": {**result, "content": [{"text": message["content"]}]}}]
-            return {"role": "user", "content": content}
-        content = [{"text": message["content"]}]
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            asked = {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
-            content.append({"toolUse": asked})
-        return {"role": message["role"], "content": content}
-
-    async def add(self, message: Any) -> None:
-        messages = self.agent.messages
-        if message["role"] == "system":
+    async def add(self, message: Message) -> None:
+        messages, role, text = self.agent.messages, message["role"], {"text": message["content"]}
+        if role == "system":
             self.system.append(message)
-        elif "toolResult" in message["content"][0] and "toolResult" in messages[-1]["content"][0]:
-            messages[-1]["content"] += message["content"]
+        elif role == "tool":
+            result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [text]}
+            if "toolResult" not in messages[-1]["content"][0]:
+                messages.append({"role": "user", "content": []})
+            messages[-1]["content"].append({"toolResult": result})
         else:
-            messages.append(message)
+            content: list[Any] = [text]
+            for call in message.get("tool_calls") or ():
+                function = call["function"]
+                asked = {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
+                content.append({"toolUse": asked})
+            messages.append({"role": role, "content": content})
 
     async def view(self) -> list[Any]:
         tokens = sum(map(message_tokens, [*self.system, *_rows(self.agent.messages)]))
