@@ -103,7 +103,7 @@ async def run_session(name: str, program: Path, folder: Path, steps: int, budget
     """Drive one client through a session, and return what is said of it; without a budget, there is no proxy."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
-    work = write_sources(folder / "work", plan.seed)
+    work = write_sources(folder / "work")
     provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget or 10**9)
     async with provided(provider) as upstream, AsyncExitStack() as stack:
         address = upstream

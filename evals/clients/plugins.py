@@ -69,7 +69,7 @@ async def run(words: Sequence[str], work: Path, env: Mapping[str, str]) -> str:
 
 async def play(name: str, program: Path, folder: Path, steps: int, budget: int) -> dict[str, Any]:
     """Return what a client's session and the one that was handed over to it have come to."""
-    provider, told, work = Provider(Plan(steps)), dict[str, Any](client=name), write_sources(folder / "work", 7)
+    provider, told, work = Provider(Plan(steps)), dict[str, Any](client=name), write_sources(folder / "work")
     ours = (sys.executable, "-m", "summarizing_context")
     async with provided(provider) as upstream:
         client = {**PROGRAMS, "pi": Pi}[name](program, folder, upstream)
