@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import count
 from typing import Any
 
@@ -18,7 +17,7 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, message_tokens, tool_call
+from evals.performance.tokens import Message, calls_of, message_tokens, rows_of
 
 AGENT = "agent"
 
@@ -57,10 +56,8 @@ class Adk(Manager):
         if role == "tool":
             answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
             parts = [types.Part(function_response=answer)]
-        for call in message.get("tool_calls") or ():
-            arguments = json.loads(call["function"]["arguments"])
-            asked = types.FunctionCall(id=call["id"], name=call["function"]["name"], args=arguments)
-            parts.append(types.Part(function_call=asked))
+        for id, name, arguments in calls_of(message):
+            parts.append(types.Part(function_call=types.FunctionCall(id=id, name=name, args=arguments)))
         content = types.Content(role="model" if role == "assistant" else "user", parts=parts)
         event = Event(author="user" if role == "user" else AGENT, content=content, timestamp=float(next(self.clock)))
         if role == "assistant" and self.tokens:
@@ -79,11 +76,9 @@ class Adk(Manager):
             answers = [part.function_response for part in content.parts if part.function_response]
             calls = [part.function_call for part in content.parts if part.function_call]
             text = "".join(part.text or "" for part in content.parts)
-            rows += [{"role": "tool", "tool_call_id": one.id, "content": one.response["result"]} for one in answers]
-            if text or calls:
-                rows.append({"role": "user" if content.role == "user" else "assistant", "content": text})
-            if calls:
-                rows[-1]["tool_calls"] = [tool_call(call.id, call.name, call.args) for call in calls]
+            role = "user" if content.role == "user" else "assistant"
+            asked = [(call.id, call.name, call.args) for call in calls]
+            rows += rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])
         self.tokens = sum(map(message_tokens, rows))
         return rows
 

@@ -10,7 +10,7 @@ from agent_framework import Message as Native
 from agent_framework._compaction import SummarizationStrategy, TokenBudgetComposedStrategy, apply_compaction
 
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, render, text_tokens, tool_call
+from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 
 class Counter:
@@ -50,11 +50,8 @@ class AgentFramework(Manager):
             results = [content for content in message.contents if content.type == "function_result"]
             calls = [content for content in message.contents if content.type == "function_call"]
             text = "".join(content.text for content in message.contents if content.type == "text")
-            rows += [{"role": "tool", "tool_call_id": one.call_id, "content": str(one.result)} for one in results]
-            if not results:
-                rows.append({"role": str(message.role), "content": text})
-            if calls:
-                rows[-1]["tool_calls"] = [tool_call(call.call_id, call.name, call.arguments) for call in calls]
+            asked = [(call.call_id, call.name, call.arguments) for call in calls]
+            rows += rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])
         return rows
 
 

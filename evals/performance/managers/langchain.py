@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
 from evals.performance.managers import TRIGGER, Manager, Setup
-from evals.performance.tokens import CHARACTERS, FRAME, Message, render, tool_call
+from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, render, rows_of
 
 IDS = count(1)  # the reducer of a graph gives each message an id
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
@@ -31,21 +31,17 @@ def to_langchain(message: Message) -> BaseMessage:
         return HumanMessage(content=content, id=id)
     if message["role"] == "tool":
         return ToolMessage(content=content, tool_call_id=message["tool_call_id"], name="read_file", id=id)
-    calls: Any = [
-        {"id": call["id"], "name": call["function"]["name"], "args": json.loads(call["function"]["arguments"])}
-        for call in message.get("tool_calls") or ()
-    ]
+    calls: Any = [{"id": call, "name": name, "args": arguments} for call, name, arguments in calls_of(message)]
     return AIMessage(content=content, id=id, tool_calls=calls)
 
 
 def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
     rows: list[Message] = []
     for message in messages:
-        rows.append({"role": ROLES[message.type], "content": _text(message)})
-        if isinstance(message, ToolMessage):
-            rows[-1]["tool_call_id"] = message.tool_call_id
-        if isinstance(message, AIMessage) and message.tool_calls:
-            rows[-1]["tool_calls"] = [tool_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        asked = [(call["id"], call["name"], call["args"]) for call in calls]
+        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
+        rows += rows_of(ROLES[message.type], _text(message), asked, results)
     return rows
 
 

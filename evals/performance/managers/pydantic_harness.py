@@ -22,7 +22,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, render, text_tokens, tool_call
+from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
 DOCUMENTED_START = 0.85  # of the trigger
@@ -106,10 +106,8 @@ def _plain(messages: list[ModelMessage]) -> list[Message]:
     for message in messages:
         if isinstance(message, ModelResponse):
             text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
-            rows.append({"role": "assistant", "content": text})
             calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-            if calls:
-                rows[-1]["tool_calls"] = [tool_call(call.tool_call_id, call.tool_name, call.args) for call in calls]
+            rows += rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
             continue
         for part in message.parts:
             content = part.content or ""

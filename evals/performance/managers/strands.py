@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from strands import Agent
@@ -12,7 +11,7 @@ from strands.models.model import Model
 
 from evals.performance.fake_model import FakeModel
 from evals.performance.managers import TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, message_tokens, render, tool_call
+from evals.performance.tokens import Message, calls_of, message_tokens, render, rows_of
 
 
 class ChatModel(Model):
@@ -59,12 +58,11 @@ class Strands(Manager):
                 messages.append({"role": "user", "content": []})
             messages[-1]["content"].append({"toolResult": result})
         else:
-            content: list[Any] = [text]
-            for call in message.get("tool_calls") or ():
-                function = call["function"]
-                asked = {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
-                content.append({"toolUse": asked})
-            messages.append({"role": role, "content": content})
+            calls: Any = [
+                {"toolUse": {"toolUseId": id, "name": name, "input": arguments}}
+                for id, name, arguments in calls_of(message)
+            ]
+            messages.append({"role": role, "content": [text, *calls]})
 
     async def view(self) -> list[Any]:
         tokens = sum(map(message_tokens, [*self.system, *_rows(self.agent.messages)]))
@@ -80,15 +78,11 @@ def _rows(messages: Any) -> list[Message]:
     rows: list[Message] = []
     for message in messages:
         results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
-        for result in results:
-            text = "".join(part.get("text", "") for part in result["content"])
-            rows.append({"role": "tool", "tool_call_id": result["toolUseId"], "content": text})
+        answers = [(one["toolUseId"], "".join(part.get("text", "") for part in one["content"])) for one in results]
         text = "".join(block["text"] for block in message["content"] if "text" in block)
         calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
-        if not results:
-            rows.append({"role": message["role"], "content": text})
-        if calls:
-            rows[-1]["tool_calls"] = [tool_call(call["toolUseId"], call["name"], call["input"]) for call in calls]
+        asked = [(call["toolUseId"], call["name"], call["input"]) for call in calls]
+        rows += rows_of(message["role"], text, asked, answers)
     return rows
 
 
