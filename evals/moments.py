@@ -1,0 +1,125 @@
+"""Measure activations at natural ends against activations at the high water alone, on transcripts and without a model.
+
+    python -m evals.moments FOLDER [--budget 32000] [--part 0/6]
+
+Each session that has ends and outgrows half of a budget is played as by default, with `natural_ends`, and with a lower
+high water, each message of the assistant preceded by a view. Printed for each budget:
+
+- activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
+- the share of the values that the session needed later which views hold (hindsight): at those tenths of the session
+  before which it has outgrown the budget, the same for all, and right after each activation;
+- tokens of the mean view, uncached tokens, and the cost where a token from its cache costs a tenth.
+
+`--part 1/6` takes the files whose names have a hash that leaves 1 when it is divided by 6.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from summarizing_context import Settings, open_context
+from summarizing_context.evaluation.datasets import Read, hindsight, read_checked, read_messages
+from summarizing_context.evaluation.views import Message, Text, text_of
+from summarizing_context.messages.tokens import estimate_text
+from summarizing_context.transcripts import find_transcripts
+from summarizing_context.views.moments import CACHED, is_natural_end
+
+Sums = dict[tuple[int, str], Counter[str]]  # by budget and arm
+ARMS: dict[str, dict[str, Any]] = {
+    "today": {},
+    "ends": {"natural_ends": True},
+    "lower": {"high_water": 0.8},  # smaller views, as ends make them
+}
+
+
+async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, arm: str) -> Counter[str]:
+    """Play one session and count."""
+    settings = Settings(max_tokens=budget, idle_after="never", image_tokens=0, **ARMS[arm])
+    cuts = [len(messages) * tenth // 10 for tenth in range(9, 0, -1)]  # still to come, the next one last
+    found: Counter[str] = Counter(sessions=1)
+    async with open_context(settings, count_tokens=estimate_text) as context:
+        session, before = context._session, 0
+        for at, message in enumerate(messages):
+            if message["role"] == "assistant" and at and not context.open_calls():
+                await context.wait_idle()
+                view = await context.next_view(budget)
+                is_end = is_natural_end(session.log, session.ledger)
+                kinds = []
+                while cuts and cuts[-1] <= at:
+                    cuts.pop()
+                    kinds = ["cut"] if session.log.history_tokens > budget else []
+                kept = before
+                if view.activation is not None:
+                    plan = session.log.kept_texts.plan
+                    is_open = plan is not None and any(item.mark and item.is_open for item in plan.items)
+                    kinds.append("activated")
+                    kept = session.views.records[-1].prefix_kept
+                    found.update(activations=1, at_end=is_end, unfinished=is_open or session.ledger.is_red)
+                before = view.tokens
+                found.update(views=1, ends=is_end, viewed=before, uncached=before - kept, cached=kept)
+                if kinds:
+                    said = Text([text_of(list(view.shared))])
+                    asked = hindsight(reads, at, budget)
+                    held = sum(said.holds(*question.values) for question in asked)
+                    for kind in kinds:
+                        found.update({f"{kind}_asked": len(asked), f"{kind}_held": held})
+            await context.add_message(message)
+    return found
+
+
+def measure(path: Path, budgets: Sequence[int]) -> Sums:
+    """Return the counts of the sessions of a file."""
+    sums: Sums = {}
+    for log in read_checked(path):
+        reads = read_messages(log.messages)
+        for budget in budgets:
+            if sum(read.tokens for read in reads) > budget / 2:
+                for arm in ARMS:
+                    found = anyio.run(play, log.messages, reads, budget, arm)
+                    if not found["ends"]:
+                        break
+                    sums.setdefault((budget, arm), Counter()).update(found)
+    return sums
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--budget", type=int, action="append", help="16,000, 32,000, 64,000 and 128,000 if not given")
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--jobs", type=int, default=2)
+    given = parser.parse_args()
+    rest, parts = map(int, given.part.split("/"))
+    named = [(hashlib.sha256(path.name.encode()).digest()[0], path) for path in find_transcripts([given.folder])]
+    paths = [path for digest, path in named if digest % parts == rest]
+    sums: Sums = {}
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for counts in pool.map(partial(measure, budgets=given.budget or (16_000, 32_000, 64_000, 128_000)), paths):
+            for key, found in counts.items():
+                sums.setdefault(key, Counter()).update(found)
+    columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
+    columns += ["uncached", "cost"]
+    print(f"{'budget':13}", *(f"{column:>11}" for column in columns))
+    for (budget, arm), one in sorted(sums.items(), key=lambda item: (item[0][0], list(ARMS).index(item[0][1]))):
+        today = sums[budget, "today"]
+        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
+        pairs = ("at_end", "activations"), ("unfinished", "activations")
+        pairs += ("cut_held", "cut_asked"), ("activated_held", "activated_asked")
+        figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
+        figures += [f"{one[part] / max(1, one[whole]):.1%}" for part, whole in pairs]
+        figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / today['uncached'] - 1:+.1%}"]
+        figures.append(f"{costs[0] / costs[1] - 1:+.1%}")
+        print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in figures))
+
+
+if __name__ == "__main__":
+    main()
