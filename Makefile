@@ -10,6 +10,7 @@ READY := $(VENV)/.ready
 CORPUS ?=
 BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
+PEERS ?=
 BEAM ?=
 
 # Without compiled files each process that a test starts would compile the package again.
@@ -108,8 +109,8 @@ corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...
 evals: $(READY) ## how good views are, from recorded answers about real sessions; pages in eval-report/
 	$(BIN)/summarizing-context eval run real --out eval-report/real
 
-bench: $(READY) ## what a user feels, beside the aims (two minutes)
-	$(BIN)/python -m evals.performance.bench
+bench: $(READY) ## what a user feels, beside the aims (two minutes); PEERS=langchain,... for other frameworks in the same run
+	$(BIN)/python -m evals.performance.bench --peers "$(PEERS)"
 
 peers: $(READY) ## ten other frameworks through the same session; with BEAM=<folder>, what their views still hold
 	$(BIN)/python -m evals.performance.peers $(if $(BEAM),--beam "$(BEAM)",--parts "counts,times")

@@ -1,9 +1,10 @@
 """Measure what a user feels, beside the aims: views, activations, appends, what summaries read. `make bench` is this.
 
-    python -m evals.performance.bench [--json PATH]
+    python -m evals.performance.bench [--peers langchain,pydantic-background] [--json PATH]
 
-Each run is a process of its own. Compare ratios within one run: single times depend on the machine. A missed aim does
-not change the exit status. `evals.performance.peers` puts other frameworks through the session of the run `main`.
+Each run is a process of its own. With `--peers` the same session goes through other frameworks too, each in an
+environment of its own (made on first use), and their figures stand beside. Compare ratios within one run: single times
+depend on the machine. A missed aim does not change the exit status.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ AIMS: tuple[tuple[str, float, str, str], ...] = (  # row, the most, run, figure
 
 
 def run(name: str, *arguments: str) -> Any:
-    """Return what a run in a process of its own prints: of a manager, or `session`. Raise `RuntimeError`."""
+    """Return what a run in a process of its own prints: of a manager, or `session`. Raise RuntimeError if it fails."""
     python = ensure(MANAGERS[name].package) if name in MANAGERS else Path(sys.executable)
     words = ("evals.performance.run", name) if name in MANAGERS else (f"evals.performance.{name}",)
     command = [str(python), "-m", *words, *arguments]
@@ -90,21 +91,30 @@ def machine() -> dict[str, str]:
 def main() -> None:
     """Read the command line, measure, show and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", default="", help=f"of {', '.join(name for name in MANAGERS if name != 'ours')}")
     parser.add_argument("--json", type=Path, default=None, help="write evidence here")
     asked = parser.parse_args()
+    peers = [name for name in asked.peers.split(",") if name]
+    if strangers := [name for name in peers if name not in MANAGERS]:
+        parser.error(f"unknown: {', '.join(strangers)}; there are {', '.join(MANAGERS)}")
     evidence: dict[str, dict[str, Any]] = {}
+    beside: dict[str, dict[str, Any]] = {}
     with Console(stderr=True).status("") as status:
         for name, arguments in RUNS.items():
             status.update(name)
             evidence[name] = run("session") if name == "session" else run("ours", *arguments)
+        for name in peers:
+            status.update(name)
+            beside[name] = run(name, *RUNS["main"])
     evidence["all"] = {"faults": sum(figures.get("faults", 0) for figures in evidence.values())}
-    shown = Table("", "at most", "measured", "")
+    shown = Table("", "at most", "measured", "", *peers)
     for row, most, run_name, figure in AIMS:
         value = evidence[run_name][figure]
-        shown.add_row(row, f"{most:,g}", short(value), "[green]met[/]" if value <= most else "[red]missed[/]")
+        others = [short(beside[name][figure]) if run_name in ("main", "all") else "" for name in peers]
+        shown.add_row(row, f"{most:,g}", short(value), "[green]met[/]" if value <= most else "[red]missed[/]", *others)
     Console().print(shown)
     if asked.json:
-        told = {"machine": machine(), "evidence": evidence}
+        told = {"machine": machine(), "evidence": evidence, "peers": beside}
         asked.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
 
 
