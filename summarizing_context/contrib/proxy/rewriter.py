@@ -41,8 +41,6 @@ from summarizing_context.models import ModelTable
 logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
-_MOST_WINDOWS = 256  # that are remembered
-_ASKED_AGAIN = 300.0  # seconds after which a provider that told no window is asked again
 _ANCHOR = 3  # messages by which the end of a history is known
 
 _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a size, and a limit
@@ -150,13 +148,13 @@ class Rewriter:
         waits for that."""
         if (model, client) not in self._windows:
             await asyncio.to_thread(self._models.price_of, model)  # the first reads a large table
-            if len(self._windows) >= _MOST_WINDOWS:
+            if len(self._windows) >= 256:
                 self._windows.pop(next(iter(self._windows)))
             self._windows.setdefault((model, client), _ModelWindow(self._models.window_of(model, client)))
         if is_long:  # by its request
             return 1_000_000
         window, now = self._windows[model, client], time.monotonic()
-        if window.tokens is None and self._budget is None and now >= window.asked_at + _ASKED_AGAIN:
+        if window.tokens is None and self._budget is None and now >= window.asked_at + 300.0:  # seconds
             window.asked_at = now
             task = asyncio.create_task(self._ask_for_window(window, dialect, model, headers))
             self._asking.add(task)
