@@ -369,7 +369,6 @@ class Feed:
 
     def __init__(self, models: ModelTable, **about: Any) -> None:
         self._models = models
-        self._caches: dict[str, CacheFigures] = {}  # by session
         self._about = about
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
@@ -424,19 +423,19 @@ class Feed:
             },
             **{name: before.get(name, 0) + value for name, value in sums.items()},
             "last_at": record.at,
+            "cache": before.get("cache"),
         }
         if len(self._sessions) > 500:
-            gone = next(iter(self._sessions))
-            del self._sessions[gone]
-            self._caches.pop(gone, None)
+            del self._sessions[next(iter(self._sessions))]
 
     def note_cache(self, session: str, figures: CacheFigures) -> None:
         """Keep what the requests of a session took, since the proxy has opened it."""
-        self._caches[session] = figures
+        if session in self._sessions:
+            self._sessions[session]["cache"] = asdict(figures)
 
     def cache_of(self, session: str) -> dict[str, Any] | None:
         """Return what the requests of a session took; None where nothing is known of it."""
-        return asdict(self._caches[session]) if session in self._caches else None
+        return self._sessions.get(session, {}).get("cache")
 
     def status(self) -> dict[str, Any]:
         return {
@@ -448,7 +447,7 @@ class Feed:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": [{**each, "cache": self.cache_of(name)} for name, each in reversed(self._sessions.items())],
+            "sessions": list(reversed(self._sessions.values())),
             "records": list(map(asdict, self._records)),
         }
 
