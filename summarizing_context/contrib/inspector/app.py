@@ -468,17 +468,17 @@ class Access:
         self._keys.append(secrets.token_hex(32))
         return f"{address}/?key={self._keys[-1]}"
 
-    def admits(self, scope: Scope) -> bool:
-        return hmac.compare_digest(HTTPConnection(scope).cookies.get(_COOKIE, "").encode(), self._cookie.encode())
-
-    def cookie_for(self, scope: Scope) -> str | None:
-        """Return the cookie to set for a link that was not opened before, else None."""
-        given = HTTPConnection(scope).query_params.get("key", "").encode()
+    def admits(self, scope: Scope) -> tuple[bool, str | None]:
+        """Return whether a request is let in, and the cookie to set for a link that was not opened before."""
+        asked = HTTPConnection(scope)
+        if hmac.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
+            return True, None
+        given = asked.query_params.get("key", "").encode()
         for key in list(self._keys):
             if scope["method"] == "GET" and hmac.compare_digest(given, key.encode()):
                 self._keys.remove(key)
-                return f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
-        return None
+                return True, f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
+        return False, None
 
 
 class Guard:
@@ -506,9 +506,9 @@ class Guard:
             reason = "requests from pages of other origins are refused"
         elif given.get("sec-fetch-site", "none") not in ("same-origin", "none") and not opens_page:
             reason = "pages of other sites may not ask"
-        elif self._access is not None and not self._access.admits(scope):
-            cookie, status = self._access.cookie_for(scope), 401
-            reason = None if cookie is not None else _NO_LINK
+        elif self._access is not None:
+            is_admitted, cookie = self._access.admits(scope)
+            reason, status = None if is_admitted else _NO_LINK, 401
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
