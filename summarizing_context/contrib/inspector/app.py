@@ -17,7 +17,7 @@ import socket
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
@@ -100,7 +100,7 @@ def inspector_app(
         cache: tells what the requests of a session took from the prompt cache, as `statistics().cache` has it; of a
             program that has sessions open itself.
     """
-    pages = _Pages(store, settings or Settings(), undo, pin, cache)
+    pages = _Pages(_store=store, _settings=settings or Settings(), _undo=undo, _pin=pin, _cache=cache)
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
@@ -112,20 +112,16 @@ def inspector_app(
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
 
+@dataclass(frozen=True)
 class _Pages:
     """What the page asks for. What it shows is made of JSON values."""
 
-    def __init__(
-        self,
-        store: str | Path,
-        settings: Settings,
-        undo: Undo | None,
-        pin: Pin | None,
-        cache: Callable[[str], Json | None],
-    ) -> None:
-        self._store, self._settings, self._cache = store, settings, cache
-        self._undo, self._pin = undo or self._undo_in_store, pin or self._pin_in_store
-        self._looks = asyncio.Semaphore(2)  # sessions that are read at once
+    _store: str | Path
+    _settings: Settings
+    _undo: Undo | None
+    _pin: Pin | None
+    _cache: Callable[[str], Json | None]
+    _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -162,11 +158,17 @@ class _Pages:
             return _json({"error": "name the message by its number"}, 400)
 
         async def changed() -> Json:
-            await self._known(session)
-            if is_undo:
+            info = await self._known(session)
+            if is_undo and self._undo is not None:
                 await self._undo(session)
-                return {"undone": session}
-            return {"pinned": await self._pin(session, message)}
+            elif not is_undo and self._pin is not None:
+                return {"pinned": await self._pin(session, message)}
+            else:  # of a session that is open nowhere
+                async with self._opened(info, changes=True, read_only=False) as context:
+                    if not is_undo:
+                        return {"pinned": await context.pin(message)}
+                    await context.undo_activation()
+            return {"undone": session}
 
         return await self._answer(changed())
 
@@ -208,7 +210,7 @@ class _Pages:
             return await self._sessions()
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
-        async with self._opened(info, undoes=what == "undo") as context:
+        async with self._opened(info, changes=what == "undo") as context:
             if what == "undo":  # what it would come to
                 return (await context.undo_outlook())._asdict()
             budget = context.budget().max_tokens
@@ -336,24 +338,14 @@ class _Pages:
         told = {**record._asdict(), "why": record.why}
         return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
 
-    async def _undo_in_store(self, session_id: str) -> None:
-        """Undo the last activation of a session that is open nowhere. Raises `SessionInUseError` and `UndoError`."""
-        async with self._opened(await self._known(session_id), undoes=True, read_only=False) as context:
-            await context.undo_activation()
-
-    async def _pin_in_store(self, session_id: str, message: int) -> str:
-        """Pin a message of a session that is open nowhere. Raises `SessionInUseError` and `SettingsError`."""
-        async with self._opened(await self._known(session_id), undoes=True, read_only=False) as context:
-            return await context.pin(message)
-
     @asynccontextmanager
     async def _opened(
-        self, info: Json, *, undoes: bool = False, read_only: bool = True
+        self, info: Json, *, changes: bool = False, read_only: bool = True
     ) -> AsyncIterator[SummarizingContext]:
         session_id = info["session_id"]
         settings = replace(self._settings, store=str(self._store), session_id=session_id, project=info["project"])
         count = None
-        if undoes:  # within the budget of its last request, as it counts its tokens, and no model is called
+        if changes:  # within the budget of its last request, as it counts its tokens, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
             async with opened_store(self._store, read_only=True) as store:
                 stored = await store.load(session_id)
