@@ -133,6 +133,7 @@ class Rewriter:
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
+        await asyncio.to_thread(self._models.price_of, asked.model)  # the first look reads a large table
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
         record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
         return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
