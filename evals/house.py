@@ -152,8 +152,9 @@ class Trip:
     def note(self, frame: FrameType, event: str, argument: object) -> None:
         """A profiler's function: something was entered or left."""
         file = frame.f_code.co_filename
-        is_counted = _is_foreground.get() or asyncio.current_task() is None  # or a callback that belongs to no task
-        if event != "call" or not file.startswith(str(PACKAGE)) or not is_counted:
+        if event != "call" or not file.startswith(str(PACKAGE)):
+            return
+        if not _is_foreground.get() and asyncio.current_task() is not None:  # a callback belongs to no task
             return
         self.calls += 1
         self.files.add(file)
