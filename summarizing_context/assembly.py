@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.rules import are_cues_compiled, compile_cues
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
@@ -195,8 +194,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work beside it leaves the event loop no turn
                 return await counting.run(work)
 
-        if not (options.read_only or are_cues_compiled()):
-            await in_thread(compile_cues)
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
