@@ -22,7 +22,7 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import read_traits
-from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
+from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
     Message,
@@ -311,7 +311,7 @@ class Intake:
             checked = check_message(message)  # shares the text; its bytes are made off the event loop
         else:
             checked, data = parse_message(message)
-            if len(data) <= _LONG_TEXT:
+            if len(data) <= _LONG_TEXT and are_cues_compiled():
                 return make_entry(checked, self._counter, data)
         made: Entry = await self._in_thread(partial(make_entry, checked, self._counter, data))
         return made
@@ -330,7 +330,7 @@ class Intake:
                 durable += not entry.facts.ephemeral
 
         while some := list(islice(rows, BREATH)):
-            if sum(len(data) for _, data in some) > _MUCH_TEXT:
+            if sum(len(data) for _, data in some) > _MUCH_TEXT or not are_cues_compiled():
                 await self._in_thread(partial(take, some))
             else:
                 take(some)
