@@ -162,7 +162,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
 
         # how summaries are made
         foreground = Foreground()
-        background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
+        background = WorkerThread("background")  # one: several would hold the event loop up
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
@@ -188,13 +188,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         # the session
         notify = make_notify(options.events, settings.session_id)
         counting = WorkerThread("counting")
-
-        async def in_thread(work: Callable[[], Any]) -> Any:
-            with foreground.call():  # else background work beside it leaves the event loop no turn
-                return await counting.run(work)
-
         if not (options.read_only or are_cues_compiled()):
-            await in_thread(compile_cues)
+            await counting.run(compile_cues)
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
@@ -288,9 +283,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             worker=worker,
             learner=learner,
             store=store,
-            intake=Intake(counter, in_thread, log.verdicts),
+            intake=Intake(counter, counting.run, log.verdicts),
             counter=counter,
-            in_thread=in_thread,
+            in_thread=counting.run,
             clock=clock,
             notify=notify,
             announce=options.announce,

@@ -59,21 +59,10 @@ async def in_turns(items: Iterable[Item], every: int = 250) -> AsyncIterator[Ite
             await asyncio.sleep(0)
 
 
-YieldNow = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next
-
-
-def never_yield(_: int) -> None:
-    """Do not yield."""
-
-
 class WorkerThread:
-    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
+    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`."""
 
-    Work must call `yield_now` throughout.
-    """
-
-    def __init__(self, name: str, yield_now: YieldNow = never_yield) -> None:
-        self.yield_now = yield_now
+    def __init__(self, name: str) -> None:
         self._threads: list[threading.Thread] = []  # the one that has begun
         self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
             max_workers=1, thread_name_prefix=name, initializer=lambda: self._threads.append(threading.current_thread())

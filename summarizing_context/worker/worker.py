@@ -70,7 +70,7 @@ class Worker:
     def __post_init__(self) -> None:
         settings, rules, summaries = self.settings, self.rules, self.summaries
         # redacts before it is cut
-        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
+        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
@@ -458,13 +458,8 @@ class Worker:
     def _stand_in(self, leaf: int) -> Callable[[], str]:
         """Return what reads the extract that stands for a segment in a view. It leaves the process as little as the
         messages do, so nothing is redacted."""
-        sources = Sources(thinking=self.log.thinking, yield_now=self.background.yield_now)
-        source, read = (
-            self.log.source(leaf, sources),
-            partial(summarize_extractively, yield_now=self.background.yield_now),
-        )
-        most = self.summaries.sizes.leaf
-        return lambda: read(source(), kind="segment", max_tokens=most)
+        source, most = self.log.source(leaf, Sources(thinking=self.log.thinking)), self.summaries.sizes.leaf
+        return lambda: summarize_extractively(source(), kind="segment", max_tokens=most)
 
     def _source(self, node: Node) -> Callable[[], str]:
         """Return what gives the content of a segment, or the children of a merge, in any thread."""

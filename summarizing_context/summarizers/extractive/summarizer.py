@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
+from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.extraction.plans import plan_in_call
@@ -43,17 +43,16 @@ def summarize_extractively(
     *,
     kind: str = "segment",  # or "rollup"
     max_tokens: int,
-    yield_now: YieldNow = never_yield,
 ) -> str:
     """Return the summary of a job's content in the fixed sections, at most `max_tokens` (at least 1).
 
-    All of `content` is read; `yield_now` is called all along. The result is empty only where `content` is.
+    All of `content` is read. The result is empty only where `content` is.
     """
     if not content:
         return ""
     if kind == "rollup":
-        return fit(_read_summaries(content, max_tokens, yield_now), max_tokens)
-    return fit(_read_segment(content, yield_now), max_tokens)
+        return fit(_read_summaries(content, max_tokens), max_tokens)
+    return fit(_read_segment(content), max_tokens)
 
 
 def skim(content: str, max_tokens: int) -> str:
@@ -95,7 +94,7 @@ def cut_to(summary: str, max_tokens: int) -> str:
     return brief_of(summary, max_tokens=max_tokens)
 
 
-def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: bool = False) -> Sections:
+def _read_segment(content: str, *, is_quick: bool = False) -> Sections:
     """Return all lines that a segment's summary may hold, ranked within their sections."""
     blocks = parts.split_blocks(content)
     steps = read_steps(blocks)
@@ -120,7 +119,6 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     called, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
     found: list[Candidate] = []
     for at, block in enumerate(blocks):
-        yield_now(len(block.body))
         if block.kind == "call":  # without path and command, which the section of actions shows
             step = called[at]
             items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
@@ -139,7 +137,6 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
             found += [] if is_quick else [one for part in code for one in find_in_lines(part, "code", at)]
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
     vocabulary = Vocabulary(found)
-    yield_now(len(content))
     sections[parts.DONE] = find_actions(steps)
     sections[parts.ERRORS] = _errors(steps, spoken)
 
@@ -162,7 +159,6 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     found = [
         one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
     ]
-    yield_now(len(content))
     for one, line in lines.choose_lines(found, [worth(one, vocabulary) for one in found], vocabulary):
         if line.text not in known:
             sections[parts.DECISIONS if _is_choice(one) else parts.FACTS].append(line)
@@ -199,7 +195,7 @@ def _last_of_each(bullets: Sequence[Line]) -> list[Line]:
     return list({line.text: line for line in reversed(bullets)}.values())[::-1]
 
 
-def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Sections:
+def _read_summaries(content: str, max_tokens: int) -> Sections:
     """Return all lines that a merge of neighbouring summaries may hold, section by section, oldest first.
 
     Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
@@ -208,9 +204,8 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     texts = parts.split_children(content)
     children: list[Sections] = []
     for text in texts:
-        yield_now(len(text))
         if is_rendered(text):
-            text = fit(_read_segment(text, yield_now), max(max_tokens // len(texts), 40))
+            text = fit(_read_segment(text), max(max_tokens // len(texts), 40))
         children.append(read_sections(text))
 
     def merged(section: int) -> list[Line]:
@@ -267,7 +262,7 @@ class ExtractiveSummarizer:
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
         read = partial(summarize_extractively, job.content, kind=job.kind, max_tokens=job.max_tokens)
-        text = await self._thread.run(partial(read, yield_now=self._thread.yield_now))
+        text = await self._thread.run(read)
         return SummaryReply(text, input_tokens=0, output_tokens=0)
 
     def ready_in(self) -> float:
