@@ -7,7 +7,6 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import struct
 import zlib
@@ -94,7 +93,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_LONG_TEXT, _MUCH_TEXT = 200_000, 10_000  # bytes of a message, and of several, that are not read on the event loop
+_LONG_TEXT = 200_000  # bytes of a message that is not read on the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -326,11 +325,7 @@ class Intake:
                 durable += not entry.facts.ephemeral
 
         while some := list(islice(rows, BREATH)):
-            if sum(len(data) for _, data in some) > _MUCH_TEXT:
-                await self._in_thread(partial(take, some))
-            else:
-                take(some)
-                await asyncio.sleep(0)
+            await self._in_thread(partial(take, some))
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:

@@ -492,12 +492,10 @@ class Worker:
         """Return keys of what was made for rooms of other sizes and serves too, the largest first."""
         if want.node.width > 1:
             return []
-        recipes, key = (
-            sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens),
-            self._key(want),
-        )
+        recipes = sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens)
         hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
-        return [SummaryKey(key.range_hash, hash) for hash in hashes if hash != self._sized.hashes["segment"]]
+        own = self._key(want)
+        return [SummaryKey(own.range_hash, hash) for hash in hashes if hash != own.recipe_hash]
 
     def _redacted(self, text: str) -> str:
         return text if self.recipe.redact is None else self.recipe.redact(text)
