@@ -6,19 +6,38 @@ The budgets are those of the design (lines of Python a room, give or take a fift
 modules and classes that hold a number; regular expressions are calls of `re.compile`; caches are decorators and
 classes of `functools` that remember. A test file uses public names alone if it imports nothing of the package but
 the names of `summarizing_context`, its errors, its test fakes, and the modules that the documents name.
+
+A call passes a file when a function in it is entered. It changes from one file to another when the function and the
+nearest function of the package that has called it stand in different files. Only the foreground counts: the call
+itself, the tasks that it starts, what it has a thread decide, and what the store calls back in the event loop. The
+worker is idle before each call, so the figures are the same in each run.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median_high
+from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
 from rich.console import Console
 from rich.table import Table
 
-from evals.performance.travel import measure
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers.ours import ByFakeModel
+from evals.performance.scenario import steps
+from summarizing_context import Settings, open_context
+from summarizing_context.cli.output import table
+from summarizing_context.concurrency import WorkerThread
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "summarizing_context"
@@ -43,103 +62,172 @@ PUBLIC = (  # modules that the documents name
 )
 CACHES = {"lru_cache", "cached_property"}  # and the decorator `cache`
 
-
-def lines(path: Path) -> int:
-    """Return the number of lines of a file."""
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
-def files(folder: Path) -> list[Path]:
-    """Return the Python files of a folder, without those of environments that were made in it."""
-    return [path for path in folder.rglob("*.py") if ".environments" not in path.parts]
+TURNS, BUDGET = 300, 16_000  # of the session in which calls are followed
+WARM = 3  # activations after which they are
+_is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
 
 
-def rooms() -> dict[str, int]:
-    """Return the lines of Python of each room, by the name that the room has in the design."""
+def sources(folder: str) -> dict[Path, str]:
+    """Return the Python files of a folder with their text, without those of environments that were made in it."""
+    paths = [path for path in (ROOT / folder).rglob("*.py") if ".environments" not in path.parts]
+    return {path.relative_to(ROOT / folder): path.read_text(encoding="utf-8") for path in paths}
+
+
+def lines(texts: Iterable[str]) -> int:
+    """Return the number of lines of some files."""
+    return sum(len(text.splitlines()) for text in texts)
+
+
+def rooms(package: dict[Path, str]) -> Table:
+    """Return a table of the lines of each room, by the name that the room has in the design, and of each total."""
     found: Counter[str] = Counter()
-    for path in files(PACKAGE):
-        inner = path.relative_to(PACKAGE).with_suffix("")
-        names = (inner.parts[0], "/".join(inner.parts[:2]))
-        room = next((BECOMES[name] for name in names if name in BECOMES), inner.parts[0])
-        found[room if room in BUDGETS else "others"] += lines(path)
-    return dict(found)
+    for path, text in package.items():
+        room = path.with_suffix("").parts[0]
+        room = BECOMES.get(room, room)
+        found[room if room in BUDGETS else "others"] += lines([text])
+    shown = Table("room", "lines", "budget", "over", title="The house", title_justify="left")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    for room, budget in BUDGETS.items():
+        shown.add_row(room, f"{found[room]:,}", f"{budget:,}", f"{found[room] / budget - 1:+.0%}")
+    if found["others"]:
+        shown.add_row("others", f"{found['others']:,}", "0", "")
+    shown.add_section()
+    for name, budget in TOTALS.items():
+        total = lines(sources(name).values())
+        shown.add_row(name, f"{total:,}", f"{budget:,}", f"{total / budget - 1:+.0%}")
+    return shown
 
 
-def costs() -> dict[str, int]:
+def costs(package: dict[Path, str]) -> dict[str, int]:
     """Count what a maintainer must carry beside lines: constants, expressions, tuples with names, caches."""
-    found = Counter(modules=0, numeric_constants=0, regular_expressions=0, named_tuples=0, caches=0)
-    for path in files(PACKAGE):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        found["modules"] += 1
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
-                found["regular_expressions"] += 1
-            elif isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "NamedTuple" for base in node.bases):
-                found["named_tuples"] += 1
-            elif isinstance(node, ast.Name) and node.id in CACHES:
-                found["caches"] += 1
-            if isinstance(node, ast.FunctionDef):
-                found["caches"] += sum(ast.unparse(one) == "cache" for one in node.decorator_list)
-            if isinstance(node, ast.Module | ast.ClassDef):
-                found["numeric_constants"] += sum(map(_is_numeric_constant, node.body))
+    found = Counter(modules=len(package), numeric_constants=0, regular_expressions=0, named_tuples=0, caches=0)
+    for node in (node for text in package.values() for node in ast.walk(ast.parse(text))):
+        if isinstance(node, ast.Call):
+            found["regular_expressions"] += ast.unparse(node.func) == "re.compile"
+        elif isinstance(node, ast.Name):
+            found["caches"] += node.id in CACHES
+        elif isinstance(node, ast.FunctionDef):
+            found["caches"] += sum(ast.unparse(one) == "cache" for one in node.decorator_list)
+        elif isinstance(node, ast.Module | ast.ClassDef):
+            bases = node.bases if isinstance(node, ast.ClassDef) else []
+            found["named_tuples"] += any(ast.unparse(base) == "NamedTuple" for base in bases)
+            found["numeric_constants"] += sum(map(_is_numeric_constant, node.body))
     return dict(found)
 
 
 def _is_numeric_constant(node: ast.stmt) -> bool:
     """Return whether a statement gives a number to a name in capitals."""
-    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or not isinstance(
+        node.value, ast.Constant | ast.BinOp | ast.UnaryOp
+    ):
         return False
     target = node.targets[0] if isinstance(node, ast.Assign) else node.target
-    if not isinstance(target, ast.Name) or not target.id.isupper():
-        return False
-    numbers = [part for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
-    simple = isinstance(node.value, ast.Constant | ast.BinOp | ast.UnaryOp)
-    return simple and bool(numbers) and all(isinstance(part.value, int | float) for part in numbers)
+    numbers = [part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+    are_numbers = bool(numbers) and all(isinstance(number, int | float) for number in numbers)
+    return isinstance(target, ast.Name) and target.id.isupper() and are_numbers
 
 
-def uses_public_names_alone(source: str) -> bool:
+def uses_public_names_alone(test: str) -> bool:
     """Return whether a test imports nothing of the package that the documents do not name."""
-    for node in ast.walk(ast.parse(source)):
-        names: list[str] = []
+    names: list[str] = []
+    for node in ast.walk(ast.parse(test)):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "summarizing_context":
-            names = [f"{node.module}.{alias.name}" for alias in node.names if (PACKAGE / alias.name).is_dir()]
+            names += [f"{node.module}.{alias.name}" for alias in node.names if (PACKAGE / alias.name).is_dir()]
         elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        for name in names:
-            if name.startswith("summarizing_context.") and not name.startswith(PUBLIC):
-                return False
-    return True
+            names.append(node.module or "")
+    return all(name.startswith(PUBLIC) for name in names if name.startswith("summarizing_context."))
 
 
-def tests() -> dict[str, int]:
-    """Return the lines of all tests, and of those that use public names alone."""
-    found = Counter(lines=0, public=0)
-    for path in files(ROOT / "tests"):
-        found["lines"] += lines(path)
-        found["public"] += lines(path) if uses_public_names_alone(path.read_text(encoding="utf-8")) else 0
-    return dict(found)
+@dataclass
+class Trip:
+    """What one call has passed."""
+
+    changes: int = 0
+    calls: int = 0
+    files: set[str] = field(default_factory=set)
+
+    def note(self, frame: FrameType, event: str, argument: object) -> None:
+        """A profiler's function: something was entered or left."""
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(str(PACKAGE)):
+            return
+        if not _is_foreground.get() and asyncio.current_task() is not None:  # a callback belongs to no task
+            return
+        self.calls += 1
+        self.files.add(file)
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(str(PACKAGE)):
+            caller = caller.f_back
+        self.changes += caller is not None and caller.f_code.co_filename != file
+
+
+@contextmanager
+def travelling() -> Iterator[Trip]:
+    """Follow what this task does, the tasks that it starts, and what it has a thread do."""
+    trip, run = Trip(), WorkerThread.run
+
+    async def followed(thread: WorkerThread, work: Callable[[], Any]) -> Any:
+        context = copy_context()
+
+        def done() -> Any:
+            sys.setprofile(trip.note if context.get(_is_foreground) else None)
+            try:
+                return context.run(work)
+            finally:
+                sys.setprofile(None)
+
+        return await run(thread, done)
+
+    token = _is_foreground.set(True)
+    sys.setprofile(trip.note)
+    try:
+        with patch.object(WorkerThread, "run", followed):
+            yield trip
+    finally:
+        sys.setprofile(None)
+        _is_foreground.reset(token)
+
+
+async def travel() -> Table:
+    """Return a table of three calls in a session that has activated before: medians, and the largest behind."""
+    adds, views, activations = list[Trip](), list[Trip](), list[Trip]()
+    added = 0
+    settings = Settings(max_tokens=BUDGET, token_counter="estimate", idle_after="never")
+    async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
+        for message in steps(TURNS):
+            is_warm = context.statistics().activations >= WARM
+            with travelling() as trip:
+                await (context.get_messages_for_request() if message is None else context.add_message(message))
+            activated = message is None and context.last_view is not None and context.last_view.activation is not None
+            if is_warm and message is not None:
+                adds.append(trip)
+            elif is_warm and activated:
+                activations.append(trip)
+            elif is_warm and added == 2:
+                views.append(trip)
+            added = 0 if message is None else added + 1
+            await context.wait_idle()
+            await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
+    shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
+    ways = {"add_message": adds, "view that adds two messages": views, "view with an activation": activations}
+    for way, taken in ways.items():
+        figures = ([len(one.files) for one in taken], [one.changes for one in taken])
+        typical = [f"{median_high(of):,} ({max(of):,})" for of in figures]
+        shown.add_row(way, f"{len(taken):,}", *typical, f"{median_high(trip.calls for trip in taken):,}")
+    return shown
 
 
 def main() -> None:
     """Count and show."""
-    console, by_room = Console(), rooms()
-    shown = Table("room", "lines", "budget", "over", title="The house", title_justify="left")
-    for column in shown.columns[1:]:
-        column.justify = "right"
-    for room in [*BUDGETS, *sorted(set(by_room) - set(BUDGETS))]:
-        there, budget = by_room.get(room, 0), BUDGETS.get(room, 0)
-        shown.add_row(room, f"{there:,}", f"{budget:,}", f"{there / budget - 1:+.0%}" if budget else "")
-    shown.add_section()
-    totals = {name: sum(map(lines, files(ROOT / name))) for name in TOTALS}
-    for name, budget in TOTALS.items():
-        shown.add_row(name, f"{totals[name]:,}", f"{budget:,}", f"{totals[name] / budget - 1:+.0%}")
-    console.print(shown)
-    counted, tested = costs(), tests()
-    console.print(", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in counted.items()))
-    console.print(f"{tested['public'] / tested['lines']:.0%} of the lines of tests use public names alone")
-    console.print(asyncio.run(measure(300, 16_000)))
+    console, package, tests = Console(), sources("summarizing_context"), sources("tests")
+    console.print(rooms(package))
+    console.print(", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in costs(package).items()))
+    public = lines(filter(uses_public_names_alone, tests.values()))
+    console.print(f"{public / lines(tests.values()):.0%} of the lines of tests use public names alone")
+    console.print(asyncio.run(travel()))
 
 
 if __name__ == "__main__":

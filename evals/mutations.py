@@ -21,27 +21,17 @@ import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE, STDOUT
-from typing import NamedTuple
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 LIMIT = 300  # seconds: a mutation may loop without end
 MEMORY = 4 << 30  # bytes of addresses: or take all that the machine has
 
 
-class Mutation(NamedTuple):
-    breaks: str
-    file: str  # of the package
-    old: str  # stands there once
-    new: str
-    tests: list[str]  # that should catch it, the likeliest first
+MUTATIONS = tomllib.loads((ROOT / "evals" / "mutations.toml").read_text(encoding="utf8"))["mutation"]
 
 
-MUTATIONS = [
-    Mutation(**one) for one in tomllib.loads((ROOT / "evals" / "mutations.toml").read_text(encoding="utf8"))["mutation"]
-]
-
-
-def caught(mutation: Mutation, tests: list[str]) -> str:
+def caught(mutation: dict[str, Any], tests: list[str]) -> str:
     """What became of a mutation: `caught`, `MISSED`, or why it could not be tried."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
@@ -50,11 +40,11 @@ def caught(mutation: Mutation, tests: list[str]) -> str:
                 (copy / path.name).symlink_to(path)
         for name in ("summarizing_context", "tests"):
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
-        changed = copy / "summarizing_context" / mutation.file
+        changed = copy / "summarizing_context" / mutation["file"]
         text = changed.read_text(encoding="utf8")
-        if text.count(mutation.old) != 1:
-            return f"CANNOT BE MADE: its place stands {text.count(mutation.old)} times in {mutation.file}"
-        changed.write_text(text.replace(mutation.old, mutation.new), encoding="utf8")
+        if text.count(mutation["old"]) != 1:
+            return f"CANNOT BE MADE: its place stands {text.count(mutation['old'])} times in {mutation['file']}"
+        changed.write_text(text.replace(mutation["old"], mutation["new"]), encoding="utf8")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", "not postgres", *tests]
         run = subprocess.Popen(
             command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, stdout=PIPE, stderr=STDOUT, text=True
@@ -83,10 +73,10 @@ def main() -> int:
 
     def tried(at: int) -> bool:
         mutation = MUTATIONS[at - 1]
-        outcome = caught(mutation, mutation.tests)
+        outcome = caught(mutation, mutation["tests"])
         if outcome == "MISSED" and options.whole:
             outcome = caught(mutation, ["@tests/net.txt"])
-        print(f"{at:3} {mutation.file}: {mutation.breaks}: {outcome}", flush=True)
+        print(f"{at:3} {mutation['file']}: {mutation['breaks']}: {outcome}", flush=True)
         return outcome.startswith("caught")
 
     with ThreadPoolExecutor(options.jobs) as pool:

@@ -20,7 +20,7 @@ import asyncio
 import json
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,41 +44,31 @@ class RulesByFiles:
         return await self.writer.summarize(job) if job.kind == "rules" else "## Done\n- The work went on."
 
 
-async def run_log(
-    messages: Sequence[dict[str, Any]], model: RulesByFiles | None, settings: Settings
-) -> list[StandingRule]:
-    """Return the rules that a session holds after a log."""
-    async with open_context(settings, summarizer=model) as context:
-        await context.set_messages(list(messages))
-        if model is not None:
-            await context.wait_idle(600)
-        return list(context.standing_rules())
-
-
 def judge(
     messages: Sequence[dict[str, Any]], labels: dict[str, Any], rules: Sequence[StandingRule]
 ) -> tuple[Counter[str], list[str]]:
     """Count the session's rules beside the labels, and name those that are wrong or missed."""
     texts = [_plain("\n".join(content_texts(message.get("content")))) for message in messages]
-    spans = [set(_spans(texts[rule.message], rule.quote)) for rule in rules]
-    wanted = [set(_spans(texts[label["message"]], label["quote"])) for label in labels["rules"]]
+    places = [_places(texts[label["message"]], label["quote"]) for label in labels["rules"]]
     figures, lines, matched = Counter(shown=len(rules), labelled=len(labels["rules"])), list[str](), set[int]()
-    for rule, places in zip(rules, spans, strict=True):
-        hits = {
+    for rule in rules:
+        shown = _places(texts[rule.message], rule.quote)
+        hits = [
             number
-            for number, (label, others) in enumerate(zip(labels["rules"], wanted, strict=True))
-            if label["message"] == rule.message and _overlap(places, others)
-        }
-        matched |= hits
+            for number, label in enumerate(labels["rules"])
+            if label["message"] == rule.message
+            and any(start < end and begin < stop for start, stop in shown for begin, end in places[number])
+        ]
+        matched.update(hits)
         figures["right"] += bool(hits)
+        figures["ended_found"] += any(labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
         if not hits:
             lines.append(f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"')
-        ends = (labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
-        figures["ended_found"] += any(ends)
-    figures["found"] = len(matched)
-    figures["ended"] = sum(label["ended_by"] is not None for label in labels["rules"])
-    missed = [label for number, label in enumerate(labels["rules"]) if number not in matched]
-    lines += [f'    missed [{label["message"]}] "{label["quote"]}"' for label in missed]
+    for number, label in enumerate(labels["rules"]):
+        figures["ended"] += label["ended_by"] is not None
+        figures["found"] += number in matched
+        if number not in matched:
+            lines.append(f'    missed [{label["message"]}] "{label["quote"]}"')
     for number, who in labels["messages"].items():
         by_label, by_session = who != "injected", bool(read_message(messages[int(number)]).typed)
         figures["typed_both"] += by_label and by_session
@@ -91,17 +81,10 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).translate(_MARKS).split())
 
 
-def _spans(text: str, quote: str) -> Iterator[tuple[int, int]]:
-    """Yield where a quote stands in a text."""
+def _places(text: str, quote: str) -> list[tuple[int, int]]:
+    """Return where a quote stands in a text."""
     words = _plain(quote)
-    at = text.find(words) if words else -1
-    while at >= 0:
-        yield at, at + len(words)
-        at = text.find(words, at + 1)
-
-
-def _overlap(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> bool:
-    return any(start < end and begin < stop for start, stop in one for begin, end in other)
+    return [(at, at + len(words)) for at in range(len(text)) if words and text.startswith(words, at)]
 
 
 def _share(figures: Counter[str], part: str, whole: str) -> str:
@@ -109,23 +92,28 @@ def _share(figures: Counter[str], part: str, whole: str) -> str:
     return f"{some}/{all}" + (f" = {some / all:.2f}" if all else "")
 
 
-def _rules(figures: Counter[str]) -> str:
+def _told(figures: Counter[str]) -> str:
     precision, recall = _share(figures, "right", "shown"), _share(figures, "found", "labelled")
     return f"precision {precision}, recall {recall}, ended {figures['ended_found']}/{figures['ended']}"
 
 
 async def main(arguments: argparse.Namespace) -> None:
-    with_model, total = arguments.exchange is not None, Counter[str]()
-    settings = Settings(max_tokens=arguments.budget, **({"start_at": 0.01} if with_model else {}))
+    """Run each log through a session, and print what the labels say of its rules."""
+    total, early = Counter[str](), {"start_at": 0.01} if arguments.exchange else {}
+    settings = Settings(max_tokens=arguments.budget, **early)
     for file in sorted(arguments.labels.glob("*.json")):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = read_session(arguments.transcripts / labels["log"]).messages
-        model = RulesByFiles(arguments.exchange) if with_model else None
-        figures, lines = judge(messages, labels, await run_log(messages, model, settings))
+        model = RulesByFiles(arguments.exchange) if arguments.exchange else None
+        async with open_context(settings, summarizer=model) as context:
+            await context.set_messages(list(messages))
+            if model is not None:
+                await context.wait_idle(600)
+            figures, lines = judge(messages, labels, context.standing_rules())
         figures["missing"] = model.writer.missing if model else 0
-        print(f"{file.stem} {_rules(figures)}", *(lines if arguments.show else []), sep="\n")
+        print(f"{file.stem} {_told(figures)}", *(lines if arguments.show else []), sep="\n")
         total.update(figures)
-    print(f"all: {_rules(total)}; {total['missing']} requests have no reply")
+    print(f"all: {_told(total)}; {total['missing']} requests have no reply")
     precision = _share(total, "typed_both", "typed_session")
     print(f"typed by a human: precision {precision}, recall {_share(total, 'typed_both', 'typed_label')}")
 

@@ -16,7 +16,6 @@ from typing import Any, Protocol, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.rules import are_cues_compiled, compile_cues
 from summarizing_context.extraction.tool_rules import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
@@ -29,7 +28,7 @@ from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, 
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.values import PROVIDERS, Settings, check_scheme, is_address
+from summarizing_context.settings.values import PROVIDERS, Settings, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
@@ -135,7 +134,7 @@ def _lacking(store: object) -> list[str]:
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
-    async with AsyncExitStack() as opened:  # closes the store where anything fails
+    async with AsyncExitStack() as opened:  # what the context closes, and what is closed where anything fails
         if options.store is not None and callable(getattr(options.store, "close", None)):
             opened.push_async_callback(options.store.close)
 
@@ -188,8 +187,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         # the session
         notify = make_notify(options.events, settings.session_id)
         counting = WorkerThread("counting")
-        if not (options.read_only or are_cues_compiled()):
-            await counting.run(compile_cues)
+        for close in (background.close, counting.close, own_caller.close):  # before the store
+            opened.push_async_callback(close)
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
@@ -232,6 +231,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 clock=clock,
                 cooldown=settings.breaker_cooldown,
             )
+            opened.push_async_callback(native.compactor.close)
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
@@ -293,7 +293,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             warns_of_room=options.warns_of_room,
         )
         await session.load()
-        opened.pop_all()
+        closing = opened.pop_all()
     return SummarizingContext(
         session,
         calls=own_caller.statistics,
@@ -301,13 +301,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         price=lambda: FREE if isinstance(own_caller, ExtractiveSummarizer) else models.price_of(own_caller.model),
         redact=recipe.redact,
         embedding_search=embedding_search,
-        closing=[
-            *([] if native is None else [native.compactor.close]),
-            own_caller.close,
-            counting.close,
-            background.close,
-            store.close,
-        ],
+        closing=closing,
     )
 
 
@@ -395,7 +389,7 @@ async def open_store(path: str | Path, *, read_only: bool = False, waits_for_dis
 
     Stores on one file share a thread and a connection, those of one event loop with equal options.
     """
-    check_scheme(path)
+    Settings(store=path)  # refuses an address that is none of a store
     store: Any
     if is_address(path):
         store = _postgres("store").PostgresStore(str(path), read_only=read_only)
@@ -414,5 +408,5 @@ def _postgres(module: str) -> Any:
 
 def recipe_of(settings: Settings) -> Recipe:
     """Return how the summaries of these settings would be made. Need no key and make no call."""
-    caller = make_caller(settings, None, choose_clock(None), read_only=True)
+    caller = make_caller(settings, None, read_only=True)
     return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Literal
@@ -54,7 +54,7 @@ class SummarizingContext:
         price: Callable[[], ModelPrice | None],
         redact: Redact | None,
         embedding_search: EmbeddingSearch | None,
-        closing: Sequence[Callable[[], Awaitable[None]]],
+        closing: AsyncExitStack,
     ) -> None:
         settings, store, log, count = session.settings, session.store, session.log, session.counter.count
         self._session = session
@@ -62,7 +62,7 @@ class SummarizingContext:
         self._price = price  # of the model that makes the summaries
         self._models = models
         self._cache = CacheLedger(models)
-        self._closing = closing  # after the worker has stopped, in order
+        self._closing = closing  # after the worker has stopped
         self._is_cut_short = False  # closing, by a cancellation
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
@@ -292,9 +292,7 @@ class SummarizingContext:
         self._session.closed = True
         try:
             with anyio.CancelScope(shield=True):
-                async with AsyncExitStack() as ends:  # each of them, whatever the others do
-                    for close in reversed(self._closing):
-                        ends.push_async_callback(close)
+                async with self._closing as ends:  # each of them, whatever the others do
                     if (learner := self._session.learner) is not None:
                         ends.push_async_callback(learner.close)
                     ends.push_async_callback(self.memory.close)

@@ -23,7 +23,7 @@ import sys
 import tempfile
 import urllib.request
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -33,11 +33,12 @@ from rich.table import Table
 
 from evals.clients.judge import Verdict, judge
 from evals.clients.programs import FOLDER, PINS, PROGRAMS, Program, install
-from evals.clients.script import Plan, source_files
+from evals.clients.script import Plan, write_sources
 from evals.clients.upstream import Provider, provided
 
 PATIENCE = 60.0  # seconds for the proxy to start
 LEG = 900.0  # seconds
+MOST_STEPS = 400  # the proxy tells of its newest 500 requests
 FIRST = (
     "Read the files of src one after the other and tell me what each of them does. Never push to main. "
     "The staging database listens on port 6543."
@@ -45,50 +46,46 @@ FIRST = (
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy of the machine
 
 
-class Proxy:
-    """This package's proxy, between a client and its provider. `records` is what it told of each request, by number."""
-
-    def __init__(self, address: str) -> None:
-        self.address, self.records, self.told = address, dict[int, dict[str, Any]](), dict[str, Any]()
-
-    async def look(self) -> None:
-        """Read what the proxy has told since the last look."""
-        after = max(0, max(self.records, default=0) - 50)  # a reply may end before one that began earlier
-        url = f"{self.address}/_status?after={after}"
-        self.told = json.loads(await asyncio.to_thread(lambda: OPENER.open(url, timeout=10).read()))
-        self.records |= {record["number"]: record for record in self.told["records"]}
-
-    async def watch(self) -> None:
-        """Look again and again, until cancelled: a proxy keeps its newest records alone."""
-        while True:
-            await asyncio.sleep(0.5)
-            await self.look()
-
-
 @asynccontextmanager
-async def proxied(provider: str, budget: int, folder: Path) -> AsyncIterator[Proxy]:
-    """Start the proxy in front of a provider. Raise `RuntimeError` if it does not answer."""
+async def proxied(provider: str, budget: int, store: Path, env: Mapping[str, str], *words: str) -> AsyncIterator[str]:
+    """Run the proxy in front of a provider; yield its address. Raise `RuntimeError` if it does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    proxy = Proxy(f"http://127.0.0.1:{port}")
-    given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget), "--no-token"]
+    given = ["proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget), *words]
+    log = store.with_suffix(".log")
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "summarizing_context", "proxy", *given, "--anthropic", provider, "--openai", provider),
-        env={**os.environ, "HOME": str(folder), "NO_COLOR": "1"},
+        *(sys.executable, "-m", "summarizing_context", *given, "--anthropic", provider, "--openai", provider),
+        env=env,
         stdout=DEVNULL,
-        stderr=(folder / "proxy.log").open("wb"),
+        stderr=log.open("wb"),
     )
     try:
         for _ in range(int(PATIENCE / 0.1)):
             with contextlib.suppress(OSError):
-                await proxy.look()
+                _, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.close()
                 break
             await asyncio.sleep(0.1)
         else:
-            raise RuntimeError("the proxy did not answer; it says why in its log")
-        yield proxy
+            raise RuntimeError(f"the proxy did not answer: {log.read_text()[-600:]}")
+        yield f"http://127.0.0.1:{port}"
     finally:
         await ended(process)
+
+
+async def started(words: Sequence[str], work: Path, env: Mapping[str, str]) -> Process:
+    """Start a program in a folder, away from the terminal of whoever measures."""
+    return await asyncio.create_subprocess_exec(
+        *words,
+        cwd=work,
+        env=env,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 async def ended(process: Process) -> None:
@@ -106,33 +103,26 @@ async def run_session(name: str, program: Path, folder: Path, steps: int, budget
     """Drive one client through a session, and return what is said of it; without a budget, there is no proxy."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
-    work = folder / "work"
-    for path, text in source_files(plan.seed).items():
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).write_text(text)
+    work = write_sources(folder / "work")
     provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget or 10**9)
     async with provided(provider) as upstream, AsyncExitStack() as stack:
-        proxy = None if budget is None else await stack.enter_async_context(proxied(upstream, budget, folder))
-        client = PROGRAMS[name](program, folder, upstream if proxy is None else proxy.address)
-        watching = None if proxy is None else asyncio.ensure_future(proxy.watch())
-        try:
-            await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
-            await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
-            provider.resumed.set()
-            await say(client, "You were interrupted. Go on.", work, verdict, plan.cut_text(cuts[1]))
-            if client.compaction:
-                await say(client, client.compaction, work, verdict)
-            await say(client, "Go on to the end.", work, verdict, plan.final)
-        finally:
-            if watching is not None:
-                watching.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await watching
-        if proxy is None:
-            judge(verdict, provider.seen, (), {})
-        else:
-            await proxy.look()
-            judge(verdict, provider.seen, list(proxy.records.values()), proxy.told)
+        address = upstream
+        if budget is not None:
+            env = {**os.environ, "HOME": str(folder), "NO_COLOR": "1"}
+            proxy = proxied(upstream, budget, folder / "proxy.db", env, "--no-token")
+            address = await stack.enter_async_context(proxy)
+        client = PROGRAMS[name](program, folder, address)
+        await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
+        await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
+        provider.resumed.set()
+        await say(client, "You were interrupted. Go on.", work, verdict, plan.cut_text(cuts[1]))
+        if client.compaction:
+            await say(client, client.compaction, work, verdict)
+        await say(client, "Go on to the end.", work, verdict, plan.final)
+        told: dict[str, Any] = {}
+        if budget is not None:
+            told = json.loads(await asyncio.to_thread(lambda: OPENER.open(f"{address}/_status", timeout=10).read()))
+        judge(verdict, provider.seen, told)
     return verdict
 
 
@@ -142,17 +132,7 @@ async def say(
     """Say something; the words that come back have to be the expected ones. With `pausing` the client is sent a signal
     in the middle of a reply."""
     verdict.legs += 1
-    process = await asyncio.create_subprocess_exec(
-        *client.command(text),
-        cwd=work,
-        env=client.environment(),
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,  # away from the terminal of whoever measures
-        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = await started(client.command(text), work, client.environment())
     reading = asyncio.ensure_future(process.communicate())
     was_paused = pausing is None
     if pausing is not None:
@@ -176,15 +156,15 @@ def main() -> int:
     """Run the sessions one after the other, and print what is said of them."""
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
-    parser.add_argument("--steps", type=int, default=100, help="of the main session; at least 10")
+    parser.add_argument("--steps", type=int, default=100, help=f"of the main session; from 10 to {MOST_STEPS}")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
     parser.add_argument("--direct", action="store_true", help="without the proxy")
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
     names = options.client.split(",")
-    if set(names) - set(PROGRAMS) or options.steps < 10:
-        parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: at least 10")
+    if set(names) - set(PROGRAMS) or not 10 <= options.steps <= MOST_STEPS:
+        parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: from 10 to {MOST_STEPS}")
     console, verdicts = Console(stderr=True), list[Verdict]()
     budget, title = (None, "without") if options.direct else (options.budget, "through")
     for name in names:

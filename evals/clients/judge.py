@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.clients.script import summary_name
 from evals.clients.tokens import kept_items
-from evals.clients.upstream import UNIQUE, Seen
+from evals.clients.upstream import Seen
 
 # US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
 # that. Claude Sonnet 4.5 and GPT-5.1 by their providers' pages; OpenCode's sessions are priced as the latter.
@@ -51,11 +51,16 @@ class Verdict:
         return {"holds": self.holds, **asdict(self)}
 
 
-def judge(
-    verdict: Verdict, seen: Sequence[Seen], records: Sequence[Mapping[str, Any]], told: Mapping[str, Any]
-) -> None:
-    """Fill in what the requests say."""
-    found = _told(seen, records)
+def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> None:
+    """Fill in what the requests say; `told` is the status of the proxy, if there was one."""
+    # A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
+    records = told.get("records", ())
+    numbers = {(record["usage"] or {}).get("output", 0): record for record in records}
+    found = {each.number: numbers[each.output] for each in seen if each.output in numbers}
+    rest = [record for record in records if record not in found.values()]
+    missing = [each.number for each in seen if each.number not in found and not each.ended]
+    found |= dict(zip(missing, rest, strict=False))
+
     before: dict[str, Seen] = {}
     threads: dict[str, set[tuple[str, bool]]] = {}
     for each in seen:
@@ -65,9 +70,12 @@ def judge(
         if record is not None:
             name = each.thread.removeprefix("compaction:"), each.kind == "child"
             threads.setdefault(record["session"], set()).add(name)
-        if last is not None and not (record and record["activation"]) and not _goes_on(seen, last, each):
-            verdict.unexplained += 1
-            verdict.problems.append(f"request {each.number} does not begin with request {last.number}")
+        if last is not None and not (record and record["activation"]):
+            goes_on = kept_items(last.items, each.items) == len(last.items)
+            between = seen[last.number : each.number - 1]
+            if not goes_on and not any(one.kind == "compaction" for one in between):  # of the client itself
+                verdict.unexplained += 1
+                verdict.problems.append(f"request {each.number} does not begin with request {last.number}")
         if each.problem or each.lost:
             verdict.problems.append(f"request {each.number} of {each.kind}: {each.problem or f'misses {each.lost}'}")
         verdict.above_budget += each.tokens > verdict.budget
@@ -89,21 +97,3 @@ def judge(
     verdict.failures = told.get("failures", 0)
     if told.get("last_failure"):
         verdict.problems.append(f"the proxy let requests pass after {told['last_failure']}")
-
-
-def _goes_on(seen: Sequence[Seen], last: Seen, now: Seen) -> bool:
-    """Return whether a request begins with the one before, or the client has compacted its history in between."""
-    between = seen[last.number : now.number - 1]
-    return kept_items(last.items, now.items) == len(last.items) or any(one.kind == "compaction" for one in between)
-
-
-def _told(seen: Sequence[Seen], records: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
-    """Return by the number of a request what the proxy told of it.
-
-    A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
-    """
-    numbers = {(record["usage"] or {}).get("output", 0) - UNIQUE: record for record in records}
-    found = {each.number: numbers[each.number] for each in seen if each.number in numbers}
-    rest = [record for record in records if record not in found.values()]
-    missing = [each.number for each in seen if each.number not in found and not each.ended]
-    return found | dict(zip(missing, rest, strict=False))

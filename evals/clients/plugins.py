@@ -13,23 +13,18 @@ import argparse
 import asyncio
 import json
 import os
-import socket
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from evals.clients.__main__ import FIRST, ended
+from evals.clients.__main__ import FIRST, LEG, ended, proxied, started
 from evals.clients.programs import FOLDER, PROGRAMS, Program
-from evals.clients.script import Plan, source_files
+from evals.clients.script import Plan, write_sources
 from evals.clients.upstream import Provider, provided
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import Conversation
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
 
 SUMMARIES = "<summary messages="
 PROMPT = "[summarizing-context: the first "
@@ -60,13 +55,11 @@ class Pi(Program):
         return output
 
 
-async def run(*words: object, cwd: Path, env: dict[str, str]) -> str:
+async def run(words: Sequence[str], work: Path, env: Mapping[str, str]) -> str:
     """Run a command to its end, and return what it wrote. Raise `RuntimeError` where it failed."""
-    process = await asyncio.create_subprocess_exec(
-        *map(str, words), cwd=cwd, env=env, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
-    )
+    process = await started(words, work, env)
     try:
-        out, errors = await asyncio.wait_for(process.communicate(), 600)
+        out, errors = await asyncio.wait_for(process.communicate(), LEG)
     finally:
         await ended(process)
     if process.returncode:
@@ -74,45 +67,22 @@ async def run(*words: object, cwd: Path, env: dict[str, str]) -> str:
     return out.decode("utf-8", "replace")
 
 
-@asynccontextmanager
-async def served(store: Path, upstream: str, budget: int, env: dict[str, str]) -> AsyncIterator[int]:
-    """Run the proxy that the plug-ins ask; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    given = ["proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget)]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "summarizing_context", *given, "--anthropic", upstream, "--openai", upstream),
-        env=env,
-        stdout=DEVNULL,
-        stderr=PIPE,
-    )
-    try:
-        assert process.stderr is not None
-        await asyncio.wait_for(process.stderr.readline(), 60)  # it serves
-        yield port
-    finally:
-        await ended(process)
-
-
 async def play(name: str, program: Path, folder: Path, steps: int, budget: int) -> dict[str, Any]:
     """Return what a client's session and the one that was handed over to it have come to."""
-    work = folder / "work"
-    for path, text in source_files(7).items():
-        (work / path).parent.mkdir(parents=True, exist_ok=True)
-        (work / path).write_text(text)
-    provider, told = Provider(Plan(steps)), dict[str, Any](client=name)
+    provider, told, work = Provider(Plan(steps)), dict[str, Any](client=name), write_sources(folder / "work")
     ours = (sys.executable, "-m", "summarizing_context")
     async with provided(provider) as upstream:
         client = {**PROGRAMS, "pi": Pi}[name](program, folder, upstream)
         env = client.environment()
         env |= {"PATH": f"{program.parent}:{env['PATH']}", "PYTHONPATH": os.getcwd(), "NO_COLOR": "1"}
         store = folder / "proxy.db"
-        async with served(store, upstream, budget, env) as port:
+        async with proxied(upstream, budget, store, env) as proxy:
             if name != "codex":
-                await run(*ours, "install", NAMES.get(name, name), "--yes", "--listen", port, cwd=work, env=env)
+                port = proxy.rpartition(":")[2]
+                await run([*ours, "install", NAMES.get(name, name), "--yes", "--listen", port], work, env)
                 for text in (FIRST, client.compaction, "And now?"):
                     if text:
-                        client.heard(await run(*client.command(text), cwd=work, env=env))
+                        client.heard(await run(client.command(text), work, env))
                 with_plugin = [seen for seen in provider.seen if seen.kind == "agent"]
                 told["largest"] = max(seen.tokens for seen in with_plugin)
                 told["last"] = with_plugin[-1].tokens
@@ -125,12 +95,12 @@ async def play(name: str, program: Path, folder: Path, steps: int, budget: int) 
                     await context.add_message(message)
                 await context.get_messages_for_request()
             if name in WORDS:
-                given = ("continue", "s1", "--store", store, "--in", NAMES.get(name, name), "--", *WORDS[name])
-                await run(*ours, *given, cwd=work, env=env)
+                given = ("continue", "s1", "--store", str(store), "--in", NAMES.get(name, name), "--", *WORDS[name])
+                await run([*ours, *given], work, env)
                 told["continued"] = PROMPT in " ".join(provider.seen[-1].items) or name == "opencode"
         if name != "codex":
             before = len(provider.seen)
-            await run(*client.command("Once more."), cwd=work, env=env)  # without the proxy
+            await run(client.command("Once more."), work, env)  # without the proxy
             told["goes_on_alone"] = len(provider.seen) > before
     told["requests"] = len(provider.seen)
     told["refused"] = [seen.problem for seen in provider.seen if seen.problem]

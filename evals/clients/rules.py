@@ -398,18 +398,23 @@ def _thinks_first(rows: Sequence[Body]) -> None:
 
 def _marked(body: Body) -> None:
     """At most four cache marks, in the order of the prompt, those of an hour before those of five minutes."""
-    rows = [block for row in body["messages"] if isinstance(row["content"], list) for block in row["content"]]
-    inner = [
-        (*(block.get("content") or ()), block) if isinstance(block.get("content"), list) else [block] for block in rows
-    ]
-    content = [each for blocks in inner for each in blocks if isinstance(each, dict)]
-    system = body["system"] if isinstance(body.get("system"), list) else []
-    places = [*(body.get("tools") or ()), *system, *content, body]
-    marks = [place["cache_control"] for place in places if place.get("cache_control") is not None]
-    lives = [mark.get("ttl", "5m") for mark in marks]
+    lives = [mark.get("ttl", "5m") for name in ("tools", "system", "messages") for mark in _marks(body.get(name))]
+    if body.get("cache_control") is not None:
+        lives.append(body["cache_control"].get("ttl", "5m"))
     _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
     words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
     _must(lives == sorted(lives), words)  # "1h" before "5m"
+
+
+def _marks(value: Any) -> Iterator[Body]:
+    """Yield the cache marks of a part of a request, those inside a block before its own."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _marks(each)
+    elif isinstance(value, Mapping):
+        yield from _marks(value.get("content"))
+        if value.get("cache_control") is not None:
+            yield value["cache_control"]
 
 
 # OpenAI Chat Completions -------------------------------------------------------------------------------------------

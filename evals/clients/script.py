@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import NamedTuple
 
 SUBTASK = "SUBTASK"  # the first word of what an agent is asked
+
+SEED = 7
 
 FILES = 40  # of the folder that the session works in
 
@@ -52,14 +55,13 @@ class Plan:
     """How long the session is and where it is cut."""
 
     steps: int = 100
-    seed: int = 7
     cuts: Sequence[int] = ()  # steps behind which a leg ends
     pause: int | None = None  # the step whose reply stops in its middle
 
     @property
     def final(self) -> str:
         """The last words of the session."""
-        return f"FINAL REPORT {self.seed * 7919 % 9973}: all {self.steps} steps are done."
+        return f"FINAL REPORT {SEED * 7919 % 9973}: all {self.steps} steps are done."
 
     def cut_text(self, step: int) -> str:
         """The words with which a leg ends behind this step."""
@@ -75,56 +77,53 @@ class Thread:
     said_cuts: set[int] = field(default_factory=set)
     waits_for: str = ""  # the agent that was begun and whose answer is still to come
     outstanding: Sequence[Call] = ()
+    items: Sequence[str] = ()  # of the last request that was taken
+    fixed_tokens: int = 0  # beside them
     last: tuple[str, Turn] | None = None  # the end of the request before, and what was replied
 
 
-class Script:
-    """Decides what is said next."""
+def next_turn(plan: Plan, thread: Thread, number: int, *, waits: bool) -> Turn:
+    """Return the next reply in a history; `waits` where the client has a tool of its own to wait for an agent."""
+    step = thread.step
+    thought = f"Request {number}: the next file has to be read before its callers can be judged."
+    if thread.is_agent:
+        if step >= SUBTASK_STEPS:
+            return Turn(number, f"SUBTASK DONE: {_note(number)}", (), thought)
+        thread.step += 1
+        call = _run(f"call_{number}_0", f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
+        return Turn(number, f"I look at file {step + 1} of my part.", [call], thought)
+    if waits and thread.waits_for:
+        agent, thread.waits_for = thread.waits_for, ""
+        return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], thought)
+    if step in plan.cuts and step not in thread.said_cuts:
+        thread.said_cuts.add(step)
+        return Turn(number, f"{plan.cut_text(step)} {_note(step)}", (), thought)
+    if step >= plan.steps:
+        return Turn(number, f"{plan.final} {_note(step)}", (), thought)
+    thread.step = step = step + 1
+    commands = [f"cat src/{_file(step)}"]
+    if step % 10 == 5:
+        commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
+    calls = [_run(f"call_{number}_{at}", f"{step}-{at}", command) for at, command in enumerate(commands)]
+    if step == max(2, plan.steps * 2 // 5):
+        task = f"{SUBTASK}: read six files of src and tell what they have in common."
+        calls = [Call(f"call_{number}_0", "task", task)]
+    return Turn(number, f"Step {step}. {_note(step)}", calls, thought, pauses=step == plan.pause)
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
 
-    def next(self, thread: Thread, number: int, *, waits: bool) -> Turn:
-        """Return the next reply in this history; `waits` where the client has a tool of its own to wait for an
-        agent."""
-        plan, step = self.plan, thread.step
-        thought = f"Request {number}: the next file has to be read before its callers can be judged."
-        if thread.is_agent:
-            if step >= SUBTASK_STEPS:
-                return Turn(number, f"SUBTASK DONE: {self._note(number)}", (), thought)
-            thread.step += 1
-            call = self._run(f"call_{number}_0", f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
-            return Turn(number, f"I look at file {step + 1} of my part.", [call], thought)
-        if waits and thread.waits_for:
-            agent, thread.waits_for = thread.waits_for, ""
-            return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], thought)
-        if step in plan.cuts and step not in thread.said_cuts:
-            thread.said_cuts.add(step)
-            return Turn(number, f"{plan.cut_text(step)} {self._note(step)}", (), thought)
-        if step >= plan.steps:
-            return Turn(number, f"{plan.final} {self._note(step)}", (), thought)
-        thread.step = step = step + 1
-        commands = [f"cat src/{_file(step)}"]
-        if step % 10 == 5:
-            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
-        calls = [self._run(f"call_{number}_{at}", f"{step}-{at}", command) for at, command in enumerate(commands)]
-        if step == max(2, plan.steps * 2 // 5):
-            task = f"{SUBTASK}: read six files of src and tell what they have in common."
-            calls = [Call(f"call_{number}_0", "task", task)]
-        return Turn(number, f"Step {step}. {self._note(step)}", calls, thought, pauses=step == plan.pause)
+def _run(id: str, name: str, command: str) -> Call:
+    marker = f"result-{name}-{random.Random(f'{SEED}{name}').randrange(10**6):06d}"
+    return Call(id, "run", f"{command}; echo {marker}", marker)
 
-    def _run(self, id: str, name: str, command: str) -> Call:
-        marker = f"result-{name}-{random.Random(f'{self.plan.seed}{name}').randrange(10**6):06d}"
-        return Call(id, "run", f"{command}; echo {marker}", marker)
 
-    def _note(self, step: int) -> str:
-        chance = random.Random(f"note{self.plan.seed}{step}")
-        verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
-        return (
-            f"In src/{_file(step)} the function {verb}_{noun} takes the {noun} from port "
-            f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} when the {other} is missing. "
-            f"I decided to leave {chance.choice(_VERBS)}_{other} as it is, since its tests pass."
-        )
+def _note(step: int) -> str:
+    chance = random.Random(f"note{SEED}{step}")
+    verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
+    return (
+        f"In src/{_file(step)} the function {verb}_{noun} takes the {noun} from port "
+        f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} when the {other} is missing. "
+        f"I decided to leave {chance.choice(_VERBS)}_{other} as it is, since its tests pass."
+    )
 
 
 def is_compaction(text: str) -> bool:
@@ -147,13 +146,13 @@ def _file(step: int) -> str:
     return f"module_{step % FILES:02d}.py"
 
 
-def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:
-    """The files that the session reads: plain Python, of about `size` characters each."""
-    made: dict[str, Any] = {}
+def write_sources(folder: Path) -> Path:
+    """Write the files that the session reads: plain Python, of about 5,000 characters each. Return the folder."""
+    (folder / "src").mkdir(parents=True)
     for number in range(FILES):
-        chance = random.Random(f"file{seed}{number}")
+        chance = random.Random(f"file{SEED}{number}")
         text = f'"""Part {number} of the shop."""\n\n'
-        while len(text) < size:
+        while len(text) < 5_000:
             verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
             text += (
                 f"\ndef {verb}_{noun}_{len(text)}(rows, limit={chance.randrange(9000)}):\n"
@@ -163,5 +162,5 @@ def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:
                 f"        raise LookupError('E{chance.randrange(100, 999)}: no {noun} for this {other}')\n"
                 f"    return sorted(found)[:limit]\n"
             )
-        made[f"src/{_file(number)}"] = text
-    return made
+        (folder / "src" / _file(number)).write_text(text)
+    return folder

@@ -13,15 +13,18 @@ import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem
-from evals.clients.script import SUBTASK, Call, Plan, Script, Thread, Turn, is_compaction, wanted_summary
+from evals.clients.script import SUBTASK, Call, Plan, Thread, Turn, is_compaction, next_turn, wanted_summary
 from evals.clients.tokens import canonical, fixed_tokens, history, item_tokens, kept_items
+
+Body = Mapping[str, Any]
+Event = Mapping[str, Any]
 
 _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
 
@@ -29,7 +32,7 @@ _THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id
 
 _AGENT = "x-claude-code-agent-id"
 
-UNIQUE = 1_000  # the tokens that reply N claims to have taken, less N: so a reply is known by its usage
+UNIQUE = 1_000  # the tokens that reply N claims to have taken, less N
 
 
 @dataclass(slots=True)
@@ -46,6 +49,11 @@ class Seen:
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
 
+    @property
+    def output(self) -> int:
+        """The tokens that its reply claims to have taken: so a reply is known by its usage."""
+        return UNIQUE + self.number
+
 
 class Provider:
     """The ASGI application, and what it has seen."""
@@ -54,12 +62,10 @@ class Provider:
         self.seen: list[Seen] = []
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
-        self._script = Script(plan)
+        self._plan = plan
         self._threads: dict[str, Thread] = {}
-        self._before: dict[str, tuple[list[str], list[int], int]] = {}  # items of a thread's last request, with tokens
         self._seal = Seal(b"provider")
         self._cut: set[str] = set()  # reasoning whose reply broke off behind it
-        self._number = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
@@ -75,48 +81,46 @@ class Provider:
             found = path.endswith("/models") or path == "/"
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
-        seen, thread = self._look(dialect, body, request.headers)
+        kind, name = self._kind(body, request.headers)
+        thread = self._threads.setdefault(name, Thread(is_agent=kind == "child"))
+        seen = self._look(dialect, body, request.headers, kind, name)
         if seen.problem:
             error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}
             return JSONResponse({"type": "error", "error": error}, 400)
         turn = self._turn(seen, thread, body)
-        counted = Counted(seen.tokens, seen.cached, UNIQUE + seen.number)
-        events = list(SPEAKERS[dialect](body, turn, counted, self._seal))
+        events = list(SPEAKERS[dialect](body, turn, seen, self._seal))
         return StreamingResponse(self._stream(seen, turn, dialect, events), media_type="text/event-stream")
-
-    def _look(self, dialect: str, body: Body, headers: Mapping[str, str]) -> tuple[Seen, Thread]:
-        self._number += 1
-        kind, name = self._kind(body, headers)
-        items = history(body)
-        said = [canonical(item) for item in items]
-        before, sizes, fixed = self._before.get(name, ([], [], 0))
-        kept = kept_items(before, said)
-        sizes = sizes[:kept] + [item_tokens(item) for item in items[kept:]]
-        own = fixed_tokens(body)
-        betas = headers.get("anthropic-beta", "").split(",")
-        found = problem(dialect, body, self._seal, self._cut, betas)
-        cached = (own if own == fixed else 0) + sum(sizes[:kept]) if before else 0
-        seen = Seen(self._number, name, kind, said, own + sum(sizes), cached, found)
-        self.seen.append(seen)
-        if not found:
-            self._before[name] = (said, sizes, own)
-        thread = self._threads.setdefault(name, Thread(is_agent=kind == "child"))
-        return seen, thread
 
     def _kind(self, body: Body, headers: Mapping[str, str]) -> tuple[str, str]:
         """What a request is for, and the name of its thread."""
         ids = [*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")]
-        words = [text for item in history(body) if item.get("role") == "user" for text in _words(item)]
-        if is_compaction(_last_words(history(body))):
-            return "compaction", "compaction:" + ":".join(ids)
-        if not tool_names(body):
-            return "plain", "plain:" + ":".join(ids)
         name = ":".join(ids)
-        known = self._threads.get(name)
-        is_agent = known.is_agent if known else any(text.lstrip().startswith(SUBTASK) for text in words)
-        return ("child" if is_agent else "agent"), name
+        if is_compaction(_last_words(history(body))):
+            return "compaction", f"compaction:{name}"
+        if not tool_names(body):
+            return "plain", f"plain:{name}"
+        if name in self._threads:
+            return ("child" if self._threads[name].is_agent else "agent"), name
+        words = [text for item in history(body) if item.get("role") == "user" for text in _words(item)]
+        return ("child" if any(text.lstrip().startswith(SUBTASK) for text in words) else "agent"), name
+
+    def _look(self, dialect: str, body: Body, headers: Mapping[str, str], kind: str, name: str) -> Seen:
+        """Note a request: what is wrong with it, and what of it a cache has from the one before."""
+        said, fixed = list(map(canonical, history(body))), fixed_tokens(body)
+        sizes = list(map(item_tokens, history(body)))
+        found = problem(dialect, body, self._seal, self._cut, headers.get("anthropic-beta", "").split(","))
+        thread, cached = self._threads[name], 0
+        if thread.items:
+            kept = sum(sizes[: kept_items(thread.items, said)])
+            cached = kept + (fixed if fixed == thread.fixed_tokens else 0)
+        if not found:
+            thread.items, thread.fixed_tokens = said, fixed
+        seen = Seen(len(self.seen) + 1, name, kind, said, fixed + sum(sizes), cached, found)
+        self.seen.append(seen)
+        return seen
 
     def _turn(self, seen: Seen, thread: Thread, body: Body) -> Turn:
+        """Return what is replied, and note what results of calls the request lacks."""
         if seen.kind == "plain":
             return Turn(seen.number, "Reading the files of a shop")
         if seen.kind == "compaction":
@@ -127,11 +131,11 @@ class Provider:
         rest = "\n".join(seen.items[-8:])
         given = [call for call in thread.outstanding if call.id in rest]
         seen.lost = [call.marker for call in given if call.marker and call.marker not in rest]
-        names = tool_names(body)
-        if any(call.kind == "task" for call in given) and "wait_agent" in names:
+        waits = "wait_agent" in tool_names(body)
+        if waits and any(call.kind == "task" for call in given):
             found = re.search(r"agent_id\W+([0-9a-f-]{36})", rest)
             thread.waits_for = found[1] if found else ""
-        turn = self._script.next(thread, seen.number, waits="wait_agent" in names)
+        turn = next_turn(self._plan, thread, seen.number, waits=waits)
         thread.outstanding, thread.last = turn.calls, (end, turn)
         return turn
 
@@ -191,35 +195,18 @@ class _Server(uvicorn.Server):
         yield
 
 
-Body = Mapping[str, Any]
-
-Event = Mapping[str, Any]
-
-
-class Counted(NamedTuple):
-    """Tokens of the request that is answered; `output` is told to the client as what the reply took."""
-
-    input: int
-    cached: int
-    output: int
-
-
 def tool_names(body: Body) -> set[str]:
     """The tools that a request offers, those of namespaces too."""
+    items = [item for item in body.get("input") or () if isinstance(item, Mapping)]
+    tools = list(body.get("tools") or ())
+    for item in items:
+        tools += item["tools"] if item.get("type") == "additional_tools" else ()
     found: set[str] = set()
-    lists = [
-        body.get("tools") or (),
-        *(item["tools"] for item in _items(body) if item.get("type") == "additional_tools"),
-    ]
-    for tool in (tool for tools in lists for tool in tools):
+    for tool in tools:
         inner = tool.get("tools") if tool.get("type") == "namespace" else None
         for each in inner or [tool.get("function") or tool]:
             found.add(each.get("name", each.get("type", "")))
     return found
-
-
-def _items(body: Body) -> Sequence[Any]:
-    return [item for item in body.get("input") or () if isinstance(item, Mapping)]
 
 
 def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
@@ -245,10 +232,10 @@ def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
     return found
 
 
-def anthropic(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a message of Anthropic's as events."""
-    usage = {"input_tokens": counted.input - counted.cached, "cache_read_input_tokens": counted.cached}
-    usage |= {"cache_creation_input_tokens": 0, "output_tokens": counted.output}
+    usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
+    usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.output}
     about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
     yield {
         "type": "message_start",
@@ -275,11 +262,11 @@ def anthropic(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[
     yield {"type": "message_stop"}
 
 
-def chat(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a completion of OpenAI's as chunks."""
-    usage = {"prompt_tokens": counted.input, "completion_tokens": counted.output}
-    usage |= {"total_tokens": counted.input + counted.output}
-    details = {"prompt_tokens_details": {"cached_tokens": counted.cached}}
+    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.output}
+    usage |= {"total_tokens": seen.tokens + seen.output}
+    details = {"prompt_tokens_details": {"cached_tokens": seen.cached}}
     about = {"id": f"chatcmpl-{turn.number}", "created": int(time.time()), "model": body["model"]}
     about["object"] = "chat.completion.chunk"
     calls = []
@@ -295,7 +282,7 @@ def chat(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event
     yield {**about, "choices": [], "usage": {**usage, **details}}
 
 
-def responses(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[Event]:
+def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a response of OpenAI's as events."""
     number, items = turn.number, list[dict[str, Any]]()
     if turn.thinking:
@@ -309,9 +296,9 @@ def responses(body: Body, turn: Turn, counted: Counted, seal: Seal) -> Iterator[
         item = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": call.id, "name": name, **done}
         space = {"namespace": "multi_agent_v1"} if name in ("spawn_agent", "wait_agent") else {}
         items.append({**item, "arguments": json.dumps(arguments), **space})
-    usage = {"input_tokens": counted.input, "input_tokens_details": {"cached_tokens": counted.cached}}
-    usage |= {"output_tokens": counted.output, "output_tokens_details": {"reasoning_tokens": 0}}
-    usage |= {"total_tokens": counted.input + counted.output}
+    usage = {"input_tokens": seen.tokens, "input_tokens_details": {"cached_tokens": seen.cached}}
+    usage |= {"output_tokens": seen.output, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage |= {"total_tokens": seen.tokens + seen.output}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": body["model"]}
     events: list[Event] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
     for at, item in enumerate(items):

@@ -87,7 +87,8 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
     chats: list[tuple[list[Message], list[Question]]] = []
     for log in dataset.logs:
-        messages, ((_, questions),) = log.open(0)
+        messages = [*log.read()]
+        ((_, questions),) = log.ask(messages, 0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
         chats.append((messages[:stop], questions))
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -95,20 +96,22 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
         file.write_text(json.dumps([messages for messages, _ in chats]), encoding="utf-8")
         chosen = ("--kind", "chats", "--chats", str(file), "--budget", str(BUDGET))
         last: dict[str, list[Any]] = {name: run(name, *chosen) for name in names}
-    texts = {name: {"kept": [view["text"] for view in last[name]]} for name in names}
-    for arm, by_model in (("ours", True), ("ours_extractive", False)):
-        for at, (messages, _) in enumerate(chats):
-            sizes = [last[name][at]["tokens"] for name in names]
-            views = asyncio.run(views_of_ours(messages, sizes, by_model=by_model))
+    texts: dict[str, dict[str, list[str]]] = {
+        name: {"kept": [view["text"] for view in last[name]], "ours": [], "ours_extractive": []} for name in names
+    }
+    for at, (messages, _) in enumerate(chats):
+        sizes = [last[name][at]["tokens"] for name in names]
+        for arm in ("ours", "ours_extractive"):
+            views = asyncio.run(views_of_ours(messages, sizes, by_model=arm == "ours"))
             for name, view in zip(names, views, strict=True):
-                texts[name].setdefault(arm, []).append(view)
+                texts[name][arm].append(view)
     found = {}
     for name in names:
-        values: dict[str, dict[tuple[str, str, str], float]] = {}
+        values: dict[str, dict[tuple[str, str, str], float]] = {arm: {} for arm in texts[name]}
         for arm, views in texts[name].items():
-            for at, (view, (_, questions)) in enumerate(zip(views, chats, strict=True)):
+            for log, view, (_, questions) in zip(dataset.logs, views, chats, strict=True):
                 points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
-                values.setdefault(arm, {})[dataset.logs[at].name, "", ""] = points / len(questions)
+                values[arm][log.name, "", ""] = points / len(questions)
         digest = hashlib.sha256("\0".join(text for views in texts[name].values() for text in views).encode())
         found[name] = {
             **{arm: sum(shares.values()) / len(shares) for arm, shares in values.items()},

@@ -32,7 +32,6 @@ from evals.performance.managers import MANAGERS, Manager, Setup, open_manager
 from evals.performance.scenario import steps
 from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, wire
 
-ANSWER = "result: "  # begins the line that holds the figures; frameworks may print others
 WAITED = 0.8  # of the summarizer's latency: a view in which the process did nothing for longer has waited for it
 VIEW_LIMIT = 20.0  # seconds after which a view counts as hung, and the run ends
 PACE = 5  # requests of the agent that a summary takes, as in the runs that take the time
@@ -72,7 +71,7 @@ class Run:
         for message in messages:
             if message is not None:
                 self.history_tokens += message_tokens(message)
-                await manager.add(manager.taken(message))
+                await manager.add(message)
                 continue
             own = self.own
             await self.view(manager)
@@ -89,16 +88,6 @@ class Run:
         for _ in range(100):  # turns of the event loop: what a framework does without a clock is done then
             await asyncio.sleep(0)
         self.model.is_open = False
-
-    async def cold(self, manager: Manager, turns: int) -> None:
-        """Load the whole history up to the agent's last request, then ask for one view."""
-        rows = list(steps(turns))
-        last = max(at for at, message in enumerate(rows) if message is None)
-        messages = [message for message in rows[:last] if message is not None]
-        self.history_tokens = sum(map(message_tokens, messages))
-        await manager.load([manager.taken(message) for message in messages])
-        await self.view(manager)
-        await manager.settle()
 
     async def view(self, manager: Manager) -> None:
         """Ask for one view, and judge it by what a provider would refuse or bill."""
@@ -194,12 +183,13 @@ async def last_views(asked: argparse.Namespace, folder: Path) -> list[dict[str, 
     """Return the last view of each chat. A view is asked for behind every message of the user."""
     found = []
     for number, messages in enumerate(json.loads(asked.chats.read_text("utf-8"))):
-        model = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY)
-        (folder / str(number)).mkdir()
-        manager = await open_manager(Setup(asked.manager, asked.budget, model, folder / str(number)))
-        run = Run(asked.budget, 0.0, model)
-        rows = ([message, None] if message["role"] == "user" else [message] for message in messages)
-        await run.play(manager, (row for pair in rows for row in pair))
+        model, own = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY), folder / str(number)
+        own.mkdir()
+        manager = await open_manager(Setup(asked.manager, asked.budget, model, own))
+        run, rows = Run(asked.budget, 0.0, model), list[Message | None]()
+        for message in messages:
+            rows += [message, None] if message["role"] == "user" else [message]
+        await run.play(manager, rows)
         await run.answered(manager)
         await manager.close()
         found.append({"text": run.last, "tokens": run.view_tokens[-1], "faults": run.errors + run.over_budget})
@@ -211,19 +201,20 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     if asked.kind == "chats":
         return await last_views(asked, folder)
     model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
-
-    async def opener(session: str) -> Manager:
-        own = folder / session
-        own.mkdir(exist_ok=True)
-        return await open_manager(Setup(asked.manager, asked.budget, model, own))
-
-    run = Run(asked.budget, asked.agent_latency, model)
-    manager = await opener("first")
+    setup = Setup(asked.manager, asked.budget, model, folder)
+    run, manager = Run(asked.budget, asked.agent_latency, model), await open_manager(setup)
+    rows = list(steps(asked.turns))
     beating = asyncio.create_task(run.beat())
-    try:
-        await (run.cold(manager, asked.turns) if asked.kind == "cold" else run.play(manager, steps(asked.turns)))
-    finally:
-        beating.cancel()
+    if asked.kind == "cold":
+        last = max(at for at, message in enumerate(rows) if message is None)
+        messages = [message for message in rows[:last] if message is not None]
+        run.history_tokens = sum(map(message_tokens, messages))
+        await manager.load(messages)
+        await run.view(manager)
+        await manager.settle()
+    else:
+        await run.play(manager, rows)
+    beating.cancel()
     if asked.kind == "steps":
         await run.answered(manager)
         model.is_open = True
@@ -234,7 +225,7 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
         calls, began = model.calls, time.perf_counter()
-        manager = await opener("first")
+        manager = await open_manager(setup)
         await manager.view()
         figures["reopen_ms"] = (time.perf_counter() - began) * 1e3
         await manager.settle()
@@ -258,7 +249,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        print(ANSWER + json.dumps(asyncio.run(drive(asked, Path(folder)))), flush=True)
+        print(json.dumps(asyncio.run(drive(asked, Path(folder)))), flush=True)
     os._exit(0)  # threads of a framework may wait for ever for a model that never answers
 
 

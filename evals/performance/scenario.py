@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import count
-from typing import NamedTuple
 
 from evals.performance.tokens import CHARACTERS, Message, tool_call
 
@@ -18,49 +17,34 @@ SYSTEM_TOKENS = 400
 FILLER = "read file, edit line, run it"
 
 
-class Shape(NamedTuple):
-    """The calls of one turn."""
-
-    rounds: int
-    parallel: int
-    result_tokens: int
-
-
 def steps(turns: int) -> Iterator[Message | None]:
     """The messages in order; None where the agent asks for its next request."""
     number = count(1)
     rule = "You are a careful agent. "
     yield {"role": "system", "content": (rule * (SYSTEM_TOKENS // 6 + 1))[: SYSTEM_TOKENS * CHARACTERS]}
     for turn in range(turns):
+        rounds, parallel, result_tokens = 1, 1, 240
+        if turn % 25 == 24:
+            rounds, result_tokens = 6, 60
+        elif turn % 10 == 9:
+            parallel, result_tokens = 2, 120
+        elif turn % 40 == 20:
+            result_tokens = 2_000
         yield {"role": "user", "content": marked(next(number), 40)}
         yield None
-        shape = shape_of(turn)
-        for _ in range(shape.rounds):
-            yield from _round(number, shape, path=f"/src/f{turn % 97}.py")
+        for _ in range(rounds):
+            said = next(number)
+            ids = [f"call_{said:06d}_{n}" for n in range(parallel)]
+            path = f"/src/f{turn % 97}.py"
+            calls = [tool_call(id, "read_file", {"path": path, "q": marked(next(number), 20)}) for id in ids]
+            yield {"role": "assistant", "content": marked(said, 20), "tool_calls": calls}
+            for id in ids:
+                yield {"role": "tool", "tool_call_id": id, "content": marked(next(number), result_tokens)}
             yield None
         yield {"role": "assistant", "content": marked(next(number), 60)}
-
-
-def shape_of(turn: int) -> Shape:
-    if turn % 25 == 24:
-        return Shape(rounds=6, parallel=1, result_tokens=60)
-    if turn % 10 == 9:
-        return Shape(rounds=1, parallel=2, result_tokens=120)
-    if turn % 40 == 20:
-        return Shape(rounds=1, parallel=1, result_tokens=2_000)
-    return Shape(rounds=1, parallel=1, result_tokens=240)
 
 
 def marked(text: int, tokens: int) -> str:
     """Text number `text`, of so many tokens."""
     pieces = max(1, tokens * CHARACTERS // PIECE)
     return "".join(f"m{text:06d}.{piece:03d} {FILLER}"[: PIECE - 1] + " " for piece in range(pieces))
-
-
-def _round(number: Iterator[int], shape: Shape, *, path: str) -> Iterator[Message]:
-    said = next(number)
-    ids = [f"call_{said:06d}_{n}" for n in range(shape.parallel)]
-    calls = [tool_call(id, "read_file", {"path": path, "q": marked(next(number), 20)}) for id in ids]
-    yield {"role": "assistant", "content": marked(said, 20), "tool_calls": calls}
-    for id in ids:
-        yield {"role": "tool", "tool_call_id": id, "content": marked(next(number), shape.result_tokens)}

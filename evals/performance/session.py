@@ -5,12 +5,11 @@ the whole number, then the file opened again, then two thousand more, when what 
 turns, so that whatever else the machine does falls on both sides: adders alone, beside extractive summaries and beside
 summaries by a model; views of one session with and without another one being summarized in the same process.
 
-    python -m evals.performance.session [--messages 100000]
+    python -m evals.performance.session
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gc
 import json
@@ -31,6 +30,7 @@ PHRASE = (
     "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
 )
 BUDGET = 16_000  # tokens
+MESSAGES = 100_000
 STRETCH = 2_000  # messages that are timed at either end
 ADDERS = 64
 ROUNDS = 3
@@ -113,17 +113,16 @@ async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> 
     return median(adds), median(views[len(views) // 4 :])  # the first ones show a short log
 
 
-async def growth(count: int, path: Path) -> dict[str, float]:
+async def growth(path: Path) -> dict[str, float]:
     """Return the figures of the whole life of one session."""
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
-    stretch = min(STRETCH, count // 4)
-    rows = plain(count - 2 * stretch)
+    rows = plain(MESSAGES - 2 * STRETCH)
     async with open_context() as context:  # what is imported when it is first used is no memory of a session
         await one_by_one(context, messages(10, seed=1))
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
     async with open_context(settings) as context:
-        early_add, early_view = await one_by_one(context, messages(stretch, seed=1))
+        early_add, early_view = await one_by_one(context, messages(STRETCH, seed=1))
         filled = await add_by_many(context, rows)
         await context.wait_idle()
         memory = resident() - base
@@ -132,13 +131,13 @@ async def growth(count: int, path: Path) -> dict[str, float]:
         await context.get_messages_for_request()
         reopened = time.perf_counter() - began
         await context.wait_idle()
-        late_add, late_view = await one_by_one(context, messages(stretch, seed=3))
+        late_add, late_view = await one_by_one(context, messages(STRETCH, seed=3))
     return {
         "append_late_over_early": late_add / early_add,
         "view_late_over_early": late_view / early_view,
         "adders_s_per_100k": filled / len(rows) * 1e5,
-        "memory_over_text": memory / sum(len(json.dumps(row)) for row in (*messages(stretch, seed=1), *rows)),
-        "reopen_s_per_100k": reopened / (count - stretch) * 1e5,
+        "memory_over_text": memory / sum(len(json.dumps(row)) for row in (*messages(STRETCH, seed=1), *rows)),
+        "reopen_s_per_100k": reopened / (MESSAGES - STRETCH) * 1e5,
     }
 
 
@@ -179,12 +178,9 @@ async def busy_views() -> dict[str, float]:
 
 
 def main() -> None:
-    """Read the command line, measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--messages", type=int, default=100_000)
-    asked = parser.parse_args()
+    """Measure and print."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        figures = asyncio.run(growth(asked.messages, Path(folder) / "session.db"))
+        figures = asyncio.run(growth(Path(folder) / "session.db"))
     figures |= asyncio.run(adders()) | asyncio.run(busy_views())
     print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
 

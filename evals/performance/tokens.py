@@ -21,6 +21,23 @@ def tool_call(id: str, name: str, arguments: Any) -> Message:
     return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
 
 
+def calls_of(message: Message) -> Iterator[tuple[str, str, Any]]:
+    """The calls of a message: id, name and arguments."""
+    for call in message.get("tool_calls") or ():
+        yield call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])
+
+
+def rows_of(
+    role: str, text: str, calls: Sequence[tuple[str, str, Any]] = (), results: Iterable[tuple[str, str]] = ()
+) -> list[Message]:
+    """What one message of a framework says: the results of calls (id and text), or a text with calls."""
+    rows = [{"role": "tool", "tool_call_id": id, "content": content} for id, content in results]
+    if rows:
+        return rows
+    asked = {"tool_calls": [tool_call(*call) for call in calls]} if calls else {}
+    return [{"role": role, "content": text, **asked}]
+
+
 def text_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS)
 
@@ -75,10 +92,8 @@ def anthropic_body(messages: Sequence[Message]) -> dict[str, Any]:
             if messages[at - 1]["role"] == "tool":
                 rows[-1]["content"] += blocks
                 continue
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            asked = {"id": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
-            blocks.append({"type": "tool_use", **asked})
+        for id, name, arguments in calls_of(message):
+            blocks.append({"type": "tool_use", "id": id, "name": name, "input": arguments})
         rows.append({"role": "user" if message["role"] == "tool" else message["role"], "content": blocks})
     system = "\n".join(map(text_of, messages[:first]))
     return {"system": system, "messages": rows, "max_tokens": 1_000, "tools": [{"name": "read_file"}]}

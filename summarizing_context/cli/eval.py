@@ -50,20 +50,22 @@ class RecordOptions(ModelOptions):
     ) -> T | Result:
         """Return what `work` comes to with the replies that `file` keeps; in a dry run, what recording them will take.
 
-        First all that is not kept is priced, with assumed replies, and nothing is sent. Then, where nothing is missing,
-        the run is repeated; else it is recorded, if that is accepted. `proposals` are prompts that the first model
-        writes, which no forecast knows.
+        First all that is not kept is priced, with assumed replies, and nothing is sent. Where nothing is missing, that
+        was the run, unless `work` returns nothing then or waits for `proposals`: prompts that the first model writes,
+        which no forecast knows. Then it is repeated, or recorded, if that is accepted.
         """
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
 
         keys: Any = {"secrets": [one.api_key for one in models], "redact": self.redact}
         with Cassette(file, "forecast", **keys) as replies:
-            work(replies)
+            done = work(replies)
         prices = prices_of(replies, models)
         if self.dry_run:
             return priced(prices, proposals)
         if not any(one.calls for one in prices) and file.exists():
+            if done is not None and not proposals:  # no reply was assumed, so this is the run
+                return done
             try:
                 with Cassette(file, "replay", **keys) as replies:
                     return work(replies)

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings, check_scheme
+from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 
@@ -208,7 +208,6 @@ def store_of(settings: Settings) -> str:
     """Return the store that was named, by an option, a file or the environment. Raise `InputError` for none."""
     if str(settings.store) == ":memory:":
         raise InputError("--store: name a store, such as --store run.db, or set store in the file of --config")
-    check_scheme(settings.store)
     return str(settings.store) if isinstance(settings.store, Path) else settings.store
 
 

@@ -221,10 +221,15 @@ def _cell(value: object) -> Text | str:
 
 
 def records(
-    title: str, found: Iterable[Mapping[str, Any]], columns: Mapping[str, str], *, wide: str = "", fold: bool = False
+    title: str,
+    found: Iterable[Mapping[str, Any] | None],
+    columns: Mapping[str, str],
+    *,
+    wide: str = "",
+    fold: bool = False,
 ) -> Table:
     """Return a table of JSON objects; `columns` name their figures by heading, as `table` has them."""
-    rows = ([one[figure] for figure in columns.values()] for one in found)
+    rows = (one and [one[figure] for figure in columns.values()] for one in found)
     return table(title, *columns, rows=rows, wide=wide, fold=fold)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, between, command, option
-from summarizing_context.cli.output import InputError, Result, Status, dim, plain, table, told_lines
+from summarizing_context.cli.output import InputError, Result, Status, dim, plain, records, table, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
@@ -34,9 +33,9 @@ def list_prompts(prompts: PromptsPath = None) -> Result:
     """List all prompts with the tokens that their fixed text costs in every request."""
     root, counter = _root(prompts), anyio.run(choose_counter, "auto")
     found = [_described(load(name, root=root), counter) for name in names(root)]
-    cells = itemgetter("purpose", "version", "fixed_tokens", "hash", "about")
-    rows = [(purpose, str(at), tokens, key[:12], dim(about)) for purpose, at, tokens, key, about in map(cells, found)]
-    shown = table("Prompts", "purpose", "#version", "#tokens", "hash", "about", rows=rows, wide="about")
+    rows = [{**one, "hash": one["hash"][:12], "about": dim(one["about"])} for one in found]
+    columns = {"purpose": "purpose", "#version": "version", "#tokens": "fixed_tokens", "hash": "hash", "about": "about"}
+    shown = records("Prompts", rows, columns, wide="about")
     shown.caption = f"tokens of the fixed text, counted by {counter.name}"
     return Result({"token_counter": counter.name, "prompts": found}, [shown])
 

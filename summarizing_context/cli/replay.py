@@ -169,16 +169,15 @@ def replay(
 
 
 def _table(
-    title: str, rows: Sequence[dict[str, Any]], sums: Sequence[dict[str, Any]], columns: Mapping[str, Any]
+    title: str, rows: Sequence[dict[str, Any]], sums: Sequence[dict[str, Any]], columns: Mapping[str, str]
 ) -> RenderableType:
-    """Show figures of files, and sums below a line; `columns` have the figure and how it is shown, by heading."""
+    """Show figures of files, and sums below a line."""
     by_strategy = len({one["strategy"] for one in (*rows, *sums)}) > 1
-    cells: list[tuple[object, ...] | None] = []
-    for one in (*rows, *sums):
-        name = f"{one['strategy']}: " * by_strategy + Path(one["file"]).name
-        cells.append((name, one["budget"], *(show(one[figure]) for figure, show in columns.values())))
-    cells[len(rows) : len(rows)] = [None] if rows else []
-    return table(title, "file", "#budget", *(f"#{heading}" for heading in columns), rows=cells, wide="file")
+    named: list[dict[str, Any] | None] = [
+        {**one, "file": f"{one['strategy']}: " * by_strategy + Path(one["file"]).name} for one in (*rows, *sums)
+    ]
+    named[len(rows) : len(rows)] = [None] if rows else []
+    return records(title, named, {"file": "file", "#budget": "budget", **columns}, wide="file")
 
 
 def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableType], Status]:
@@ -191,19 +190,15 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
         variants.setdefault((tally.strategy, tally.budget), []).append(tally)
     sums = [add_up(same).figures() for same in variants.values()]
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
-    is_few = len(rows) <= _MOST_ROWS
-    told = rows if is_few else [row for row in rows if row["refused_views"] or any(row[law] for law in LAW_FIGURES)]
-    headings = ("over", "unsafe", "order", "hidden", "unseen", "breaks")
-    laws: dict[str, Any] = {"refused": ("refused_views", number)} if total.refused_views else {}
-    laws |= {heading: (law, output.verdict) for heading, law in zip(headings, LAW_FIGURES, strict=True)}
-    views = {
-        "mean": ("mean_view_tokens", round),
-        "activ.": ("activations", number),
-        "reused": ("prefix_hit", "{:.1%}".format),
-        "uncached": ("uncached_tokens", number),
-        "ms p99": ("view_p99_ms", "{:.1f}".format),
-    }
-    shown = [_table("Laws: 0 is right", told, sums, laws), _table("Views", rows if is_few else [], sums, views)]
+
+    def told(row: dict[str, Any]) -> dict[str, Any]:
+        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
+        return {**row, "broken": output.mark(not broken, "0", ", ".join(broken)), "hit": f"{row['prefix_hit']:.1%}"}
+
+    seen = [row for row in rows if len(rows) <= _MOST_ROWS or any(row[law] for law in ("refused_views", *LAW_FIGURES))]
+    columns = {"#broken laws": "broken", "#mean view": "mean_view_tokens", "#activ.": "activations"}
+    columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
+    shown = [_table("Replayed", [*map(told, seen)], [*map(told, sums)], columns)]
     tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"
     called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
     if not total.model_calls:
@@ -222,8 +217,8 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
     shown += _counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client
         shown.append(Text(_NEXT, style="dim"))
-    if len(told) < len(rows):
-        shown.append(dim(f"{len(rows) - len(told):,} rows in which every law held are left out; --json has them."))
+    if len(seen) < len(rows):
+        shown.append(dim(f"{len(rows) - len(seen):,} rows in which every law held are left out; --json has them."))
     return document, shown, _status(total)
 
 
@@ -253,11 +248,13 @@ def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableTy
     spent = Spent(*(total[f"model_{name}"] for name in ("calls", "input_tokens", "output_tokens")))
     asked: Any = eval.priced([price_of(spent, [settings])])
     document |= asked.document
-    columns = {"tokens": ("history_tokens", number), "calls": ("model_calls", number)}
-    columns |= {name: (f"model_{name}_tokens", number) for name in ("input", "output")}
-    columns |= {"price": ("estimated_cost", dollars)}
+    columns = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
+    columns |= {"#output": "model_output_tokens", "#price": "price"}
     rows = document["rows"] if len(document["rows"]) <= _MOST_ROWS else []
-    return [_table("Dry run", rows, document["totals"], columns), *asked.shown]
+    rows, sums = (
+        [{**row, "price": dollars(row["estimated_cost"])} for row in some] for some in (rows, document["totals"])
+    )
+    return [_table("Dry run", rows, sums, columns), *asked.shown]
 
 
 @command(commands, TRANSCRIPTS, "import")

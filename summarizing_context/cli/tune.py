@@ -52,16 +52,8 @@ def tune(
     Examples:
         tune logs/ --model gpt-5.4-mini --prompt mine.md
     """
+    from summarizing_context.evaluation import tune as trials
     from summarizing_context.evaluation.datasets import Dataset
-    from summarizing_context.evaluation.tune import (
-        START,
-        Trial,
-        Variant,
-        propose_by_gepa,
-        propose_by_model,
-        write_winner,
-    )
-    from summarizing_context.evaluation.tune import tune as tuned
 
     started = time.perf_counter()
     settings = replace(own.load(), max_tokens=budget)
@@ -71,28 +63,28 @@ def tune(
     number = propose or (20 if optimizer == "gepa" else 0)
     if not prompt and not number:
         raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
-    start = Variant(START, tuple(_prompts(Path(settings.prompts), "--prompts") if settings.prompts else ()))
-    tries: list[Variant] = []
+    start = trials.Variant(
+        trials.START, tuple(_prompts(Path(settings.prompts), "--prompts") if settings.prompts else ())
+    )
+    tries: list[trials.Variant] = []
     for path in prompt or ():  # other prompts are those of the start
         tried = {one.name: one for one in (*start.prompts, *_prompts(path, "--prompt"))}
         name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
         name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
-        tries.append(Variant(name, tuple(tried.values())))
+        tries.append(trials.Variant(name, tuple(tried.values())))
     dataset = Dataset.load(*logs, format=own.format)
     judge = None if judge_model is None else eval.asked_model(settings, judge_model)
-    proposals: Any = None
-    if number:
-        proposals = partial(propose_by_gepa if optimizer == "gepa" else propose_by_model, number=number)
+    proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
     held = held_out if len(tries) > 1 or number else 0.0
 
     def measure(replies: Cassette) -> tuple[Trial, Report]:
-        proposed = None if replies.mode == "forecast" else proposals
+        proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
         total = 1 + len(tries) + (number if proposed else 0)
         doing = f"{eval.DOING[replies.mode]} {total} prompts."
         with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
             watch: Any = {"held_out": held, "watch": lambda one: update(one.name)}
-            trial = Trial(dataset, settings, replies, Path(folder), **watch)
-            return trial, tuned(trial, start, tries, proposed, judge)
+            trial = trials.Trial(dataset, settings, replies, Path(folder), **watch)
+            return trial, trials.tune(trial, start, tries, proposed, judge)
 
     models = [settings] if judge is None else [settings, judge]
     done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
@@ -102,7 +94,7 @@ def tune(
     page, tuning = report.write(out), report.tuning
     assert tuning is not None
     winner = trial.variants[tuning.winner]
-    written = write_winner(winner, write or out / "prompts") if winner.name != start.name else []
+    written = trials.write_winner(winner, write or out / "prompts") if winner.name != start.name else []
 
     # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
     colours = {"+": "green", "-": "red", "@": "dim"}

@@ -188,7 +188,6 @@ class Cassette:
         self._redact = None if redact is None else _load_redaction(redact)
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
-        self._is_sorted = True
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
@@ -265,7 +264,6 @@ class Cassette:
             self._failed.pop(key, None)
             self._lines[key] = reply
             if self.sends:  # behind the others, so that a process that is killed loses none that it has
-                self._is_sorted = False
                 with self._locked():
                     size = self.path.stat().st_size if self.path.exists() else 0
                     try:
@@ -296,12 +294,10 @@ class Cassette:
 
     def save(self) -> None:
         """Sort the lines of the file, so that equal recordings are equal bytes. Raise `CassetteError`."""
-        if self._is_sorted:
-            return
-        with self._locked():
-            self._lines = _read(self.path)
-            replace_private(self.path, self._packed(sorted(self._lines.items())))
-        self._is_sorted = True
+        if self.sends and self.calls and self.path.exists():
+            with self._locked():
+                self._lines = _read(self.path)
+                replace_private(self.path, self._packed(sorted(self._lines.items())))
 
     def _packed(self, lines: Sequence[tuple[str, Reply]]) -> bytes:
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from summarizing_context.errors import MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
+from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording, read_file
 from summarizing_context.evaluation.report import Bound
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction.values import exact_values
@@ -47,14 +46,8 @@ class Log:
 
     name: str
     session: str
-    _read: Callable[[], Sequence[Message]]
-    _ask: Callable[[list[Message], int], Cases]  # of the messages and the tokens of a view
-
-    def open(self, budget: int, scrub: Callable[[Message], Message] | None = None) -> tuple[list[Message], Cases]:
-        """Return the messages, and the cases with what is asked at each, for views of so many tokens. `scrub` takes
-        secrets out of the messages, before anything is asked about them."""
-        messages = [message if scrub is None else scrub(message) for message in self._read()]
-        return messages, self._ask(messages, budget)
+    read: Callable[[], Sequence[Message]]
+    ask: Callable[[list[Message], int], Cases]  # what is asked at each place, by messages without secrets and budget
 
 
 @dataclass(frozen=True)
@@ -167,11 +160,16 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
                 if 4 <= len(bare) <= 40 and bare.isalnum() and any(map(str.isdigit, bare)) and not bare.isdigit():
                     used[bare] = None
                 used |= dict.fromkeys(exact_values(text))
-        tokens = MESSAGE_TOKENS + sum(map(estimate_text, reading.texts))
+        tokens = message_tokens(message)
         words = (*texts, *(part.name for part in calls), *arguments)
         seen = frozenset(value for text in texts for value in exact_values(text))
         found.append(Read(reading.role, tokens, words, seen, tuple(used)))
     return found
+
+
+def message_tokens(message: Message) -> int:
+    """Return the tokens of a message by the built-in estimate; images cost nothing."""
+    return MESSAGE_TOKENS + sum(map(estimate_text, read_message(message).texts))
 
 
 def _leaves(value: Any, whole: str = "") -> Iterator[Any]:
@@ -234,7 +232,7 @@ def _files(dataset: str, path: Path, *patterns: str) -> list[Path]:
 
 def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message], budget: int) -> Cases:
     """Ask about a published session at its end; where it fits the budget, nothing is asked."""
-    if sum(read.tokens for read in read_messages(messages)) <= budget:
+    if sum(map(message_tokens, messages)) <= budget:
         return []
     return [(Case(name, "", len(messages), budget, "", "", name), ask())]
 
@@ -370,13 +368,8 @@ class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def recorded(recording: Recording) -> Dataset:
     """Return the cases of recorded answers, each as a session of its own, with the `gates.toml` of their folder."""
-    gates, file = _Gates(), recording.folder / "gates.toml"
-    try:
-        if file.exists():
-            gates = msgspec.convert(tomllib.loads(file.read_text(encoding="utf8")), _Gates)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise SettingsError(f"{file}: {error}") from error
-    logs = []
+    file, logs = recording.folder / "gates.toml", []
+    gates = read_file(file, _Gates) if file.exists() else _Gates()
     for case in recording.cases:
         ask = partial(_recorded_case, recording, case)
         logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))

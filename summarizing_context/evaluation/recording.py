@@ -78,14 +78,14 @@ class Recording:
     @classmethod
     def open(cls, folder: Path) -> Recording:
         """Read a folder. Raise `TranscriptError` naming the file that cannot be read."""
-        found = cls(folder, _read(folder / CASES, dict[Literal["case"], list[Case]]).get("case", []))
+        found = cls(folder, read_file(folder / CASES, dict[Literal["case"], list[Case]]).get("case", []))
         if (folder / _SETTINGS).exists():
             prompts = folder / _PROMPTS if (folder / _PROMPTS).is_dir() else None
-            values = _read(folder / _SETTINGS, dict[str, Any])
+            values = read_file(folder / _SETTINGS, dict[str, Any])
             found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
             if (path := found._questions(case)).exists():
-                found.asked[case.name] = _read(path, AskedCase)
+                found.asked[case.name] = read_file(path, AskedCase)
         return found
 
     @property
@@ -119,7 +119,7 @@ class Recording:
         self.asked[case.name] = asked
 
 
-def _read(path: Path, kind: Any) -> Any:
+def read_file(path: Path, kind: Any) -> Any:
     """Return what a file of TOML or JSON holds. Raise `TranscriptError`."""
     try:
         data = path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import time
 from collections import Counter
@@ -12,7 +13,6 @@ from dataclasses import dataclass, field, fields, replace
 from itertools import chain, count, product
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import anyio
@@ -107,9 +107,9 @@ class Tally:
         return [name for name in LAW_FIGURES if getattr(self, name)]
 
 
-def add_up(rows: Sequence[Tally], *, file: str = "total") -> Tally:
+def add_up(rows: Sequence[Tally]) -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
-    total = replace(rows[0], file=file, compactions=[])  # those are listed file by file
+    total = replace(rows[0], file="total", compactions=[])  # those are listed file by file
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
     for name in (each.name for each in fields(total)[1:] if each.name != "compactions"):
         values: list[Any] = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
@@ -231,9 +231,8 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
             rows.append(await _replay(settings, name, log, plan, costs))
             continue
         in_memory = replace(without_default_cap(settings), store=MEMORY)
-        with TemporaryDirectory() as folder, Cassette(Path(folder) / "replies.jsonl", "forecast") as cassette:
-            async with open_model(in_memory, cassette) as model:
-                rows.append(await _replay(in_memory, name, log, replace(plan, live=False), costs, model))
+        async with open_model(in_memory, Cassette(Path(os.devnull), "forecast")) as model:
+            rows.append(await _replay(in_memory, name, log, replace(plan, live=False), costs, model))
     return rows
 
 

@@ -20,7 +20,7 @@ from summarizing_context.errors import CassetteMissError, SettingsError
 from summarizing_context.evaluation import views
 from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
 from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
-from summarizing_context.evaluation.datasets import Dataset, Log, read_messages, recorded
+from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
@@ -152,10 +152,8 @@ class Run:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
         log. Raise `CassetteMissError` for a reply that is not recorded, `CassetteLimitError` at a cap.
         """
-        # Other processes can be given neither an open cassette nor objects of one's own; each replays by itself.
+        # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
-        if cassette is not None and cassette.mode == "replay" and self.jobs > 1:
-            cassette = None
         jobs = 1 if cassette is not None or has_own else self.jobs
         parts: list[_Part] = []
         measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
@@ -202,13 +200,14 @@ class Run:
             cassette = self._cassette("replay")
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
         cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
-        messages, cases = log.open(int(first.max_tokens), None if cleaner is None else cleaner.scrub)
+        messages = [message if cleaner is None else cleaner.scrub(message) for message in log.read()]
+        cases = log.ask(messages, int(first.max_tokens))
         if cleaner is not None:  # questions for secrets are left out
             for _, questions in cases:
                 questions[:] = [one for one in questions if all(cleaner.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
-        history = sum(read.tokens for read in read_messages(messages))
+        history = sum(map(message_tokens, messages))
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
@@ -292,7 +291,7 @@ class Run:
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
-            part.left_out.append(f"{log.name}: nothing is asked about it")
+            part.left_out.append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
         return part
 
     def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:

@@ -128,7 +128,7 @@ def tune(
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         raise SettingsError(
-            "nothing to measure: no value in these sessions is used later; give other logs, or a smaller budget"
+            "nothing to measure: no view leaves out a value that is used later; give other logs, or another budget"
         )
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
@@ -188,14 +188,14 @@ def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair
         changed = [(*one[:2], texts[one[:2]], one[2]) for one in news if texts.get(one[:2], one[2]) != one[2]]
         if not changed:
             continue
-        scrub = trial.cassette.scrub if trial.cassette else None
-        (messages, _), pairs = log.open(int(trial.settings.max_tokens), scrub), []
+        messages, pairs = log.read(), []
         asked = [one for one in report.asked if one.session == log.session]
         for start, stop, was, now in changed:
             wanted = (one for one in asked if any(start <= place < stop for place, _ in one.evidence))
             needed = list(dict.fromkeys(value for one in wanted for value in one.values))
             keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, now)]
-            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in messages[start:stop])
+            shown = messages[start:stop] if trial.cassette is None else map(trial.cassette.scrub, messages[start:stop])
+            source = "\n\n".join(clipped(text_of([message]), 1_200) for message in shown)
             pairs.append(Pair(log.name, start, stop, clipped(source, 12_000), was, now, needed, *keeps))
         found += sorted(pairs, key=change, reverse=True)[:2]
     return sorted(found, key=change, reverse=True)[:_MAX_PAIRS]

@@ -64,13 +64,9 @@ def cues_version() -> str:
 
 
 def are_cues_compiled() -> bool:
-    """Return whether rules are looked for at once; else the first look takes tenths of a second."""
+    """Return whether rules are looked for at once; the first look in a process compiles the cues, which takes a tenth
+    of a second."""
     return bool(_cues.cache_info().currsize)
-
-
-def compile_cues() -> None:
-    """Compile the patterns of the word list, once a process, so that the first look for rules need not."""
-    _cues()
 
 
 def _spoken(text: str) -> list[str]:

@@ -56,10 +56,6 @@ _COMMAND = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\\n]|\\.)*"|'(?:[^'\
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t"}.get(found[1], found[1])
-
-
 def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
     """Return the arguments as names and texts, nested ones too, with `numbers` also these; what is no JSON has no
     name. The words of one command are one text."""
@@ -79,7 +75,10 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
             found.append((name, str(value)))
             if _IN_SCRIPT in str(value)[:_HUGE]:
                 literals = _COMMAND.findall(value[:_HUGE])[:_VALUES]
-                found.extend(("cmd", _ESCAPED.sub(_unescaped, literal[1:-1])) for literal in literals)
+                escapes = {"n": "\n", "t": "\t"}
+                found.extend(
+                    ("cmd", _ESCAPED.sub(lambda it: escapes.get(it[1], it[1]), literal[1:-1])) for literal in literals
+                )
         elif isinstance(value, dict | list):
             each = value.items() if isinstance(value, dict) else ((name, inner) for inner in value[:_VALUES])
             for key, inner in each:

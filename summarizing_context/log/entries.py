@@ -21,7 +21,7 @@ import msgspec
 
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import read_traits
-from summarizing_context.extraction.rules import Rule, cue_rules, cues_version
+from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.messages.shapes import (
     Message,
@@ -306,7 +306,7 @@ class Intake:
             checked = check_message(message)  # shares the text; its bytes are made off the event loop
         else:
             checked, data = parse_message(message)
-            if len(data) <= _LONG_TEXT:
+            if len(data) <= _LONG_TEXT and are_cues_compiled():
                 return make_entry(checked, self._counter, data)
         made: Entry = await self._in_thread(partial(make_entry, checked, self._counter, data))
         return made

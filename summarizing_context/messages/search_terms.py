@@ -56,11 +56,6 @@ def words_of(text: str) -> Iterator[str]:
             yield from _parts([piece.lower() for piece in indexed_words(word).split()])
 
 
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a text that is short, or a piece of a longer one."""
-    return frozenset(_WORD.findall(text.lower()) if text.isascii() else words_of(text))
-
-
 def query_terms(query: str, most: int = 24) -> list[str]:
     """Return what a query asks for: each run of characters without a space, and its words where it has several; of a
     pasted page the first."""

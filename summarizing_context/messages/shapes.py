@@ -62,12 +62,6 @@ def check_message(message: object) -> Message:
 
 def parse_message(message: object) -> tuple[Message, bytes]:
     """Return the copy that `check_message` makes, and its JSON bytes. Raise `MessageError`."""
-    if type(message) is dict and message.get("role") in ROLES and not _FRAME.issuperset(message):
-        with suppress(Exception):  # of values that are no JSON; plain values equal what is read back, which is quicker
-            data = encode_message(message)
-            copy: Message = msgspec.json.decode(data)
-            if copy == message and data.count(b"{") + data.count(b"[") <= MAX_DEPTH:
-                return copy, data
     checked = check_message(message)
     return checked, encode_message(checked)
 

@@ -287,7 +287,6 @@ async def choose_counter(
     *,
     count_tokens: Callable[[str], int] | None = None,
     allow_download: bool = False,
-    download_timeout: float = 20.0,
 ) -> TokenCounter:
     """Return the session's counter: the user's function if there is one, else what the setting asks for.
 
@@ -312,14 +311,14 @@ async def choose_counter(
 
         fetching = threading.Thread(target=download, name="tiktoken download", daemon=True)
         fetching.start()
-        with anyio.move_on_after(download_timeout):
+        with anyio.move_on_after(20.0):
             while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
                 await anyio.sleep(0.02)
         encoding = None if fetching.is_alive() else await _loaded()
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":
-        tried = f", nor could be downloaded within {download_timeout:g} s" if allow_download else ""
+        tried = ", nor could be downloaded within 20 s" if allow_download else ""
         raise SettingsError(
             f"token_counter = 'tiktoken' is refused: its rank file is not on this machine{tried}; "
             "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "

@@ -30,7 +30,7 @@ from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
-from summarizing_context.messages.search_terms import query_terms, word_set
+from summarizing_context.messages.search_terms import query_terms, words_of
 from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.search import Search, check_query
 from summarizing_context.stores.base import Match
@@ -276,7 +276,7 @@ class Pages:
 
         # how much each word weighs, by how few of the matches hold it
         words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
-        counts = Counter(word for match in matches for word in words & word_set(match.text))
+        counts = Counter(word for match in matches for word in words.intersection(words_of(match.text)))
         weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
 
         chosen: list[tuple[Match, str]] = []
@@ -415,7 +415,7 @@ def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count)
     for at, line in enumerate(lines):
         lowered = line.lower()
         if not line.isascii() or any(word in lowered for word in weights):  # a tenth of the time of reading the words
-            words = word_set(line)
+            words = set(words_of(line))
             worth[at] = sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
     kept: set[int] = set()
     left, misses = tokens - 2, 0  # lines one after another for which no room is left

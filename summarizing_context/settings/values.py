@@ -110,11 +110,6 @@ def shown_store(store: object) -> str:
     return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
 
 
-def check_scheme(store: object) -> None:
-    """Raise `SettingsError` for an address that is none of a store, rather than take it for a path."""
-    Settings(store=store)  # type: ignore[arg-type]
-
-
 def _read_place(value: Any) -> str | Path:
     """Take a path, `:memory:`, or the address of a store."""
     if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):

@@ -21,7 +21,6 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_ran
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
-    SettingsError,
     SummarizerError,
     SummarizerNotReady,
     SummarizerRateLimited,
@@ -33,7 +32,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import CallStatistics, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.limits import Breaker, Caps, Spent
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification.grounding import keeps_enough, verify
+from summarizing_context.summarizers.verification.grounding import verify
 from summarizing_context.summarizers.verification.memories import read_items
 from summarizing_context.summarizers.verification.replies import Refusal, check_reply, plain_reply
 
@@ -88,11 +87,7 @@ def status_code(error: BaseException | None) -> int | None:
 
 def declared(summarizer: object, name: str) -> str | None:
     """Return a text that a summarizer has as an attribute; None if it has not."""
-    try:
-        value = getattr(summarizer, name, None)
-    except Exception as error:
-        about = f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}"
-        raise SettingsError(f"{about}; it is a text, or left out") from error
+    value = getattr(summarizer, name, None)
     return value if isinstance(value, str) else None
 
 
@@ -183,7 +178,7 @@ class _Run:
         verified = verify(checked.text, self.job)
         self.unsupported = verified.unsupported
         kept = replace(checked, text=verified.text), verified.dropped_lines
-        if not verified.unsupported or keeps_enough(checked.text, verified):
+        if verified.is_enough:
             return kept
         if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged[0].text)):
             self.salvaged = kept

@@ -13,7 +13,7 @@ import pytest
 
 from summarizing_context import MessageError, StoreCorruptError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.stores.sqlite.file import APPLICATION_ID
+from summarizing_context.stores.sqlite.store import APPLICATION_ID
 from tests.adapters.host import unstamped, until
 
 ROWS = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
@@ -84,7 +84,7 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
     monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.file.os.access", lambda *_: False
+        "summarizing_context.stores.sqlite.store.os.access", lambda *_: False
     )  # as for any user but root
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS

@@ -136,7 +136,7 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
     await manager.add_message(HELLO)
     await cleanup()
     monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.file.os.access", lambda *_: False
+        "summarizing_context.stores.sqlite.store.os.access", lambda *_: False
     )  # as for any user but root
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message({"role": "user", "content": "Go on."})

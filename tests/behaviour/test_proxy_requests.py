@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -13,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
 from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
 from tests.proxy.fake import Fake, served
+from tests.proxy.test_attacks import asked, said
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":memory:", "--listen", "0"]
 
@@ -179,19 +178,6 @@ async def test_a_request_of_googles_and_its_key_go_to_no_provider():
     assert len(fake.seen) == 1  # a name with colons is none of Google's
 
 
-async def said(address: str, data: bytes) -> bytes:
-    """What comes back for these bytes, until the connection ends."""
-    place = urlsplit(address)
-    reader, writer = await asyncio.open_connection(place.hostname, place.port)
-    writer.write(data)
-    try:
-        return await asyncio.wait_for(reader.read(1_000_000), 120)
-    except ConnectionError:
-        return b""  # it is refused before all of it was read
-    finally:
-        writer.close()
-
-
 async def test_a_fragment_in_a_query_is_refused_by_its_name():
     fake, rest = Fake(), "HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
     async with served(fake) as upstream, proxied(upstream) as address:
@@ -210,7 +196,7 @@ async def test_the_guards_hold_where_a_quicker_parser_is_installed(tmp_path: Pat
         for lines in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: 127.0.0.1\r\nX-A: " + b"a" * 300_000):
             answer = await said(address, b"GET /_status HTTP/1.1\r\n" + lines + b"\r\n\r\n")
             assert answer[9:12] in (b"400", b"431", b"")
-        answer = await said(address, b"GET http://evil.example/_status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        answer = await said(address, asked(b"http://evil.example/_status", method=b"GET", body=b""))
         assert answer.startswith(b"HTTP/1.1 400 ")
         assert (await status(address))["requests"] == 0
 

@@ -12,7 +12,7 @@ import operator
 import random
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -166,10 +166,11 @@ async def library(session: Session) -> AsyncIterator[Send]:
     merges = "alternating" in session.demands or session.dialect == "bedrock"
     settings = Settings(max_tokens=session.budget, merge_user_rows=merges)
     known: list[Row] = []
-    drops: list[bool] = []
+    is_rewritten = False  # from then on, thinking may be bound to another beginning
     async with open_context(settings, summarizer=ScriptedSummarizer()) as context:
 
         async def send(body: Row) -> Arrived:
+            nonlocal is_rewritten
             rows = session.history
             if any(one is not other for one, other in zip(known, rows, strict=False)) or len(known) > len(rows):
                 await context.set_messages(rows)
@@ -178,10 +179,10 @@ async def library(session: Session) -> AsyncIterator[Send]:
                     await context.add_message(row)
             known[:] = rows
             view = await context.next_view()
-            drops.extend([True] * bool(getattr(view, "rewritten_prefix", False)))
+            is_rewritten = is_rewritten or view.rewritten_prefix
             shown = [_in_dialect(session.dialect, _said(row)) for row in view.messages]
             made, betas = {**body, _list(body): shown}, session.betas
-            if drops and session.dialect == "anthropic" and not session.as_sent:
+            if is_rewritten and session.dialect == "anthropic" and not session.as_sent:
                 thinking = body.get("thinking") or {"type": "adaptive"}
                 asked = {"prefix_mismatch_behavior": "drop_block"}
                 made["thinking"], betas = {**thinking, "block_binding": asked}, [*betas, _BINDING]
@@ -368,7 +369,7 @@ async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
     replied = importlib.import_module("anthropic.types.beta").BetaMessage
     adapter = importlib.import_module("summarizing_context.adapters.pydantic_ai")
     model, beside = anthropic.AnthropicModel("claude-opus-4-8", provider=provider), models.ModelRequestParameters()
-    made: dict[int, tuple[Row, Any]] = {}
+    made: dict[int, tuple[Row, Any]] = {}  # of a row, so that its message is the same one again
     names: dict[str, str] = {}
 
     def message_of(row: Row) -> Any:
@@ -388,9 +389,8 @@ async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
 
         async def send(body: Row) -> Arrived:
             for row in session.history:
-                made.setdefault(id(row), (row, None))
-                if made[id(row)][1] is None:
-                    made[id(row)] = row, message_of(row)
+                if id(row) not in made:
+                    made[id(row)] = row, message_of(row)  # with the row, so that its id stays its own
             messages = [made[id(row)][1] for row in session.history]
             for row in (await model._map_message(messages, beside, {}))[1]:
                 session.given.add(row["content"])  # as the host itself writes it
@@ -488,15 +488,14 @@ async def run(
     *,
     steps: int,
     budget: int = 0,
-    without: Collection[str] = (),
     tell: Callable[[str], None] = lambda words: None,
 ) -> Verdict:
-    """Play sessions of these seeds through a door, without some shapes. `budget` 0: from 8k to 200k tokens."""
+    """Play sessions of these seeds through a door. `budget` 0: from 8k to 200k tokens."""
     door, dialects, missing = DOORS[name]
     verdict = Verdict(name)
     for seed in sessions:
         given = budget or BUDGETS[random.Random(seed).randrange(len(BUDGETS))]
-        session = Session(dialects[seed % len(dialects)], seed, steps=steps, budget=given, without={*missing, *without})
+        session = Session(dialects[seed % len(dialects)], seed, steps=steps, budget=given, without=missing)
         tell(f"{name}: {session.name}")
         await play(verdict, session, door)
     return verdict

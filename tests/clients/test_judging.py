@@ -23,7 +23,7 @@ def record(number: int | None, activation: str | None = None) -> dict[str, Any]:
 
 def judged(requests: list[Seen], records: list[dict[str, Any]]) -> Verdict:
     verdict = Verdict("codex", "1", budget=100)
-    judge(verdict, requests, records, {"failures": 0, "last_failure": None})
+    judge(verdict, requests, {"records": records, "failures": 0, "last_failure": None})
     return verdict
 
 

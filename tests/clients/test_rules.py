@@ -35,6 +35,14 @@ def messages(*rows: tuple[str, Any]) -> dict[str, Any]:
     }
 
 
+def mark(life: str) -> dict[str, Any]:
+    return {"cache_control": {"type": "ephemeral", "ttl": life}}
+
+
+def marked(*lives: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": "a", **mark(life)} for life in lives]
+
+
 GOOD = messages(("user", "hi"), ("assistant", [THOUGHT, call("a"), call("b")]), ("user", [result("a"), result("b")]))
 
 
@@ -49,14 +57,18 @@ def turn(said: Any, answer: Any) -> list[tuple[str, Any]]:
         ([("assistant", "hi")], "first message"),
         ([("user", "hi"), ("assistant", "yes")], "end with a user message"),
         ([("user", " ")], "non-whitespace"),
-        (turn([THOUGHT, call()], "and?"), "without `tool_result`"),
         ([("user", [result()])], "unexpected `tool_use_id`"),
         (turn([THOUGHT, call()], [result(), result()]), "single result"),
         (turn([call()], [result()]), "expected `thinking` first"),
         (turn([{**THOUGHT, "thinking": "other"}, call()], [result()]), "invalid `signature`"),
         ([("user", "hi"), *turn([THOUGHT, call()], [result()])[1:] * 2], "ids must be unique"),
         ([("user", [{"type": "text", "text": "hi", "_key": 1}])], "extra inputs"),
-        ([("user", [{"type": "text", "text": "hi", "cache_control": {}}] * 5)], "a maximum of 4"),
+        ([("user", marked(*["5m"] * 5))], "a maximum of 4"),
+        ([("user", marked("5m", "1h"))], "must not come after"),
+        (
+            turn([THOUGHT, call()], [{**result(), "content": marked("1h"), **mark("5m")}, *marked("1h")]),
+            "not come after",
+        ),
         (turn([THOUGHT, call()], [{"type": "text", "text": "so"}, result()]), "must come first"),
     ],
 )
@@ -68,11 +80,6 @@ def server_call(id: str = "s1", name: str = "web_search") -> dict[str, Any]:
     return {"type": "server_tool_use", "id": id, "name": name, "input": {"query": "tides"}}
 
 
-def found(id: str = "s1", url: str = "https://a.example") -> dict[str, Any]:
-    row = {"type": "web_search_result", "url": url, "title": "A", "encrypted_content": SEAL.sign("https://a.example")}
-    return {"type": "web_search_tool_result", "tool_use_id": id, "content": [row]}
-
-
 REFERENCE = {
     "type": "tool_search_tool_result",
     "tool_use_id": "s1",
@@ -81,10 +88,6 @@ REFERENCE = {
         "tool_references": [{"type": "tool_reference", "tool_name": "Map"}],
     },
 }
-
-
-def marked(*lives: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": "a", "cache_control": {"type": "ephemeral", "ttl": life}} for life in lives]
 
 
 def test_a_tool_is_called_only_behind_what_made_it_known():
@@ -110,7 +113,6 @@ def test_bound_thinking_holds_only_behind_what_it_was_signed_for():
     thought = {**THOUGHT, "signature": SEAL.bind("hm", asked)}
     body = {**messages(("user", "hi"), ("assistant", [thought, call()]), ("user", [result()])), "system": "Be brief."}
     assert problem("anthropic", body, SEAL) == ""
-    marked = [{"type": "text", "text": "hi", "cache_control": {"type": "ephemeral"}}]
     assert "earlier messages" in problem("anthropic", {**body, "system": "Be long."}, SEAL)
     rows = [{"role": "user", "content": "hello"}, *body["messages"][1:]]
     assert "earlier messages" in problem("anthropic", {**body, "messages": rows}, SEAL)
@@ -123,8 +125,8 @@ def test_bound_thinking_holds_only_behind_what_it_was_signed_for():
     assert problem("anthropic", {**body, "messages": both}, SEAL) == ""
     both[1] = {"role": "assistant", "content": [second, call()]}
     assert "earlier messages" in problem("anthropic", {**body, "messages": both}, SEAL)
-    asked = {**asked, "messages": [{"role": "user", "content": marked}]}
-    unmarked = {**asked, "messages": [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]}
+    asked = {**asked, "messages": [{"role": "user", "content": marked("5m")}]}
+    unmarked = {**asked, "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}
     assert SEAL.bind("hm", asked) == SEAL.bind("hm", unmarked)
 
 
@@ -137,15 +139,9 @@ CHAT: dict[str, Any] = {
 }
 
 
-def reasoning(number: int = 1) -> dict[str, Any]:
-    id = f"rs_{number}"
-    return {"type": "reasoning", "id": id, "summary": [], "encrypted_content": SEAL.sign(id)}
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": SEAL.sign("rs_1")}
 
-
-def function_call(number: int = 1) -> dict[str, Any]:
-    id = f"fc_{number}_0"
-    return {"type": "function_call", "id": id, "call_id": f"c{number}", "name": "exec", "arguments": "{}"}
-
+FUNCTION_CALL = {"type": "function_call", "id": "fc_1_0", "call_id": "c1", "name": "exec", "arguments": "{}"}
 
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "src"}
 
@@ -153,14 +149,6 @@ SAID = {"type": "message", "role": "user", "content": [{"type": "input_text", "t
 
 
 PROGRAM = {"type": "program", "call_id": "p1", "code": "go()", "fingerprint": SEAL.sign("go()")}
-
-
-def gemini(*parts: dict[str, Any]) -> dict[str, Any]:
-    rows = [
-        {"role": "model" if "functionCall" in part or part.get("text") == "yes" else "user", "parts": [part]}
-        for part in parts
-    ]
-    return {"contents": rows}
 
 
 def chat(**row: Any) -> dict[str, Any]:
@@ -198,9 +186,9 @@ NO_OBJECT = {"id": "a", "function": {"arguments": "[]"}}
         ("chat", {"messages": [*CHAT["messages"][:2], CHAT["messages"][0]]}, "must be followed by tool messages"),
         ("chat", {"messages": [*chat(tool_calls=[NO_OBJECT])["messages"], CHAT["messages"][2]]}, "no object"),
         ("responses", {"input": []}, "at least one item"),
-        ("responses", {"input": [reasoning(), function_call(), {**PROGRAM, "call_id": "c1"}]}, "duplicate call ids"),
-        ("responses", {"input": [reasoning(), function_call(), SAID, OUTPUT]}, "no tool output"),
-        ("responses", {"input": [reasoning(), function_call()]}, "no tool output"),
+        ("responses", {"input": [REASONING, FUNCTION_CALL, {**PROGRAM, "call_id": "c1"}]}, "duplicate call ids"),
+        ("responses", {"input": [REASONING, FUNCTION_CALL, SAID, OUTPUT]}, "no tool output"),
+        ("responses", {"input": [REASONING, FUNCTION_CALL]}, "no tool output"),
         ("gemini", {"contents": []}, "not specified"),
         ("gemini", {"contents": [HI, of("robot", {"text": "yes"})]}, "valid role"),
         ("gemini", {"contents": [HI, of("model")]}, "must not be empty"),

@@ -63,7 +63,8 @@ def test_locomo_gives_probes_for_answers_that_stand_word_for_word(tmp_path: Path
     path = tmp_path / "locomo.json"
     path.write_text(json.dumps(PUBLISHED), encoding="utf8")
     dataset = Dataset.load(f"locomo:{path}")
-    messages, ((_, questions),) = dataset.logs[0].open(180)
+    messages = [*dataset.logs[0].read()]
+    ((_, questions),) = dataset.logs[0].ask(messages, 180)
     assert [message["role"] for message in messages] == ["user", "assistant"]
     assert [(one.values, one.evidence) for one in questions] == [(["Rex"], [0])]
     report = Run(dataset=dataset, arms=[Arm("ours", Settings(max_tokens=180))]).report()

@@ -193,7 +193,8 @@ def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(t
     report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", Settings(max_tokens=2_000))]).report()
     assert report.asked == []
     assert "take a larger budget" in report.left_out[0]
-    assert "Nothing was measured" in report.verdict
+    assert report.verdict == "Nothing was measured: the remarks say of each session why."
+    assert not any("smaller" in line for line in report.left_out)
 
 
 def test_a_report_names_sessions_that_nothing_is_asked_about_and_models_whose_replies_cannot_serve(tmp_path: Path):
@@ -201,5 +202,5 @@ def test_a_report_names_sessions_that_nothing_is_asked_about_and_models_whose_re
     babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
     dataset = Dataset.load(write(tmp_path, 1))
     told = Run(dataset=dataset, arms=[Arm("ours", SMALL, summarizer=babble)]).report().left_out
-    assert "short: nothing is asked about it" in told
+    assert "short: nothing is asked about it; take a smaller budget or a longer log" in told
     assert any(one.startswith("session-1, ours: ") and "replies cannot serve as summaries" in one for one in told)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import Clock
 
 from .builders import Message, count, session
 from .judge import SMALL, Judge
@@ -25,16 +26,6 @@ OPTIONS: dict[str, Any] = {
     **SMALL,
 }
 MOST_CALLS = FAILURES + CONCURRENCY + MINUTES * 60 / COOLDOWN + 1  # to open the breaker, and a probe a cooldown
-
-
-class Clock:
-    """Seconds, turned by hand."""
-
-    def __init__(self) -> None:
-        self.time = 1_000.0
-
-    def now(self) -> float:
-        return self.time
 
 
 async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
@@ -100,7 +91,7 @@ class Line(Recovering):
 
 
 async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:
-    line, clock = Line(), Clock()
+    line, clock = Line(), Clock(1_000.0)
     async with open_context(Settings(**OPTIONS), summarizer=line, count_tokens=count, clock=clock) as context:
         await outage(Judge(context, budget=BUDGET), clock, line.cut)
         segments = {(node.start, node.stop) for node in context.summaries()}

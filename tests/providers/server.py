@@ -13,7 +13,6 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from email.utils import formatdate
 from typing import Literal
 
 from .protocols import Json, spoken_at, user_text
@@ -29,7 +28,6 @@ class Answer:
     status: int = 200
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
-    latency: float = 0.0  # seconds
     ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body; "flood" does not end
     model: Callable[[Json], str] | None = None  # writes the summary
 
@@ -58,7 +56,6 @@ class ProviderServer:
     script: Script
     root: str = ""
     requests: list[Request] = field(default_factory=list)
-    answers: list[Answer] = field(default_factory=list)
     flooded: int = 0  # bytes that were taken from it in floods
     connections: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -87,8 +84,6 @@ class ProviderServer:
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection may be used again."""
         said = self.script(request)
-        self.answers.append(said)
-        await asyncio.sleep(said.latency)
         if said.ending == "stall":
             await asyncio.Event().wait()
         if said.ending == "reset":
@@ -139,19 +134,3 @@ async def serving(script: Script = lambda _: Answer()) -> AsyncIterator[Provider
             task.cancel()
         await asyncio.gather(*provider.connections, return_exceptions=True)
         await server.wait_closed()
-
-
-def storm(fault: str, pause: str = "0.01") -> Answer:
-    """One fault by its name."""
-    return {
-        "rate_limited": Answer(429, (("Retry-After", pause),), b'{"error": {"message": "slow down"}}'),
-        "rate_limited_by_date": Answer(429, (("Retry-After", formatdate(usegmt=True)),), b"{}"),
-        "failing": Answer(500, body=b'{"error": {"message": "oh no"}}'),
-        "overloaded": Answer(529, body=b'{"type": "error", "error": {"type": "overloaded_error"}}'),
-        "stalled": Answer(ending="stall"),
-        "reset": Answer(ending="reset"),
-        "cut": Answer(ending="cut"),
-        "redirect": Answer(307, (("Location", "http://127.0.0.1:9/elsewhere"),), b""),
-        "html": Answer(200, (("Content-Type", "text/html"),), b"<html>busy</html>"),
-        "broken": Answer(body=b'{"choices": ['),
-    }[fault]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import tracemalloc
+from email.utils import formatdate
 from typing import Any
 
 import anyio
@@ -25,7 +26,7 @@ from tests.docs.checkout import run_python
 from tests.summarizers.scripted import job
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol
-from .server import Answer, ProviderServer, serving, storm
+from .server import Answer, ProviderServer, serving
 
 pytestmark = pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 
@@ -47,20 +48,21 @@ async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many
         assert len(server.connections) <= 1
 
 
-FAULTS = [
-    ("rate_limited_by_date", SummarizerRateLimited, Fault.RATE_LIMITED),
-    ("stalled", SummarizerTimeout, Fault.TIMEOUT),
-    ("reset", SummarizerError, Fault.CONNECTION),
-    ("cut", SummarizerError, Fault.CONNECTION),
-    ("broken", SummarizerError, Fault.NOT_JSON),
-]
+LATER = (("Retry-After", formatdate(usegmt=True)),)
+FAULTS = {
+    "rate limited by date": (Answer(429, LATER, b"{}"), SummarizerRateLimited, Fault.RATE_LIMITED),
+    "stalled": (Answer(ending="stall"), SummarizerTimeout, Fault.TIMEOUT),
+    "reset": (Answer(ending="reset"), SummarizerError, Fault.CONNECTION),
+    "cut": (Answer(ending="cut"), SummarizerError, Fault.CONNECTION),
+    "broken": (Answer(body=b'{"choices": ['), SummarizerError, Fault.NOT_JSON),
+}
 
 
-@pytest.mark.parametrize(("fault", "kind", "told"), FAULTS, ids=[name for name, *_ in FAULTS])
-async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, fault: str, kind: Any, told: Fault):
-    async with serving(lambda _: storm(fault)) as server:
+@pytest.mark.parametrize(("answer", "kind", "told"), FAULTS.values(), ids=FAULTS)
+async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, answer: Answer, kind: Any, told: Fault):
+    async with serving(lambda _: answer) as server:
         with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
-            await ask(protocol, server, timeout=0.1 if fault == "stalled" else 60.0)
+            await ask(protocol, server, timeout=0.1 if answer.ending == "stall" else 60.0)
         assert type(caught.value) is kind
         assert caught.value.args == (told,)
         assert len(server.requests) == 1

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import pytest
 from starlette.requests import Request
@@ -28,8 +29,8 @@ async def answer_all(request: Request, raw: bytes) -> Response:
 
 async def said(address: str, data: bytes, most: int = 2_000_000) -> bytes:
     """What comes back for these bytes: as much as `most`, or until the connection ends."""
-    host, port = address.removeprefix("http://").split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    place = urlsplit(address)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
     got = bytearray()
     try:
         async with asyncio.timeout(120):

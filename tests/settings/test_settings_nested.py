@@ -12,19 +12,10 @@ from summarizing_context import Settings, SettingsError, open_context
 from tests.laws.builders import count, session
 from tests.laws.judge import SMALL
 
-MANAGED = {
-    "strategy": "importance_based",
-    "max_messages": 50,
-    "summarize_threshold": 40,
-    "importance_threshold": 0.6,
-    "checkpoint_interval_messages": 10,
-    "semantic_memory": {
-        "enabled": True,
-        "embedding_model": "text-embedding-ada-002",
-        "vector_store": "chroma",
-        "similarity_threshold": 0.7,
-    },
-}
+PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+BLOCKS = [block.partition("```")[0] for block in PAGE.split("```json\n")[1:]]
+DOCUMENTED = next(block for block in BLOCKS if '"context_management"' in block)
+MANAGED = json.loads(DOCUMENTED)["context_management"]
 KEPT = Settings(
     strategy="importance",
     importance_threshold=0.6,
@@ -54,10 +45,8 @@ def test_a_group_around_all_settings_is_taken_apart():
     assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
 
 
-def test_a_json_file_is_read_whole_or_by_a_table(tmp_path: Path):
+def test_a_json_file_is_read_by_a_table(tmp_path: Path):
     file = tmp_path / "agent.json"
-    file.write_text(json.dumps({"context_management": MANAGED}))
-    assert Settings.from_json(file) == Settings.load(file, environ={}) == KEPT
     file.write_text(json.dumps({"agent": {"name": "x", "context_management": MANAGED}}))
     assert Settings.from_json(file, table="agent.context_management") == KEPT
     with pytest.raises(SettingsError, match=r"unknown setting .*agent\.json: agent"):
@@ -103,8 +92,6 @@ async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_th
 
 
 def test_the_documented_configuration_is_taken_as_it_stands(tmp_path: Path):
-    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
-    shown = next(block for block in page.split("```json\n") if '"context_management"' in block.partition("```")[0])
     file = tmp_path / "agent.json"
-    file.write_text(shown.partition("```")[0])
-    assert Settings.from_json(file) == KEPT
+    file.write_text(DOCUMENTED)
+    assert Settings.from_json(file) == Settings.load(file, environ={}) == KEPT

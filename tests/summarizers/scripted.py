@@ -13,6 +13,7 @@ from summarizing_context import Settings
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import ResilientSummarizer
+from tests.behaviour.contexts import Clock
 
 SECRET = "the launch code is 0000"
 CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n" + "\n".join(
@@ -23,15 +24,12 @@ GOOD = "## Done\n- The build was fixed in a.py."
 Step = object | BaseException | Callable[[SummaryJob], Awaitable[object]]
 
 
-@dataclass
-class FakeClock:
+class SleepingClock(Clock):
     """Time moves only when a test, or `sleep`, moves it."""
 
-    time: float = 1000.0
-    slept: list[float] = field(default_factory=list)
-
-    def now(self) -> float:
-        return self.time
+    def __init__(self) -> None:
+        super().__init__(1_000.0)
+        self.slept: list[float] = []
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -69,12 +67,9 @@ def job(**changes: Any) -> SummaryJob:
     return replace(plain, **changes)
 
 
-def resilient(
-    *steps: Step, clock: FakeClock | None = None, **limits: Any
-) -> tuple[ResilientSummarizer, ScriptedSummarizer, FakeClock]:
+def resilient(*steps: Step, **limits: Any) -> tuple[ResilientSummarizer, ScriptedSummarizer, SleepingClock]:
     """A resilient summarizer around a scripted one, with its clock."""
-    clock = clock or FakeClock()
-    inner = ScriptedSummarizer(list(steps))
+    inner, clock = ScriptedSummarizer(list(steps)), SleepingClock()
     outer = ResilientSummarizer(inner, settings=Settings(**limits), clock=clock, sleep=clock.sleep)
     return outer, inner, clock
 

@@ -1,8 +1,8 @@
 """The managers that are compared: what each has to do, and the table of them.
 
-Only `view`, `add` and `load` are timed. Turning messages into the framework's own and its view back into plain messages
-is the adapter's work, and is not. Adapters are imported only where they run: each framework has an environment of its
-own, a venv under `.environments/` with the pinned package.
+Only `view` is timed. Turning messages into the framework's own and its view back into plain messages is the adapter's
+work, and is not. Adapters are imported only where they run: each framework has an environment of its own, a venv under
+`.environments/` with the pinned package.
 """
 
 from __future__ import annotations
@@ -32,21 +32,17 @@ class Setup:
     name: str  # in the table of managers
     budget: int  # tokens
     model: FakeModel
-    folder: Path  # of its own, empty
+    folder: Path  # of its own; empty, or that of the session that is opened again
 
 
 class Manager:
     """One session of one framework."""
 
-    def taken(self, message: Message) -> Any:
-        """A message in the framework's own form."""
-        return message
-
-    async def add(self, message: Any) -> None:
-        """Append what `taken` gave."""
+    async def add(self, message: Message) -> None:
+        """Append a message, in the framework's own form."""
         raise NotImplementedError
 
-    async def load(self, messages: Sequence[Any]) -> None:
+    async def load(self, messages: Sequence[Message]) -> None:
         """A whole history at once, as a host does that has no saved state."""
         for message in messages:
             await self.add(message)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import count
 from typing import Any
 
@@ -18,10 +17,9 @@ from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, message_tokens, tool_call
+from evals.performance.tokens import Message, calls_of, message_tokens, rows_of
 
 AGENT = "agent"
-USAGE = types.GenerateContentResponseUsageMetadata
 
 
 class ChatModel(BaseLlm):
@@ -49,31 +47,21 @@ class Adk(Manager):
         self.system: list[Message] = []
         self.clock, self.tokens = count(1), 0
 
-    def taken(self, message: Message) -> Any:
-        if message["role"] == "system":
-            return message
-        if message["role"] == "tool":
-            answer = types.FunctionResponse(
-                id=message["tool_call_id"], name="read_file", response={"result": message["content"]}
-            )
-            content = types.Content(role="user", parts=[types.Part(function_response=answer)])
-            return Event(author=AGENT, content=content)
-        parts = [types.Part(text=message["content"])]
-        for call in message.get("tool_calls") or ():
-            arguments = json.loads(call["function"]["arguments"])
-            asked = types.FunctionCall(id=call["id"], name=call["function"]["name"], args=arguments)
-            parts.append(types.Part(function_call=asked))
-        is_user = message["role"] == "user"
-        content = types.Content(role="user" if is_user else "model", parts=parts)
-        return Event(author="user" if is_user else AGENT, content=content)
-
-    async def add(self, event: Any) -> None:
-        if not isinstance(event, Event):
-            self.system.append(event)
+    async def add(self, message: Message) -> None:
+        role, text = message["role"], message["content"]
+        if role == "system":
+            self.system.append(message)
             return
-        event.timestamp = float(next(self.clock))
-        if event.content.role == "model" and self.tokens:
-            event.usage_metadata = USAGE(prompt_token_count=self.tokens)
+        parts = [types.Part(text=text)]
+        if role == "tool":
+            answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
+            parts = [types.Part(function_response=answer)]
+        for id, name, arguments in calls_of(message):
+            parts.append(types.Part(function_call=types.FunctionCall(id=id, name=name, args=arguments)))
+        content = types.Content(role="model" if role == "assistant" else "user", parts=parts)
+        event = Event(author="user" if role == "user" else AGENT, content=content, timestamp=float(next(self.clock)))
+        if role == "assistant" and self.tokens:
+            event.usage_metadata = types.GenerateContentResponseUsageMetadata(prompt_token_count=self.tokens)
         await self.service.append_event(session=self.session, event=event)
 
     async def view(self) -> Any:
@@ -88,11 +76,9 @@ class Adk(Manager):
             answers = [part.function_response for part in content.parts if part.function_response]
             calls = [part.function_call for part in content.parts if part.function_call]
             text = "".join(part.text or "" for part in content.parts)
-            rows += [{"role": "tool", "tool_call_id": one.id, "content": one.response["result"]} for one in answers]
-            if text or calls:
-                rows.append({"role": "user" if content.role == "user" else "assistant", "content": text})
-            if calls:
-                rows[-1]["tool_calls"] = [tool_call(call.id, call.name, call.args) for call in calls]
+            role = "user" if content.role == "user" else "assistant"
+            asked = [(call.id, call.name, call.args) for call in calls]
+            rows += rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])
         self.tokens = sum(map(message_tokens, rows))
         return rows
 

@@ -10,7 +10,7 @@ from agent_framework import Message as Native
 from agent_framework._compaction import SummarizationStrategy, TokenBudgetComposedStrategy, apply_compaction
 
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, render, text_tokens, tool_call
+from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 
 class Counter:
@@ -32,36 +32,27 @@ class AgentFramework(Manager):
     async def get_response(self, messages: list[Native], **_: Any) -> Any:
         return SimpleNamespace(text=await self.model.summarize(render(self.shown(messages))))
 
-    def taken(self, message: Message) -> Native:
-        if message["role"] == "tool":
-            return Native("tool", [Content.from_function_result(message["tool_call_id"], result=message["content"])])
+    async def add(self, message: Message) -> None:
         contents = [Content.from_text(message["content"])]
+        if message["role"] == "tool":
+            contents = [Content.from_function_result(message["tool_call_id"], result=message["content"])]
         for call in message.get("tool_calls") or ():
             function = call["function"]
-            asked = Content.from_function_call(call["id"], function["name"], arguments=function["arguments"])
-            contents.append(asked)
-        return Native(message["role"], contents)
-
-    async def add(self, message: Native) -> None:
-        self.messages.append(message)
+            contents.append(Content.from_function_call(call["id"], function["name"], arguments=function["arguments"]))
+        self.messages.append(Native(message["role"], contents))
 
     async def view(self) -> Any:
         return await apply_compaction(self.messages, strategy=self.strategy, tokenizer=Counter())
 
     def shown(self, view: Any) -> list[Message]:
-        return [row for message in view for row in _rows(message)]
-
-
-def _rows(message: Native) -> list[Message]:
-    results = [content for content in message.contents if content.type == "function_result"]
-    if results:
-        return [{"role": "tool", "tool_call_id": one.call_id, "content": str(one.result)} for one in results]
-    text = "".join(content.text for content in message.contents if content.type == "text")
-    row: Message = {"role": str(message.role), "content": text}
-    calls = [content for content in message.contents if content.type == "function_call"]
-    if calls:
-        row["tool_calls"] = [tool_call(call.call_id, call.name, call.arguments) for call in calls]
-    return [row]
+        rows: list[Message] = []
+        for message in view:
+            results = [content for content in message.contents if content.type == "function_result"]
+            calls = [content for content in message.contents if content.type == "function_call"]
+            text = "".join(content.text for content in message.contents if content.type == "text")
+            asked = [(call.call_id, call.name, call.arguments) for call in calls]
+            rows += rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])
+        return rows
 
 
 async def open_manager(setup: Setup) -> Manager:

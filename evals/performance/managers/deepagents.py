@@ -24,32 +24,12 @@ class DeepAgents(Manager):
         self.system: list[BaseMessage] = []
         self.state: dict[str, Any] = {"messages": [], self.session: "one"}
 
-    def taken(self, message: Message) -> BaseMessage:
-        return to_langchain(message)
-
-    async def add(self, message: BaseMessage) -> None:
-        if message.type == "system":
-            self.system.append(message)
-        else:
-            self.state["messages"].append(message)
+    async def add(self, message: Message) -> None:
+        (self.system if message["role"] == "system" else self.state["messages"]).append(to_langchain(message))
 
     async def view(self) -> list[BaseMessage]:
         sent: list[BaseMessage] = []
-
-        async def send(request: ModelRequest) -> ModelResponse:
-            sent.extend(request.messages)
-            return ModelResponse(result=[AIMessage(content="")])
-
-        done = await self.middleware.awrap_model_call(self._request(), send)
-        if isinstance(done, ExtendedModelResponse) and done.command is not None:
-            self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
-        return [*self.system, *sent]
-
-    def shown(self, view: Any) -> list[Message]:
-        return from_langchain(view)
-
-    def _request(self) -> ModelRequest:
-        return ModelRequest(
+        request = ModelRequest(
             model=self.model,
             messages=list(self.state["messages"]),
             system_message=self.system[0] if self.system else None,
@@ -60,6 +40,18 @@ class DeepAgents(Manager):
             runtime=None,
             model_settings={},
         )
+
+        async def send(request: ModelRequest) -> ModelResponse:
+            sent.extend(request.messages)
+            return ModelResponse(result=[AIMessage(content="")])
+
+        done = await self.middleware.awrap_model_call(request, send)
+        if isinstance(done, ExtendedModelResponse) and done.command is not None:
+            self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
+        return [*self.system, *sent]
+
+    def shown(self, view: Any) -> list[Message]:
+        return from_langchain(view)
 
 
 async def open_manager(setup: Setup) -> Manager:

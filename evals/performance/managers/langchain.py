@@ -17,7 +17,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
 from evals.performance.managers import TRIGGER, Manager, Setup
-from evals.performance.tokens import CHARACTERS, FRAME, Message, render, tool_call
+from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, render, rows_of
 
 IDS = count(1)  # the reducer of a graph gives each message an id
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
@@ -31,20 +31,38 @@ def to_langchain(message: Message) -> BaseMessage:
         return HumanMessage(content=content, id=id)
     if message["role"] == "tool":
         return ToolMessage(content=content, tool_call_id=message["tool_call_id"], name="read_file", id=id)
-    calls: Any = [
-        {"id": call["id"], "name": call["function"]["name"], "args": json.loads(call["function"]["arguments"])}
-        for call in message.get("tool_calls") or ()
-    ]
+    calls: Any = [{"id": call, "name": name, "args": arguments} for call, name, arguments in calls_of(message)]
     return AIMessage(content=content, id=id, tool_calls=calls)
 
 
 def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
-    return [_plain(message) for message in messages]
+    rows: list[Message] = []
+    for message in messages:
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        asked = [(call["id"], call["name"], call["args"]) for call in calls]
+        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
+        rows += rows_of(ROLES[message.type], _text(message), asked, results)
+    return rows
 
 
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
     """What `tokens` counts, without the way over plain messages."""
-    return sum(map(_tokens, messages))
+    total = 0
+    for message in messages:
+        characters = FRAME + len(_text(message))
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
+        elif isinstance(message, ToolMessage):
+            characters += len(message.tool_call_id)
+        total += -(-characters // CHARACTERS)
+    return total
+
+
+def _text(message: BaseMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
 
 
 class ChatModel(BaseChatModel):
@@ -64,31 +82,6 @@ class ChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
 
-def _text(message: BaseMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(part if isinstance(part, str) else part.get("text", "") for part in message.content)
-
-
-def _tokens(message: BaseMessage) -> int:
-    characters = FRAME + len(_text(message))
-    if isinstance(message, AIMessage):
-        for call in message.tool_calls:
-            characters += len(call["id"] or "") + len(call["name"]) + len(json.dumps(call["args"]))
-    elif isinstance(message, ToolMessage):
-        characters += len(message.tool_call_id)
-    return -(-characters // CHARACTERS)
-
-
-def _plain(message: BaseMessage) -> Message:
-    plain: Message = {"role": ROLES[message.type], "content": _text(message)}
-    if isinstance(message, ToolMessage):
-        plain["tool_call_id"] = message.tool_call_id
-    if isinstance(message, AIMessage) and message.tool_calls:
-        plain["tool_calls"] = [tool_call(call["id"], call["name"], call["args"]) for call in message.tool_calls]
-    return plain
-
-
 class LangChain(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
@@ -97,11 +90,8 @@ class LangChain(Manager):
         self.system: list[BaseMessage] = []
         self.messages: Any = []
 
-    def taken(self, message: Message) -> BaseMessage:
-        return to_langchain(message)
-
-    async def add(self, message: BaseMessage) -> None:
-        (self.system if isinstance(message, SystemMessage) else self.messages).append(message)
+    async def add(self, message: Message) -> None:
+        (self.system if message["role"] == "system" else self.messages).append(to_langchain(message))
 
     async def view(self) -> list[BaseMessage]:
         update = await self.middleware.abefore_model({"messages": self.messages}, None)

@@ -39,22 +39,21 @@ class OpenAIAgents(Manager):
         kept = [item for item in input if item.get("role") == "user"]
         return SimpleNamespace(output=[*kept, {"type": "compaction", "encrypted_content": summary}], usage=None)
 
-    def taken(self, message: Message) -> list[Any]:
-        if message["role"] == "tool":
-            return [{"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}]
-        calls = message.get("tool_calls") or ()
-        items = [{"type": "function_call", "call_id": call["id"], **call["function"]} for call in calls]
-        return [{"role": message["role"], "content": message["content"]}, *items]
-
-    async def add(self, message: list[Any]) -> None:
-        if message[0].get("role") == "system":
-            self.system += message
+    async def add(self, message: Message) -> None:
+        role, content = message["role"], message["content"]
+        if role == "system":
+            self.system.append(message)
             return
-        if message[0].get("role") == "user" and self.new:  # the run before has ended
+        if role == "user" and self.new:  # the run before has ended
             self.ended = True
             await self.session.add_items(self.new)
             self.new = []
-        self.new += message
+        if role == "tool":
+            self.new.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": content})
+        else:
+            self.new.append({"role": role, "content": content})
+        for call in message.get("tool_calls") or ():
+            self.new.append({"type": "function_call", "call_id": call["id"], **call["function"]})
 
     async def view(self) -> Any:
         if self.ended:  # the runner does it at the end of the run; the agent waits there

@@ -1,7 +1,4 @@
-"""This package, as a user opens it: a durable log in one SQLite file, views from memory, summaries in the background.
-
-One session name is one session of the same file, so that a second opening finds what the first has made.
-"""
+"""This package, as a user opens it: a durable log in SQLite, views from memory, summaries in the background."""
 
 from __future__ import annotations
 
@@ -54,8 +51,7 @@ class Ours(Manager):
 
 async def open_manager(setup: Setup) -> Manager:
     closing = AsyncExitStack()
-    store = setup.folder.parent / "ours.db"
-    settings = Settings(store=store, session_id=setup.folder.name, max_tokens=setup.budget)
+    settings = Settings(store=setup.folder / "ours.db", session_id="one", max_tokens=setup.budget)
     by_model = None if setup.name == "ours-extractive" else ByFakeModel(setup.model)
     opened = open_context(settings, summarizer=by_model, count_tokens=text_tokens)
     return Ours(await closing.enter_async_context(opened), closing)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +21,8 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
-from evals.performance.fake_model import FakeModel
 from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, render, text_tokens, tool_call
+from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
 DOCUMENTED_START = 0.85  # of the trigger
@@ -38,31 +36,26 @@ class PydanticHarness(Manager):
         self.messages: list[ModelMessage] = []
         self.system: list[SystemPromptPart] = []
 
-    def taken(self, message: Message) -> Any:
-        if message["role"] == "assistant":
+    async def add(self, message: Message) -> None:
+        role, content = message["role"], message["content"]
+        if role == "system":
+            self.system.append(SystemPromptPart(content))
+        elif role == "user":
+            self.messages.append(ModelRequest(parts=[*self.system, UserPromptPart(content)]))
+            self.system = []
+        elif role == "tool":
+            result = ToolReturnPart("read_file", content, tool_call_id=message["tool_call_id"])
+            last = self.messages[-1]
+            if isinstance(last, ModelRequest):
+                self.messages[-1] = replace(last, parts=[*last.parts, result])
+            else:
+                self.messages.append(ModelRequest(parts=[result]))
+        else:
             calls = [
                 ToolCallPart("read_file", call["function"]["arguments"], tool_call_id=call["id"])
                 for call in message.get("tool_calls") or ()
             ]
-            return ModelResponse(parts=[TextPart(message["content"]), *calls])
-        if message["role"] == "tool":
-            return ToolReturnPart("read_file", message["content"], tool_call_id=message["tool_call_id"])
-        return (SystemPromptPart if message["role"] == "system" else UserPromptPart)(message["content"])
-
-    async def add(self, message: Any) -> None:
-        if isinstance(message, SystemPromptPart):
-            self.system.append(message)
-        elif isinstance(message, UserPromptPart):
-            self.messages.append(ModelRequest(parts=[*self.system, message]))
-            self.system = []
-        elif isinstance(message, ToolReturnPart):
-            last = self.messages[-1]
-            if isinstance(last, ModelRequest):
-                self.messages[-1] = replace(last, parts=[*last.parts, message])
-            else:
-                self.messages.append(ModelRequest(parts=[message]))
-        else:
-            self.messages.append(message)
+            self.messages.append(ModelResponse(parts=[TextPart(content), *calls]))
 
     async def view(self) -> list[ModelMessage]:
         run = RunContext(deps=None, model=self.model, usage=RunUsage(), messages=self.messages, conversation_id="one")
@@ -77,7 +70,7 @@ class PydanticHarness(Manager):
         return list(request.messages)
 
     def shown(self, view: Any) -> list[Message]:
-        return list(_plain(view))
+        return _plain(view)
 
     async def close(self) -> None:
         if isinstance(self.compaction, FallbackCompaction):
@@ -85,7 +78,11 @@ class PydanticHarness(Manager):
 
 
 async def open_manager(setup: Setup) -> Manager:
-    model = _model(setup.model)
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        text = await setup.model.summarize(f"{info.instructions or ''}\n{render(_plain(messages))}")
+        return ModelResponse(parts=[TextPart(text)])
+
+    model = FunctionModel(answer)
     if setup.name == "pydantic":
         trigger = int(setup.budget * TRIGGER)
         alone = SummarizingCompaction(model=model, max_tokens=trigger, tokenizer=text_tokens, keep_messages=KEEP)
@@ -104,32 +101,21 @@ async def open_manager(setup: Setup) -> Manager:
     return PydanticHarness(chain, model)
 
 
-def _model(fake: FakeModel) -> FunctionModel:
-    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        text = await fake.summarize(f"{info.instructions or ''}\n{render(_plain(messages))}")
-        return ModelResponse(parts=[TextPart(text)])
-
-    return FunctionModel(answer)
-
-
-def _plain(messages: Iterable[ModelMessage]) -> Iterator[Message]:
+def _plain(messages: list[ModelMessage]) -> list[Message]:
+    rows: list[Message] = []
     for message in messages:
-        if isinstance(message, ModelRequest):
-            for part in message.parts:
-                yield _row(part)
+        if isinstance(message, ModelResponse):
+            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+            rows += rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
             continue
-        text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
-        row: Message = {"role": "assistant", "content": text}
-        calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-        if calls:
-            row["tool_calls"] = [tool_call(call.tool_call_id, call.tool_name, call.args) for call in calls]
-        yield row
-
-
-def _row(part: Any) -> Message:
-    if isinstance(part, ToolReturnPart):
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "content": part.content}
-    content = part.content or ""
-    if not isinstance(content, str):
-        content = "".join(piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
-    return {"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content}
+        for part in message.parts:
+            content = part.content or ""
+            if isinstance(part, ToolReturnPart):
+                rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
+                continue
+            if not isinstance(content, str):
+                pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
+                content = "".join(pieces)
+            rows.append({"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content})
+    return rows

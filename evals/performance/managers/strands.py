@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from strands import Agent
@@ -12,7 +11,7 @@ from strands.models.model import Model
 
 from evals.performance.fake_model import FakeModel
 from evals.performance.managers import TRIGGER, Manager, Setup
-from evals.performance.tokens import Message, message_tokens, render, tool_call
+from evals.performance.tokens import Message, calls_of, message_tokens, render, rows_of
 
 
 class ChatModel(Model):
@@ -49,28 +48,21 @@ class Strands(Manager):
         self.agent = Agent(model=model, callback_handler=None, conversation_manager=manager)
         self.system: list[Message] = []
 
-    def taken(self, message: Message) -> Any:
-        if message["role"] == "system":
-            return message
-        if message["role"] == "tool":
-            result = {"toolUseId": message["tool_call_id"], "status": "success"}
-            content = [{"toolResult": {**result, "content": [{"text": message["content"]}]}}]
-            return {"role": "user", "content": content}
-        content = [{"text": message["content"]}]
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            asked = {"toolUseId": call["id"], "name": function["name"], "input": json.loads(function["arguments"])}
-            content.append({"toolUse": asked})
-        return {"role": message["role"], "content": content}
-
-    async def add(self, message: Any) -> None:
-        messages = self.agent.messages
-        if message["role"] == "system":
+    async def add(self, message: Message) -> None:
+        messages, role, text = self.agent.messages, message["role"], {"text": message["content"]}
+        if role == "system":
             self.system.append(message)
-        elif "toolResult" in message["content"][0] and "toolResult" in messages[-1]["content"][0]:
-            messages[-1]["content"] += message["content"]
+        elif role == "tool":
+            result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [text]}
+            if "toolResult" not in messages[-1]["content"][0]:
+                messages.append({"role": "user", "content": []})
+            messages[-1]["content"].append({"toolResult": result})
         else:
-            messages.append(message)
+            calls: Any = [
+                {"toolUse": {"toolUseId": id, "name": name, "input": arguments}}
+                for id, name, arguments in calls_of(message)
+            ]
+            messages.append({"role": role, "content": [text, *calls]})
 
     async def view(self) -> list[Any]:
         tokens = sum(map(message_tokens, [*self.system, *_rows(self.agent.messages)]))
@@ -86,15 +78,11 @@ def _rows(messages: Any) -> list[Message]:
     rows: list[Message] = []
     for message in messages:
         results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
-        for result in results:
-            text = "".join(part.get("text", "") for part in result["content"])
-            rows.append({"role": "tool", "tool_call_id": result["toolUseId"], "content": text})
+        answers = [(one["toolUseId"], "".join(part.get("text", "") for part in one["content"])) for one in results]
         text = "".join(block["text"] for block in message["content"] if "text" in block)
         calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
-        if not results:
-            rows.append({"role": message["role"], "content": text})
-        if calls:
-            rows[-1]["tool_calls"] = [tool_call(call["toolUseId"], call["name"], call["input"]) for call in calls]
+        asked = [(call["toolUseId"], call["name"], call["input"]) for call in calls]
+        rows += rows_of(message["role"], text, asked, answers)
     return rows
 
 

@@ -113,14 +113,7 @@ def _translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[
         yield f"context:{name}", facts
 
 
-class _Ask:
-    """A view that was handed out, and the call that sends it."""
-
-    request_id: Any = None
-    is_answered = False
-
-
-_asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
+_sent: ContextVar[object] = ContextVar("view_that_is_sent", default=None)
 
 
 class UsageMeter:
@@ -128,7 +121,8 @@ class UsageMeter:
 
     def __init__(self, observe: Callable[[int, int, int, int], Awaitable[None]]) -> None:
         self._observe = observe
-        self._latest: _Ask | None = None
+        self._view: object = None  # stands for the newest that was handed out, until its answer has come
+        self._request_id: Any = None  # of the call that sends it
         self._ends: list[Callable[[], Any]] = []
 
     def listen(self, register: Callable[..., Any]) -> None:
@@ -143,22 +137,21 @@ class UsageMeter:
 
     def note_view(self) -> None:
         """Note that the caller has been given a view and will send it."""
-        self._latest = _Ask()
-        _asked.set(self._latest)
+        self._view, self._request_id = object(), None
+        _sent.set(self._view)
 
-    def _ask(self) -> _Ask | None:
-        """Return the newest view, if this is its flow of calls and it waits for an answer."""
-        ask = None if in_summary.get() else _asked.get()
-        return ask if ask is not None and ask is self._latest and not ask.is_answered else None
+    def _is_sent_here(self) -> bool:
+        """Return whether this flow of calls sends the newest view, which waits for an answer."""
+        return self._view is not None and _sent.get() is self._view and not in_summary.get()
 
     async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
-        if (ask := self._ask()) is not None and ask.request_id is None:
-            ask.request_id = data.get("request_id")
+        if self._is_sent_here() and self._request_id is None:
+            self._request_id = data.get("request_id")
 
     async def _on_response(self, event: str, data: Mapping[str, Any]) -> None:
-        ask, usage = self._ask(), data.get("usage")
-        is_other = ask is not None and ask.request_id not in (None, data.get("request_id", ask.request_id))
-        if ask is None or is_other or not isinstance(usage, Mapping):
+        usage = data.get("usage")
+        is_other = self._request_id not in (None, data.get("request_id", self._request_id))
+        if not self._is_sent_here() or is_other or not isinstance(usage, Mapping):
             return
 
         def count(*names: str) -> int:
@@ -167,7 +160,7 @@ class UsageMeter:
         gross = count("input_tokens", "input")
         read = count("cache_read_tokens", "cache_read", "cache_read_input_tokens")
         if gross > 0:
-            ask.is_answered = True
+            self._view = None
             written = count("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
             output = count("output_tokens", "output")
             await self._observe(max(0, gross - read), read, written, output)

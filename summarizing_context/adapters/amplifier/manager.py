@@ -123,19 +123,15 @@ class SummarizingContextManager:
     def tools(self) -> list[AmplifierTool]:
         """Return the tools that the options ask for."""
 
-        async def recall(arguments: object) -> str:
-            return await (await self.opened()).call_recall_tool(arguments)
+        async def call(tool: Callable[..., Awaitable[str]], *arguments: Any) -> str:
+            return await tool(await self.opened(), *arguments)
 
-        async def compact(arguments: object) -> str:
-            return await (await self.opened()).call_compact_tool(arguments)
-
-        async def remember(name: str, arguments: object) -> str:
-            return await (await self.opened()).call_memory_tool(name, arguments)
-
-        tools = [AmplifierTool(recall_tool_schema(), recall)] if self._plan.recall_tool else []
-        tools += [AmplifierTool(compact_tool_schema(), compact)] if self._plan.compact_tool else []
-        schemas = memory_tool_schemas() if self._plan.memory_tools else []
-        return tools + [AmplifierTool(schema, partial(remember, schema["name"])) for schema in schemas]
+        of, plan = SummarizingContext, self._plan
+        tools = [AmplifierTool(recall_tool_schema(), partial(call, of.call_recall_tool))] if plan.recall_tool else []
+        if plan.compact_tool:
+            tools.append(AmplifierTool(compact_tool_schema(), partial(call, of.call_compact_tool)))
+        schemas = memory_tool_schemas() if plan.memory_tools else []
+        return tools + [AmplifierTool(schema, partial(call, of.call_memory_tool, schema["name"])) for schema in schemas]
 
     @property
     def is_ready(self) -> bool:

@@ -155,7 +155,8 @@ def fit_rows(view: Iterable[Message]) -> tuple[list[Message], int]:
     rows: list[Message] = []
     extra, begun = 0, False
     for message in view:
-        made = list(fitter.rows_of(message))
+        # mended before, for ids have to stay alike, and after, for what stood in JSON text has been read then
+        made = list(map(encodable, fitter.rows_of(encodable(message))))
         if made and not begun and made[0]["role"] not in ("system", "developer"):
             begun = True
             if made[0]["role"] != "user":
@@ -176,11 +177,6 @@ class _Fitter:
         self.open: defaultdict[str, deque[str]] = defaultdict(deque)  # ours -> wire
 
     def rows_of(self, message: Message) -> Iterator[Message]:
-        """Yield rows as UTF-8 can say them: mended before, for ids have to stay alike, and after, for what stood in
-        JSON text has been read then."""
-        return map(encodable, self._rows_of(encodable(message)))
-
-    def _rows_of(self, message: Message) -> Iterator[Message]:
         row = as_row(message)
         if is_result(message):
             yield self._result(row, call_id(message.get("tool_call_id")), row["content"])

@@ -15,10 +15,9 @@ import os
 import secrets
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
@@ -101,23 +100,28 @@ def inspector_app(
         cache: tells what the requests of a session took from the prompt cache, as `statistics().cache` has it; of a
             program that has sessions open itself.
     """
-    reader = Reader(store, settings or Settings(), cache)
-    pages = _Pages(reader, undo or reader.undo, pin or reader.pin)
+    pages = _Pages(_store=store, _settings=settings or Settings(), _undo=undo, _pin=pin, _cache=cache)
     routes = [
         Route("/", pages.static),
         Route("/static/{name}", pages.static),
         Route("/api/events", pages.events),
-        Route("/api/undo", pages.undo, methods=["POST"]),
-        Route("/api/pin", pages.pin, methods=["POST"]),
+        Route("/api/undo", pages.change, methods=["POST"]),
+        Route("/api/pin", pages.change, methods=["POST"]),
         Route("/api/{what}", pages.read),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host, access=access)])
 
 
+@dataclass(frozen=True)
 class _Pages:
-    def __init__(self, reader: Reader, undo: Undo, pin: Pin) -> None:
-        self._reader, self._undo, self._pin = reader, undo, pin
-        self._looks = asyncio.Semaphore(2)  # sessions that are read at once
+    """What the page asks for. What it shows is made of JSON values."""
+
+    _store: str | Path
+    _settings: Settings
+    _undo: Undo | None
+    _pin: Pin | None
+    _cache: Callable[[str], Json | None]
+    _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -128,56 +132,12 @@ class _Pages:
 
     async def read(self, request: Request) -> Response:
         """Read in a thread with an event loop of its own, so that no large session holds this one up."""
-        reader, query = self._reader, request.query_params
+        asked = request.path_params["what"], request.query_params
+        return await self._answer(anyio.to_thread.run_sync(anyio.run, self._page, *asked, abandon_on_cancel=True))
 
-        def number(name: str) -> int:
-            text = query.get(name, "")
-            return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-
-        session_id = query.get("id", "")
-        ways: dict[str, Callable[[], Awaitable[Json]]] = {
-            "sessions": reader.sessions,
-            "session": partial(reader.overview, session_id),
-            "ledger": partial(reader.ledger, session_id),
-            "messages": partial(reader.messages, session_id, number("start"), number("stop")),
-            "text": partial(reader.text, session_id, number("message"), number("start")),
-            "block": partial(
-                reader.block, session_id, number("start"), number("stop"), is_segment=query.get("of") == "segments"
-            ),
-            "activation": partial(reader.activation, session_id, number("number")),
-            "search": partial(reader.search, session_id, query.get("query", "")[:500]),
-            "undo": partial(reader.undo_outlook, session_id),
-        }
-        way = ways.get(request.path_params["what"])
-        if way is None:
-            return _json({"error": "there is no such page"}, 404)
-        return await self._answer(anyio.to_thread.run_sync(anyio.run, way, abandon_on_cancel=True))
-
-    async def undo(self, request: Request) -> Response:
-        """Undo the last activation of the session whose name, or the end of a long one, was typed."""
-
-        async def undone(session: str, asked: Json) -> Json:
-            if asked.get("confirm") not in (session, session[-_TYPED:]):
-                raise SettingsError("type the session's name, or the end of a long one, to confirm")
-            await self._reader.check_known(session)
-            await self._undo(session)
-            return {"undone": session}
-
-        return await self._changed(request, undone)
-
-    async def pin(self, request: Request) -> Response:
-        """Pin a message of a session by its number."""
-
-        async def pinned(session: str, asked: Json) -> Json:
-            if type(message := asked.get("message")) is not int:
-                raise SettingsError("name the message by its number")
-            await self._reader.check_known(session)
-            return {"pinned": await self._pin(session, message)}
-
-        return await self._changed(request, pinned)
-
-    async def _changed(self, request: Request, change: Callable[[str, Json], Awaitable[Json]]) -> Response:
-        """Answer a request that changes a session, with what it says as JSON."""
+    async def change(self, request: Request) -> Response:
+        """Undo the last activation of the session whose name, or the end of a long one, was typed; or pin a message of
+        a session by its number."""
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -191,7 +151,26 @@ class _Pages:
         session = asked.get("session") if isinstance(asked, dict) else None
         if not isinstance(asked, dict) or not isinstance(session, str) or not session:
             return _json({"error": "a change is asked for with the session's name"}, 400)
-        return await self._answer(change(session, asked))
+        is_undo, message = request.url.path.endswith("/undo"), asked.get("message", "")
+        if is_undo and asked.get("confirm") not in (session, session[-_TYPED:]):
+            return _json({"error": "type the session's name, or the end of a long one, to confirm"}, 400)
+        if not is_undo and (isinstance(message, bool) or not isinstance(message, int)):
+            return _json({"error": "name the message by its number"}, 400)
+
+        async def changed() -> Json:
+            info = await self._known(session)
+            if is_undo and self._undo is not None:
+                await self._undo(session)
+            elif not is_undo and self._pin is not None:
+                return {"pinned": await self._pin(session, message)}
+            else:  # of a session that is open nowhere
+                async with self._opened(info, changes=True, read_only=False) as context:
+                    if not is_undo:
+                        return {"pinned": await context.pin(message)}
+                    await context.undo_activation()
+            return {"undone": session}
+
+        return await self._answer(changed())
 
     async def events(self, request: Request) -> Response:
         """Tell of every change, as server-sent events; the first comes at once."""
@@ -200,7 +179,7 @@ class _Pages:
             told, quiet = None, 0
             while True:
                 try:
-                    version = await self._reader.version()
+                    version = await self._version()
                 except StoreError:
                     version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
@@ -220,22 +199,71 @@ class _Pages:
                 status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 500)
                 return _json({"error": str(error)}, status)
 
+    async def _page(self, what: str, query: Mapping[str, str]) -> Json:
+        """Return what is asked for: all sessions, or something of one of them."""
 
-def _json(value: Json, status: int = 200) -> Response:
-    """As ASCII, so that halves of characters in a transcript can be sent too."""
-    return Response(json.dumps(value), status_code=status, media_type="application/json")
+        def number(name: str) -> int:
+            text = query.get(name, "")
+            return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
+        if what == "sessions":
+            return await self._sessions()
+        info = await self._known(query.get("id", ""))
+        session_id, start, stop = info["session_id"], number("start"), number("stop")
+        async with self._opened(info, changes=what == "undo") as context:
+            if what == "undo":  # what it would come to
+                return (await context.undo_outlook())._asdict()
+            budget = context.budget().max_tokens
+            view = await context.get_messages_for_request(token_budget=_NO_LIMIT)
+            if what == "session":
+                return await self._overview(context, view, info, budget)
+            if what == "ledger":  # paths, commands, errors and the like, the newest first
+                return {"facts": [fact._asdict() for fact in reversed(context.ledger())][:2_000]}
+            if what == "search":  # messages and summaries that hold the words, the best first
+                hits = await context.search(query.get("query", "")[:500], limit=30)
+                return {"hits": [asdict(hit) for hit in hits]}
 
-# What the page shows, as JSON values.
+            if what == "block":  # of the header, or a segment's own summary, as it stands now
+                is_segment = query.get("of") == "segments"
+                for node in context.summaries() if is_segment else context.explain(drops=False):
+                    if (node.start, node.stop) == (start, stop):
+                        return _whole_block(node, context)
+                called = "segment" if is_segment else "summary in the view"
+                raise NodeNotFoundError(f"there is no {called} of messages {start} to {stop - 1} any longer")
 
+            log = await context.get_messages()
+            if what == "messages":  # word for word, up to 60
+                start = min(start, len(log))
+                end = min(max(start, stop), len(log), start + 60)
+                rows = [_row(log[at], "log", at, most=20_000) for at in range(start, end)]
+                return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
 
-class Reader:
-    def __init__(self, store: str | Path, settings: Settings, cache: Callable[[str], Json | None]) -> None:
-        self.store, self._settings, self._cache = store, settings, cache
+            if what == "text":  # of a message, word for word, from a character on
+                if number("message") >= len(log):
+                    raise NodeNotFoundError(f"session {session_id} has no message {number('message')}")
+                text, stop = _text(log[number("message")]), start + 200_000
+                return {"text": text[start:stop], "left": max(0, len(text) - stop)}
 
-    async def sessions(self) -> Json:
+            # One activation: the messages that left the view, and the blocks that stand for the past since: those
+            # before the next activation, or the present ones; None where the store keeps them no longer, or the log
+            # was replaced since.
+            if what == "activation":
+                records = context.activations()
+                record = next((one for one in records if one.number == number("number")), None)
+                if record is None:
+                    raise NodeNotFoundError(f"session {session_id} has no activation {number('number')}")
+                nodes = await context.header_since(record.number)
+                left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
+                return {
+                    **self._record(record),
+                    "left": [_row(log[at], "log", at) for at in left],
+                    "blocks": None if nodes is None else [_whole_block(node, context) for node in nodes],
+                }
+        raise NodeNotFoundError("there is no such page")
+
+    async def _sessions(self) -> Json:
         """Return all sessions, the newest change first, with what their summaries cost."""
-        async with opened_store(self.store, read_only=True) as store:
+        async with opened_store(self._store, read_only=True) as store:
             found = await store.sessions()
         price = load_models(self._settings.prices).price_of(self._settings.model)
         sessions = []
@@ -244,139 +272,64 @@ class Reader:
             sessions.append({**asdict(info), "cost": 0.0 if info.input_tokens == 0 else cost})
         return {"store": store.name, "sessions": sessions}
 
-    async def check_known(self, session_id: str) -> Json:
+    async def _known(self, session_id: str) -> Json:
         """Return a session's line of the list. Raises `NodeNotFoundError`."""
-        for info in (await self.sessions())["sessions"]:
+        for info in (await self._sessions())["sessions"]:
             if info["session_id"] == session_id:
                 return dict(info)
         raise NodeNotFoundError(f"the store holds no session {session_id!r:.60}")
 
-    async def version(self) -> str:
+    async def _version(self) -> str:
         """Return what differs once anything was committed. No connection is kept, which would leave files beside the
         store."""
-        if "://" in str(self.store):  # of a server
-            return hashlib.sha256(json.dumps(await self.sessions()).encode()).hexdigest()
+        if "://" in str(self._store):  # of a server
+            return hashlib.sha256(json.dumps(await self._sessions()).encode()).hexdigest()
         stamps = []
-        for file in (Path(self.store), Path(f"{self.store}-wal")):
+        for file in (Path(self._store), Path(f"{self._store}-wal")):
             with suppress(OSError):
                 status = file.stat()
                 stamps.append(f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}")
         return "/".join(stamps)
 
-    async def overview(self, session_id: str) -> Json:
+    async def _overview(self, context: SummarizingContext, view: list[Json], info: Json, budget: int) -> Json:
         """Return one session: its log, its segments, the blocks of the header, and what the next request would
         send."""
-        noted = (await self.check_known(session_id))["budget"]
-        async with self._opened(session_id, looks=False) as context:
-            budget = context.budget()
-            view = await context.get_messages_for_request(token_budget=_NO_LIMIT)
-            log, nodes, records = await context.get_messages(), context.explain(), context.activations()
-            last, figures, plan = context.last_view, context.statistics(), await context.plan()
-            texts = [message_text_parts(message) for message in log]
-            places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
-            warning = failure = None
-            if records and records[-1].blocks and not nodes:
-                warning = (
-                    "The session's view cannot be shown with these settings: its segments have other sizes. "
-                    "Start the inspector with the --config of the program that writes it."
-                )
-            if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
-                failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
-            covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
-            return {
-                "session": session_id,
-                "messages": len(log),
-                "history_tokens": figures.history_tokens,
-                "budget": noted or (records[-1].budget if records else 0) or budget.max_tokens,
-                "view_tokens": 0 if last is None else last.tokens,
-                "summaries_ready": figures.summaries_ready,
-                "covered": 0 if warning else covered,
-                "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
-                "segments": [_block(node) for node in context.summaries()],
-                "blocks": [{**_block(node), "drops": list(node.drops)} for node in nodes],
-                "view": [
-                    _row(message, part, places.get((message["role"], *message_text_parts(message))))
-                    for message, part in zip(view, view_parts(view, log), strict=True)
-                ],
-                "activations": [self._record(record) for record in reversed(records)],
-                "rules": [rule._asdict() for rule in context.standing_rules()],
-                "plan": None if plan is None else asdict(plan),
-                "warning": warning,
-                "failed": figures.summaries_failed,
-                "cache": self._cache(session_id),
-                "failure": failure,
-            }
-
-    async def ledger(self, session_id: str) -> Json:
-        """Return paths, commands, errors and the like, the newest first."""
-        async with self._opened(session_id) as context:
-            return {"facts": [fact._asdict() for fact in reversed(context.ledger())][:2_000]}
-
-    async def messages(self, session_id: str, start: int, stop: int) -> Json:
-        """Return messages of the log word for word, up to 60."""
-        async with self._opened(session_id) as context:
-            log = await context.get_messages()
-        start = max(0, min(start, len(log)))
-        end = min(max(start, stop), len(log), start + 60)
-        rows = [_row(log[at], "log", at, most=20_000) for at in range(start, end)]
-        return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
-
-    async def text(self, session_id: str, message: int, start: int) -> Json:
-        """Return a message word for word, from a character on."""
-        async with self._opened(session_id) as context:
-            log = await context.get_messages()
-        if message >= len(log):
-            raise NodeNotFoundError(f"session {session_id} has no message {message}")
-        text = _text(log[message])
-        stop = start + 200_000
-        return {"text": text[start:stop], "left": max(0, len(text) - stop)}
-
-    async def block(self, session_id: str, start: int, stop: int, *, is_segment: bool) -> Json:
-        """Return a block of the header, or a segment's own summary, as it stands now."""
-        async with self._opened(session_id) as context:
-            for node in context.summaries() if is_segment else context.explain(drops=False):
-                if (node.start, node.stop) == (start, stop):
-                    return _whole_block(node, context)
-        what = "segment" if is_segment else "summary in the view"
-        raise NodeNotFoundError(f"there is no {what} of messages {start} to {stop - 1} any longer")
-
-    async def activation(self, session_id: str, number: int) -> Json:
-        """Return one activation: the messages that left the view, and the blocks that stand for the past since: those
-        before the next activation, or the present ones; None where the store keeps them no longer, or the log was
-        replaced since."""
-        async with self._opened(session_id) as context:
-            records = context.activations()
-            record = next((one for one in records if one.number == number), None)
-            if record is None:
-                raise NodeNotFoundError(f"session {session_id} has no activation {number}")
-            log = await context.get_messages()
-            nodes = await context.header_since(number)
-            left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
-            return {
-                **self._record(record),
-                "left": [_row(log[at], "log", at) for at in left],
-                "blocks": None if nodes is None else [_whole_block(node, context) for node in nodes],
-            }
-
-    async def undo_outlook(self, session_id: str) -> Json:
-        """Return what an undo of the last activation would come to. Raises `UndoError`."""
-        async with self._opened(session_id, undoes=True) as context:
-            return (await context.undo_outlook())._asdict()
-
-    async def undo(self, session_id: str) -> None:
-        """Undo the last activation of a session that is open nowhere. Raises `SessionInUseError` and `UndoError`."""
-        async with self._opened(session_id, undoes=True, read_only=False) as context:
-            await context.undo_activation()
-
-    async def pin(self, session_id: str, message: int) -> str:
-        """Pin a message of a session that is open nowhere. Raises `SessionInUseError` and `SettingsError`."""
-        async with self._opened(session_id, undoes=True, read_only=False) as context:
-            return await context.pin(message)
-
-    async def search(self, session_id: str, query: str) -> Json:
-        """Return messages and summaries of the session that hold the words, the best first."""
-        async with self._opened(session_id) as context:
-            return {"hits": [asdict(hit) for hit in await context.search(query, limit=30)]}
+        log, nodes, records = await context.get_messages(), context.explain(), context.activations()
+        last, figures, plan = context.last_view, context.statistics(), await context.plan()
+        texts = [message_text_parts(message) for message in log]
+        places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
+        warning = failure = None
+        if records and records[-1].blocks and not nodes:
+            warning = (
+                "The session's view cannot be shown with these settings: its segments have other sizes. "
+                "Start the inspector with the --config of the program that writes it."
+            )
+        if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
+            failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
+        covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
+        return {
+            "session": info["session_id"],
+            "messages": len(log),
+            "history_tokens": figures.history_tokens,
+            "budget": info["budget"] or (records[-1].budget if records else 0) or budget,
+            "view_tokens": 0 if last is None else last.tokens,
+            "summaries_ready": figures.summaries_ready,
+            "covered": 0 if warning else covered,
+            "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
+            "segments": [_block(node) for node in context.summaries()],
+            "blocks": [{**_block(node), "drops": list(node.drops)} for node in nodes],
+            "view": [
+                _row(message, part, places.get((message["role"], *message_text_parts(message))))
+                for message, part in zip(view, view_parts(view, log), strict=True)
+            ],
+            "activations": [self._record(record) for record in reversed(records)],
+            "rules": [rule._asdict() for rule in context.standing_rules()],
+            "plan": None if plan is None else asdict(plan),
+            "warning": warning,
+            "failed": figures.summaries_failed,
+            "cache": self._cache(info["session_id"]),
+            "failure": failure,
+        }
 
     def _record(self, record: ActivationRecord) -> Json:
         """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
@@ -387,22 +340,25 @@ class Reader:
 
     @asynccontextmanager
     async def _opened(
-        self, session_id: str, *, looks: bool = True, undoes: bool = False, read_only: bool = True
+        self, info: Json, *, changes: bool = False, read_only: bool = True
     ) -> AsyncIterator[SummarizingContext]:
-        info = await self.check_known(session_id)
-        settings = replace(self._settings, store=str(self.store), session_id=session_id, project=info["project"])
+        session_id = info["session_id"]
+        settings = replace(self._settings, store=str(self._store), session_id=session_id, project=info["project"])
         count = None
-        if undoes:  # within the budget of its last request, as it counts its tokens, and no model is called
+        if changes:  # within the budget of its last request, as it counts its tokens, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
-            async with opened_store(self.store, read_only=True) as store:
+            async with opened_store(self._store, read_only=True) as store:
                 stored = await store.load(session_id)
             for _, state in [] if stored is None else stored.activations:
                 with suppress(MsgspecError, ValueError):
                     count = TokenCounter(decode_state(state).counter, estimate_text)
         async with open_context(settings, count_tokens=count, read_only=read_only) as context:
-            if looks and not undoes:
-                await context.get_messages_for_request(token_budget=_NO_LIMIT)
             yield context
+
+
+def _json(value: Json, status: int = 200) -> Response:
+    """As ASCII, so that halves of characters in a transcript can be sent too."""
+    return Response(json.dumps(value), status_code=status, media_type="application/json")
 
 
 def _bins(log: Sequence[Json], sizes: Sequence[int]) -> list[Json]:
@@ -504,17 +460,17 @@ class Access:
         self._keys.append(secrets.token_hex(32))
         return f"{address}/?key={self._keys[-1]}"
 
-    def admits(self, scope: Scope) -> bool:
-        return hmac.compare_digest(HTTPConnection(scope).cookies.get(_COOKIE, "").encode(), self._cookie.encode())
-
-    def cookie_for(self, scope: Scope) -> str | None:
-        """Return the cookie to set for a link that was not opened before, else None."""
-        given = HTTPConnection(scope).query_params.get("key", "").encode()
+    def admits(self, scope: Scope) -> tuple[bool, str | None]:
+        """Return whether a request is let in, and the cookie to set for a link that was not opened before."""
+        asked = HTTPConnection(scope)
+        if hmac.compare_digest(asked.cookies.get(_COOKIE, "").encode(), self._cookie.encode()):
+            return True, None
+        given = asked.query_params.get("key", "").encode()
         for key in list(self._keys):
             if scope["method"] == "GET" and hmac.compare_digest(given, key.encode()):
                 self._keys.remove(key)
-                return f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
-        return None
+                return True, f"{_COOKIE}={self._cookie}; HttpOnly; SameSite=Strict; Path={scope.get('root_path', '')}/"
+        return False, None
 
 
 class Guard:
@@ -542,9 +498,9 @@ class Guard:
             reason = "requests from pages of other origins are refused"
         elif given.get("sec-fetch-site", "none") not in ("same-origin", "none") and not opens_page:
             reason = "pages of other sites may not ask"
-        elif self._access is not None and not self._access.admits(scope):
-            cookie, status = self._access.cookie_for(scope), 401
-            reason = None if cookie is not None else _NO_LINK
+        elif self._access is not None:
+            is_admitted, cookie = self._access.admits(scope)
+            reason, status = None if is_admitted else _NO_LINK, 401
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -242,31 +242,25 @@ class PoolWorker:
         self._store, self._caller, self._recipe, self._metrics = store, caller, recipe, metrics
         self._room, self._drain_within = room, drain_within
         self._requests = PostgresRequests(store)
-        self._is_connected = self._is_draining = False
-        self._look = asyncio.Event()  # there may be something to do
-        self._running: set[asyncio.Task[None]] = set()
+        self._is_connected = False
+        self._draining = asyncio.Event()
 
     def drain(self) -> None:
         """Take no more requests; finish those under way, or give them back when the time for it has passed."""
-        self._is_draining = True
-        self._look.set()
+        self._draining.set()
 
     @property
     def health(self) -> str:
         """`ok`, `draining`, or `unreachable` while the database is."""
-        return "draining" if self._is_draining else "ok" if self._is_connected else "unreachable"
+        return "draining" if self._draining.is_set() else "ok" if self._is_connected else "unreachable"
 
     async def run(self) -> None:
-        def end(task: asyncio.Task[None]) -> None:
-            self._running.discard(task)
-            self._look.set()
-
-        watching = asyncio.create_task(self._watch())
+        running: set[asyncio.Task[None]] = set()
+        watching, draining = asyncio.create_task(self._watch()), asyncio.create_task(self._draining.wait())
         try:
-            while not self._is_draining:
+            while not self._draining.is_set():
                 # begin what is asked for, as far as there is room
-                self._look.clear()
-                gate, room = self._caller.ready_in(), self._room - len(self._running)
+                gate, room = self._caller.ready_in(), self._room - len(running)
                 if gate == 0.0 and room:
                     try:
                         taken = await self._requests.take(self._recipe, room)
@@ -274,21 +268,20 @@ class PoolWorker:
                     except StoreError as error:
                         logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
                         taken, self._is_connected = [], False
-                    for key, session_id, text in taken:
-                        task = asyncio.create_task(self._make(key, session_id, text))
-                        self._running.add(task)
-                        task.add_done_callback(end)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._look.wait(), min(gate or _LOOK_AGAIN, _LOOK_AGAIN))
-            if self._running:
-                _, late = await asyncio.wait(self._running, timeout=self._drain_within)
+                    running |= {asyncio.create_task(self._make(*request)) for request in taken}
+                until, look = {draining, *running}, min(gate or _LOOK_AGAIN, _LOOK_AGAIN)
+                await asyncio.wait(until, timeout=look, return_when=asyncio.FIRST_COMPLETED)
+                running = {task for task in running if not task.done()}
+            if running:
+                _, late = await asyncio.wait(running, timeout=self._drain_within)
                 for task in late:
                     task.cancel()
                     self._metrics.jobs.labels("released").inc()
                 await asyncio.gather(*late, return_exceptions=True)
         finally:
+            draining.cancel()
             watching.cancel()
-            await asyncio.wait([watching])
+            await asyncio.wait([draining, watching])
 
     async def _watch(self) -> None:
         """Keep the figures of the backlog and the model's gate."""

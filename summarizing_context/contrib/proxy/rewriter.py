@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import islice
-from math import inf
 from typing import Any
 
 import msgspec
@@ -41,8 +40,6 @@ from summarizing_context.models import ModelTable
 logger = logging.getLogger("summarizing_context.proxy")
 
 _USUAL_WINDOW = 128_000  # of a model that is not known
-_MOST_WINDOWS = 256  # that are remembered
-_ASKED_AGAIN = 300.0  # seconds after which a provider that told no window is asked again
 _ANCHOR = 3  # messages by which the end of a history is known
 
 _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a size, and a limit
@@ -77,12 +74,6 @@ class _Known:
     summarizer: ClientSummarizer | None = None
 
 
-@dataclass(slots=True)
-class _ModelWindow:
-    tokens: int | None
-    asked_at: float = -inf  # its provider, by the monotonic clock
-
-
 class Rewriter:
     """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
 
@@ -104,7 +95,8 @@ class Rewriter:
         self._feed = feed
         self._upstream = upstream
         self._models = models
-        self._windows: dict[tuple[str, str], _ModelWindow] = {}  # by model and client
+        # by model and client: the window that its provider has told, and when it was asked last
+        self._told: dict[tuple[str, str], tuple[int | None, float]] = {}
         self._asking: set[asyncio.Task[None]] = set()  # providers, for windows
         self._budget = budget
         self._lends = lends
@@ -141,46 +133,40 @@ class Rewriter:
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
-        window = asked.window or await self._window(dialect, asked.model, client, headers, is_long=is_long)
+        await asyncio.to_thread(self._models.price_of, asked.model)  # the first look reads a large table
+        window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
         record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
         return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
 
-    async def _window(self, dialect: Dialect, model: str, client: str, headers: Headers, *, is_long: bool) -> int:
+    def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model, as it is known; else the usual one, until its provider has told: no request
         waits for that."""
-        if (model, client) not in self._windows:
-            await asyncio.to_thread(self._models.price_of, model)  # the first reads a large table
-            if len(self._windows) >= _MOST_WINDOWS:
-                self._windows.pop(next(iter(self._windows)))
-            self._windows.setdefault((model, client), _ModelWindow(self._models.window_of(model, client)))
-        if is_long:  # by its request
-            return 1_000_000
-        window, now = self._windows[model, client], time.monotonic()
-        if window.tokens is None and self._budget is None and now >= window.asked_at + _ASKED_AGAIN:
-            window.asked_at = now
-            task = asyncio.create_task(self._ask_for_window(window, dialect, model, headers))
+        if known := self._models.window_of(model, client):
+            return known
+        now, key = time.monotonic(), (model, client)
+        tokens, asked_at = self._told.get(key, (None, None))
+        if tokens is None and self._budget is None and (asked_at is None or now >= asked_at + 300.0):  # seconds
+            if len(self._told) >= 256:
+                self._told.pop(next(iter(self._told)))
+            self._told[key] = None, now
+
+            async def ask() -> None:
+                self._told[key] = await told_window(self._upstream, dialect.name, model, headers), now
+                if self._told[key][0] is None:
+                    words = f"the window of the model {briefly(model)} is not known, so it is taken for "
+                    words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
+                    self._feed.notice(f"model {model}", words)
+
+            task = asyncio.create_task(ask())
             self._asking.add(task)
             task.add_done_callback(self._asking.discard)
-        return window.tokens or _USUAL_WINDOW
-
-    async def _ask_for_window(self, window: _ModelWindow, dialect: Dialect, model: str, headers: Headers) -> None:
-        window.tokens = await told_window(self._upstream, dialect.name, model, headers)
-        if window.tokens is None:
-            words = f"the window of the model {briefly(model)} is not known, so it is taken for "
-            words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-            self._feed.notice(f"model {model}", words)
+        return tokens or _USUAL_WINDOW
 
     async def _whole(self, asked: Asked, session: str, count: int, digest: str) -> Asked:
         """Return the request with the messages of a log in place of the first row, which stands for them. Raise
         `PassUnchanged` where the log does not hold them, or not any longer."""
-        if session not in self._sessions.contexts():  # one that is not there would be made by its use
-            stored = None
-            if str(self._settings.store) != ":memory:":
-                with suppress(StoreError):  # there is no store yet
-                    async with opened_store(self._settings.store, read_only=True) as store:
-                        stored = await store.load(session)
-            if stored is None:
-                raise PassUnchanged(f"there is no session {session}")
+        if session not in self._sessions.contexts() and session not in await self._stored():  # its use would make it
+            raise PassUnchanged(f"there is no session {session}")
         async with self._sessions.use(session) as context:
             log = (await context.get_messages())[:count]
         if not 0 < count <= len(log) or log_digest(log) != digest:
@@ -192,12 +178,9 @@ class Rewriter:
         to its end. What the store holds of histories with this beginning is read once."""
         keys = [row.key for row in asked.rows]
         base = f"chat:{keys[0][:12]}:"
-        if base not in self._recalled and str(self._settings.store) != ":memory:":
+        if base not in self._recalled:
             self._recalled.add(base)
-            stored: list[str] = []
-            with suppress(StoreError):  # there is none yet
-                async with opened_store(self._settings.store, read_only=True) as store:
-                    stored = [info.session_id for info in await store.sessions() if info.session_id.startswith(base)]
+            stored = [name for name in await self._stored() if name.startswith(base)]
             for name in reversed(stored[:8]):  # the newest may be this one
                 async with self._sessions.use(name) as context:
                     held = [str(message.get(KEY)) for message in await context.get_messages()]
@@ -205,6 +188,13 @@ class Rewriter:
         ends = {tuple(known.keys[-_ANCHOR:]): name for name, known in self._known.items() if name.startswith("chat:")}
         found = (ends.get(tuple(keys[max(0, stop - _ANCHOR) : stop])) for stop in range(len(keys), 0, -1))
         return next(filter(None, found), base + digest_of("".join(keys).encode())[:12])
+
+    async def _stored(self) -> list[str]:
+        """Return the names of the sessions in the store, that of the newest change first."""
+        with suppress(StoreError):  # there is no store yet
+            async with opened_store(self._settings.store, read_only=True) as store:
+                return [info.session_id for info in await store.sessions()]
+        return []
 
     async def shorter(self, before: Rewritten, status: int, answer: str) -> Rewritten | None:
         """Return the request once more, shorter, after the provider has refused it; None where nothing speaks for that.
@@ -371,7 +361,6 @@ class Feed:
 
     def __init__(self, models: ModelTable, **about: Any) -> None:
         self._models = models
-        self._caches: dict[str, CacheFigures] = {}  # by session
         self._about = about
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
@@ -426,19 +415,19 @@ class Feed:
             },
             **{name: before.get(name, 0) + value for name, value in sums.items()},
             "last_at": record.at,
+            "cache": before.get("cache"),
         }
         if len(self._sessions) > 500:
-            gone = next(iter(self._sessions))
-            del self._sessions[gone]
-            self._caches.pop(gone, None)
+            del self._sessions[next(iter(self._sessions))]
 
     def note_cache(self, session: str, figures: CacheFigures) -> None:
         """Keep what the requests of a session took, since the proxy has opened it."""
-        self._caches[session] = figures
+        if session in self._sessions:
+            self._sessions[session]["cache"] = asdict(figures)
 
     def cache_of(self, session: str) -> dict[str, Any] | None:
         """Return what the requests of a session took; None where nothing is known of it."""
-        return asdict(self._caches[session]) if session in self._caches else None
+        return self._sessions.get(session, {}).get("cache")
 
     def status(self) -> dict[str, Any]:
         return {
@@ -450,7 +439,7 @@ class Feed:
             "failures": self.failures,
             "last_failure": self.last_failure,
             "notices": list(self._notices.values()),
-            "sessions": [{**each, "cache": self.cache_of(name)} for name, each in reversed(self._sessions.items())],
+            "sessions": list(reversed(self._sessions.values())),
             "records": list(map(asdict, self._records)),
         }
 

@@ -15,7 +15,6 @@ from functools import partial
 from typing import NamedTuple
 
 from summarizing_context.concurrency import WorkerThread
-from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.extraction.plans import plan_in_call
 from summarizing_context.extraction.tool_rules import COMMAND_KEYS
@@ -255,12 +254,9 @@ class ExtractiveSummarizer:
 
     def __init__(self, *, thread: WorkerThread | None = None) -> None:
         self._thread = WorkerThread("extractive") if thread is None else thread
-        self._closed = False
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
-        if self._closed:
-            raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
         read = partial(summarize_extractively, job.content, kind=job.kind, max_tokens=job.max_tokens)
         text = await self._thread.run(read)
         return SummaryReply(text, input_tokens=0, output_tokens=0)
@@ -273,7 +269,6 @@ class ExtractiveSummarizer:
 
     async def close(self) -> None:
         """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
-        self._closed = True
         await self._thread.close()
 
 

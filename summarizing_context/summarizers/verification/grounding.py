@@ -25,6 +25,7 @@ class Verified(NamedTuple):
     text: str  # empty where nothing worth keeping is left
     dropped_lines: int  # and clauses
     unsupported: tuple[str, ...]  # these values, each once, in order
+    is_enough: bool  # two thirds of its words are left: another reply is not worth reading the source once more
 
 
 def verify(reply: str, job: SummaryJob) -> Verified:
@@ -48,7 +49,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         lines += [rest] if is_kept else []
         dropped += len(clauses) - (len(kept) if is_kept else 0)
     if not bad:
-        return Verified(reply, 0, ())
+        return Verified(reply, 0, (), is_enough=True)
     filled: list[str] = []  # without the headings under which nothing is left
     is_filled = False
     for line in reversed(lines):
@@ -57,13 +58,9 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         is_filled = not is_heading and (is_filled or bool(line.strip()))
     text = "\n".join(reversed(filled)).strip()
     words = sum(len(_WORDS.findall(line)) for line in text.split("\n") if not _HEADING.match(line))
-    return Verified(text if words >= _FEWEST_WORDS else "", dropped, tuple(bad))
-
-
-def keeps_enough(reply: str, verified: Verified) -> bool:
-    """Say whether two thirds of the words of a reply are left: what another one adds to that is not worth reading the
-    source once more."""
-    return len(_WORDS.findall(verified.text)) >= 2 / 3 * len(_WORDS.findall(reply)) > 0
+    text = text if words >= _FEWEST_WORDS else ""
+    is_enough = len(_WORDS.findall(text)) >= 2 / 3 * len(_WORDS.findall(reply)) > 0
+    return Verified(text, dropped, tuple(bad), is_enough)
 
 
 _MARKS = str.maketrans(
