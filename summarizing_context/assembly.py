@@ -161,7 +161,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
 
         # how summaries are made
         foreground = Foreground()
-        background = WorkerThread("background")  # one: several would hold the event loop up
+        background = WorkerThread("background", foreground.steps())  # one: several would hold the event loop up
         asks_only = options.read_only or settings.workers == "pool"  # then it makes no call and needs no key
         own_caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
         is_extractive = isinstance(own_caller, ExtractiveSummarizer)
@@ -189,6 +189,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         counting = WorkerThread("counting")
         for close in (background.close, counting.close, own_caller.close):  # before the store
             opened.push_async_callback(close)
+
+        async def in_thread(work: Callable[[], Any]) -> Any:
+            with foreground.call():  # else background work beside it leaves the event loop no turn
+                return await counting.run(work)
+
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
@@ -283,9 +288,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             worker=worker,
             learner=learner,
             store=store,
-            intake=Intake(counter, counting.run, log.verdicts),
+            intake=Intake(counter, in_thread, log.verdicts),
             counter=counter,
-            in_thread=counting.run,
+            in_thread=in_thread,
             clock=clock,
             notify=notify,
             announce=options.announce,

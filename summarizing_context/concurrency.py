@@ -59,10 +59,21 @@ async def in_turns(items: Iterable[Item], every: int = 250) -> AsyncIterator[Ite
             await asyncio.sleep(0)
 
 
-class WorkerThread:
-    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`."""
+YieldNow = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next
 
-    def __init__(self, name: str) -> None:
+
+def never_yield(_: int) -> None:
+    """Do not yield."""
+
+
+class WorkerThread:
+    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
+
+    Work must call `yield_now` throughout.
+    """
+
+    def __init__(self, name: str, yield_now: YieldNow = never_yield) -> None:
+        self.yield_now = yield_now
         self._threads: list[threading.Thread] = []  # the one that has begun
         self._pool: ThreadPoolExecutor | None = ThreadPoolExecutor(
             max_workers=1, thread_name_prefix=name, initializer=lambda: self._threads.append(threading.current_thread())

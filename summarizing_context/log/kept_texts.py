@@ -99,6 +99,7 @@ class KeptTexts:
     def __init__(self, tools: ToolRules | None = None) -> None:
         self._tools = ToolRules() if tools is None else tools
         self._files: dict[str, Instructions] = {}  # the newest, by name
+        self._unread: list[tuple[int, Entry]] = []  # messages that may hold files: these may be long
         self._newest, self._before = PlanItems(), PlanItems()  # plans: that which holds, and that of earlier messages
         self._since = -1  # the message from which on the newest holds
         self.done_at, self.done = -1, 0  # the newest message that left no item of a plan open; so many have
@@ -111,8 +112,7 @@ class KeptTexts:
         """Take in the next message of the log."""
         facts, data = entry.facts, entry.data
         if facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS)):
-            for name, text in _instruction_files(entry.read(index).reading):
-                self._files[name] = Instructions(index, name, text)
+            self._unread.append((index, entry))
         may_plan = facts.calls and (self._tools.may_plan(data) or COMPACT.encode() in data)
         is_awaited = (self._calls or self._ending) and any(
             id in self._calls or id in self._ending for id in facts.answers
@@ -157,6 +157,10 @@ class KeptTexts:
 
     def instructions(self, cut: int) -> list[Instructions]:
         """The newest text of each file, where that stands before entry `cut`; in the order of the log."""
+        unread, self._unread = self._unread, []
+        for index, entry in unread:
+            for name, text in _instruction_files(entry.read(index).reading):
+                self._files[name] = Instructions(index, name, text)
         return sorted((file for file in self._files.values() if file.message < cut), key=lambda file: file.message)
 
     def notes(self, cut: int) -> list[AgentNote]:

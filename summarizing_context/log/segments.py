@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
@@ -210,10 +211,18 @@ class SegmentCutter:
 
 class Sources:
     """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it; with or
-    without what the agent thought."""
+    without what the agent thought. A thread that writes them calls `yield_now` all along."""
 
-    def __init__(self, redact: Redact | None = None, *, numbered: bool = False, thinking: bool = False) -> None:
-        self._redact, self._numbered, self._thinking = redact, numbered, thinking
+    def __init__(
+        self,
+        redact: Redact | None = None,
+        *,
+        numbered: bool = False,
+        thinking: bool = False,
+        yield_now: YieldNow = never_yield,
+    ) -> None:
+        self._redact, self._yield_now = redact, yield_now
+        self._numbered, self._thinking = numbered, thinking
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
@@ -225,7 +234,7 @@ class Sources:
                 return self.render(entries)
             known, pieces = self._pieces
             if known != group:
-                pieces = cut_evenly(self.render(entries), segment.parts)
+                pieces = cut_evenly(self.render(entries), segment.parts, self._yield_now)
                 self._pieces = group, pieces
             return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
@@ -236,7 +245,11 @@ class Sources:
         of them as they are written."""
         redact, readings = self._redact, list[Reading]()
         for entry in entries:
+            self._yield_now(len(entry.data))
             read = entry.read(0)
             readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-        text: str = encodable(render_messages(readings, numbered=self._numbered, thinking=self._thinking))
+        rendered = render_messages(
+            readings, numbered=self._numbered, thinking=self._thinking, yield_now=self._yield_now
+        )
+        text: str = encodable(rendered)
         return text if redact is None else redact(text)

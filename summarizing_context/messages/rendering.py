@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Part, Reading
 from summarizing_context.messages.tokens import estimate_text
@@ -25,12 +26,14 @@ THOUGHT_ONLY = "### assistant thinks"  # a record of thinking that nobody is to 
 _LABEL = re.compile(rf"(?:\A|(?<=[{BREAKS}]))\\*### ")
 
 
-def render_messages(readings: Sequence[Reading], *, numbered: bool = False, thinking: bool = False) -> str:
+def render_messages(
+    readings: Sequence[Reading], *, numbered: bool = False, thinking: bool = False, yield_now: YieldNow = never_yield
+) -> str:
     """Return the messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     What a host put into a row of the user's stands under a label of its own. `numbered`: labels end with the message's
     place in the range, such as `[1]`. `thinking`: what the agent thought stands there too; without, a range of nothing
-    else is `THOUGHT_ONLY`.
+    else is `THOUGHT_ONLY`. `yield_now` is called all along.
     """
     said = [
         reading._replace(parts=tuple(part._replace(sealed=()) for part in reading.parts), frame=())
@@ -48,6 +51,7 @@ def render_messages(readings: Sequence[Reading], *, numbered: bool = False, thin
             if part.kind == "thinking" and not (thinking and part.texts):
                 is_silent = True
             elif part.texts or part.kind != "extra":
+                yield_now(sum(map(len, part.texts)))
                 ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
                 for who, text in parts_by_author(reading, part, part_label(reading, part, names)):
                     lines += [f"### {who}{ending}", *([_escape(text)] if text else [])]
@@ -179,13 +183,13 @@ def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda
     return "".join((*kept, _escape_label(content[at:]) if at else content))
 
 
-def cut_evenly(text: str, parts: int) -> list[str]:
+def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list[str]:
     """A rendered text in `parts` pieces of about equal estimated tokens, cut between lines or at least between words.
 
-    A piece that begins inside a body repeats the label of the body.
+    A piece that begins inside a body repeats the label of the body. `yield_now` is called throughout.
     """
     reach = len(text) // (4 * parts)
-    sums = _token_sums(text)
+    sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
     labels, at = [0] if text.startswith("### ") else [], text.find("\n### ")
@@ -201,10 +205,11 @@ def cut_evenly(text: str, parts: int) -> list[str]:
     return pieces
 
 
-def _token_sums(text: str) -> list[int]:
+def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
     """Return estimated tokens before each block of a text, and of the whole text at the end."""
     sums = [0]
     for at in range(0, len(text), _BLOCK):
+        yield_now(_BLOCK)
         sums.append(sums[-1] + estimate_text(text[at : at + _BLOCK]))
     return sums
 

@@ -263,7 +263,8 @@ class Pages:
                 surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
                 blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
 
-        return await anyio.to_thread.run_sync(made)  # it reads much
+        with self._log.foreground.call():  # it reads much; with background work the event loop would get no turn
+            return await anyio.to_thread.run_sync(made)
 
     def _excerpts(
         self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[tuple[Match, Sequence[Entry]]], room: int

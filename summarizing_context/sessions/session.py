@@ -304,7 +304,8 @@ class Session:
         if self.read_only:
             return
         try:
-            await save()
+            with self.foreground.call():
+                await save()
         except StoreError as error:
             if self.last_error != str(error):  # as with a session that was lost: once is enough
                 logger.warning("%s: %s", warning, error)
@@ -335,10 +336,11 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
-        if stored:
-            await self.store.append(self.id, stored, partial(self._added, entries))
-        else:
-            self._added(entries)
+        with self.foreground.call():
+            if stored:
+                await self.store.append(self.id, stored, partial(self._added, entries))
+            else:
+                self._added(entries)
         await self.foreground.thawed()
         self._wake_for_segments()  # for what a thread that read the session has held back
         if self.checkpoint_is_due:
@@ -357,21 +359,22 @@ class Session:
             if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
             pinned = present.pinned
-            # once committed it waits until no thread reads the session
-            filled, made = await self._filled(log), None
-            committed = partial(self.foreground.change, partial(self._replaced, filled))
-            while made is None:
-                keep = present.common_prefix(log)
-                rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
-                if keep != present.common_prefix(log):  # added to meanwhile
-                    continue
-                if keep == len(present):
-                    await store.replace(self.id, keep, rest, committed)
-                    break
-                name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
-                now = self.id, self.place, name, self.provider_views()
-                # None: a cancelled replacement of the log was still on its way
-                made = await store.checkpoints.replace(*now, keep, rest, committed=committed)
+            with self.foreground.call():
+                # once committed it waits until no thread reads the session
+                filled, made = await self._filled(log), None
+                committed = partial(self.foreground.change, partial(self._replaced, filled))
+                while made is None:
+                    keep = present.common_prefix(log)
+                    rest = [self.intake.stored(entry) async for entry in in_turns(durable[keep:])]
+                    if keep != present.common_prefix(log):  # added to meanwhile
+                        continue
+                    if keep == len(present):
+                        await store.replace(self.id, keep, rest, committed)
+                        break
+                    name = f"before the log was {'replaced' if keep or rest else 'cleared'}"
+                    now = self.id, self.place, name, self.provider_views()
+                    # None: a cancelled replacement of the log was still on its way
+                    made = await store.checkpoints.replace(*now, keep, rest, committed=committed)
             if present.pinned != pinned:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
@@ -701,7 +704,8 @@ class Session:
     async def _decided(self, decide: Callable[[], Change | None], takes_long: bool) -> Change | None:
         """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
-            return decide()
+            with self.foreground.call():
+                return decide()
         with self.foreground.frozen():
             return cast(Change | None, await self.in_thread(decide))
 

@@ -249,6 +249,7 @@ class RuleCalls:
         redact = self.recipe.redact
 
         def typed(entry: Entry) -> str:  # without what `redact` takes out of all of the message
+            self.background.yield_now(len(entry.data))
             message = entry.read(0)
             reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
             return "\n".join(reading.typed)

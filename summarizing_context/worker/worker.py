@@ -70,7 +70,7 @@ class Worker:
     def __post_init__(self) -> None:
         settings, rules, summaries = self.settings, self.rules, self.summaries
         # redacts before it is cut
-        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking)
+        self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
         self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
         if self._start_messages is None and settings.max_messages is not None:
@@ -209,8 +209,10 @@ class Worker:
         """Read the extract of a segment that a view may show before its summary is there."""
         if (leaf := self.summaries.next_stand_in) is not None:
             # it leaves the process as little as the messages do, so nothing is redacted
-            hash, source, most = self.log.hashes[leaf], self.log.source(leaf), self.summaries.sizes.leaf
-            text = await self.background.run(lambda: summarize_extractively(source(), kind="segment", max_tokens=most))
+            hash, most, yield_now = self.log.hashes[leaf], self.summaries.sizes.leaf, self.background.yield_now
+            source = self.log.source(leaf, Sources(thinking=self.log.thinking, yield_now=yield_now))
+            read = partial(summarize_extractively, kind="segment", max_tokens=most, yield_now=yield_now)
+            text = await self.background.run(lambda: read(source()))
             await self.log.foreground.thawed()
             self.summaries.add_stand_in(hash, text)
 

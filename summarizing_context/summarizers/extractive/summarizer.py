@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from summarizing_context.concurrency import WorkerThread
+from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.extraction import tool_calls as calls
 from summarizing_context.extraction.plans import plan_in_call
 from summarizing_context.extraction.tool_rules import COMMAND_KEYS
@@ -42,16 +42,17 @@ def summarize_extractively(
     *,
     kind: str = "segment",  # or "rollup"
     max_tokens: int,
+    yield_now: YieldNow = never_yield,
 ) -> str:
     """Return the summary of a job's content in the fixed sections, at most `max_tokens` (at least 1).
 
-    All of `content` is read. The result is empty only where `content` is.
+    All of `content` is read; `yield_now` is called all along. The result is empty only where `content` is.
     """
     if not content:
         return ""
     if kind == "rollup":
-        return fit(_read_summaries(content, max_tokens), max_tokens)
-    return fit(_read_segment(content), max_tokens)
+        return fit(_read_summaries(content, max_tokens, yield_now), max_tokens)
+    return fit(_read_segment(content, yield_now), max_tokens)
 
 
 def skim(content: str, max_tokens: int) -> str:
@@ -93,7 +94,7 @@ def cut_to(summary: str, max_tokens: int) -> str:
     return brief_of(summary, max_tokens=max_tokens)
 
 
-def _read_segment(content: str, *, is_quick: bool = False) -> Sections:
+def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: bool = False) -> Sections:
     """Return all lines that a segment's summary may hold, ranked within their sections."""
     blocks = parts.split_blocks(content)
     steps = read_steps(blocks)
@@ -118,6 +119,7 @@ def _read_segment(content: str, *, is_quick: bool = False) -> Sections:
     called, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
     found: list[Candidate] = []
     for at, block in enumerate(blocks):
+        yield_now(len(block.body))
         if block.kind == "call":  # without path and command, which the section of actions shows
             step = called[at]
             items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
@@ -136,6 +138,7 @@ def _read_segment(content: str, *, is_quick: bool = False) -> Sections:
             found += [] if is_quick else [one for part in code for one in find_in_lines(part, "code", at)]
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
     vocabulary = Vocabulary(found)
+    yield_now(len(content))
     sections[parts.DONE] = find_actions(steps)
     sections[parts.ERRORS] = _errors(steps, spoken)
 
@@ -158,6 +161,7 @@ def _read_segment(content: str, *, is_quick: bool = False) -> Sections:
     found = [
         one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
     ]
+    yield_now(len(content))
     for one, line in lines.choose_lines(found, [worth(one, vocabulary) for one in found], vocabulary):
         if line.text not in known:
             sections[parts.DECISIONS if _is_choice(one) else parts.FACTS].append(line)
@@ -194,7 +198,7 @@ def _last_of_each(bullets: Sequence[Line]) -> list[Line]:
     return list({line.text: line for line in reversed(bullets)}.values())[::-1]
 
 
-def _read_summaries(content: str, max_tokens: int) -> Sections:
+def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Sections:
     """Return all lines that a merge of neighbouring summaries may hold, section by section, oldest first.
 
     Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
@@ -203,8 +207,9 @@ def _read_summaries(content: str, max_tokens: int) -> Sections:
     texts = parts.split_children(content)
     children: list[Sections] = []
     for text in texts:
+        yield_now(len(text))
         if is_rendered(text):
-            text = fit(_read_segment(text), max(max_tokens // len(texts), 40))
+            text = fit(_read_segment(text, yield_now), max(max_tokens // len(texts), 40))
         children.append(read_sections(text))
 
     def merged(section: int) -> list[Line]:
@@ -258,7 +263,7 @@ class ExtractiveSummarizer:
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         read = partial(summarize_extractively, job.content, kind=job.kind, max_tokens=job.max_tokens)
-        text = await self._thread.run(read)
+        text = await self._thread.run(partial(read, yield_now=self._thread.yield_now))
         return SummaryReply(text, input_tokens=0, output_tokens=0)
 
     def ready_in(self) -> float:
