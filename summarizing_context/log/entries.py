@@ -7,7 +7,6 @@ Timestamps, metadata, usage and provider-minted ids do not; calls and results ar
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import struct
 import zlib
@@ -94,7 +93,7 @@ def recipe_hash(recipe: Mapping[str, object]) -> str:
     return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
 
 
-_LONG_TEXT, _MUCH_TEXT = 200_000, 10_000  # bytes of a message, and of several, that are not read on the event loop
+_LONG_TEXT = 200_000  # bytes of a message that is not read on the event loop
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -123,10 +122,10 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
 
 
-# The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
-# opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, 10 to
-# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. If
-# the list of cues alone has changed, only what humans wrote is parsed, for its rules.
+# The version of `Facts`, kept with each of them, with that of the cues. Raise it when messages are read or counted in
+# another way. The next opening of each session that may write then parses every message once (0.1 to 0.2 ms each with
+# the estimate, 10 to 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only`
+# pay each time.
 FACTS = f"facts/5 {ESTIMATE}"
 
 
@@ -240,12 +239,8 @@ def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry
     """
     with suppress(msgspec.DecodeError):
         name, facts, version = _decoder.decode(unsealed(data, kept))
-        if name == counter.name:
-            if version == _version() or (not facts.human and version.startswith(f"{FACTS} ")):
-                return Entry(data, facts, facts.content), False
-            if version.startswith(f"{FACTS} "):
-                rules = cue_rules(read_message(decode_message(data)).typed)
-                return Entry(data, msgspec.structs.replace(facts, rules=rules), facts.content), True
+        if name == counter.name and version == _version():
+            return Entry(data, facts, facts.content), False
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True
@@ -330,11 +325,7 @@ class Intake:
                 durable += not entry.facts.ephemeral
 
         while some := list(islice(rows, BREATH)):
-            if sum(len(data) for _, data in some) > _MUCH_TEXT or not are_cues_compiled():
-                await self._in_thread(partial(take, some))
-            else:
-                take(some)
-                await asyncio.sleep(0)
+            await self._in_thread(partial(take, some))
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:

@@ -539,12 +539,6 @@ class MessageLog:
             [self.group_start(index) for index in sorted(state, reverse=True)],
         )
 
-    def asked_before(self, start: int) -> list[int]:
-        """The entries that say what a human wanted when entry `start` came: the opening request, the newest words."""
-        opening = [index for index in self.candidates(start).first if index < start]
-        newest = self.humans[: bisect_left(self.humans, start)][-1:]
-        return [*opening, *(index for index in newest if index not in opening)]
-
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system and developer rows that no hook
         has put in."""

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import anyio
 import msgspec
@@ -40,8 +40,6 @@ from summarizing_context.worker.worker import Worker
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
-Result = TypeVar("Result")
-_FEW = 250  # messages that are worked on without a thread
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
@@ -245,11 +243,11 @@ class Session:
         log.closings = closings_of(data for _, data in stored.activations)
         self._kept_closings = set(log.closings)
         log.verdicts.update(load_verdicts(stored.verdicts))
-        entries, derived = await self._worked(partial(self._decoded, stored.entries), len(stored.entries))
+        entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
         if derived:
             warning = "what was derived from messages could not be kept; it is derived again at the next opening"
             await self.keep(partial(self.store.save_facts, self.id, derived), warning)
-        await self._worked(partial(log.fill, entries), len(entries))
+        await self.in_thread(partial(log.fill, entries))
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
         log.version, log.loaded = stored.log_version, len(log)
@@ -386,15 +384,10 @@ class Session:
             await self.worker.recall(everything=True)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
-        """Return a new log of these entries, filled in a thread if they are many."""
+        """Return a new log of these entries, filled in a thread."""
         filled = self.log.beside(log, closings)
-        await self._worked(partial(filled.fill, log), len(log))
+        await self.in_thread(partial(filled.fill, log))
         return filled
-
-    async def _worked(self, work: Callable[[], Result], messages: int) -> Result:
-        """Return the result of `work` on so many messages; of many in a thread."""
-        result: Result = work() if messages <= _FEW else await self.in_thread(work)
-        return result
 
     @property
     def place(self) -> Place:
@@ -471,7 +464,7 @@ class Session:
         """Go back to a checkpoint, and return the one of the present that is made before."""
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
-            entries, _ = await self._worked(partial(self._decoded, there.entries), len(there.entries))
+            entries, _ = await self.in_thread(partial(self._decoded, there.entries))
             filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
             back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
             name, kept = f"before restoring {there.checkpoint.id}", self.store.checkpoints

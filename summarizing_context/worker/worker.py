@@ -76,7 +76,7 @@ class Worker:
         if self._start_messages is None and settings.max_messages is not None:
             self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
-        self._running: dict[str, Want] = {}
+        self._running = set[str]()  # range hashes
         self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
@@ -175,7 +175,7 @@ class Worker:
             while True:
                 self._awake = anyio.Event()
                 for want in self._startable(self._concurrency - len(self._running)):
-                    self._running[want.hash] = want
+                    self._running.add(want.hash)
                     tasks.start_soon(self._make, want)
                 for work, is_due in self._side_tasks.items():
                     if work not in self._running_side_tasks and is_due():
@@ -208,8 +208,11 @@ class Worker:
     async def _extract_ahead(self) -> None:
         """Read the extract of a segment that a view may show before its summary is there."""
         if (leaf := self.summaries.next_stand_in) is not None:
-            hash, read = self.log.hashes[leaf], self._stand_in(leaf)
-            text = await self.background.run(read)
+            # it leaves the process as little as the messages do, so nothing is redacted
+            hash, most, yield_now = self.log.hashes[leaf], self.summaries.sizes.leaf, self.background.yield_now
+            source = self.log.source(leaf, Sources(thinking=self.log.thinking, yield_now=yield_now))
+            read = partial(summarize_extractively, kind="segment", max_tokens=most, yield_now=yield_now)
+            text = await self.background.run(lambda: read(source()))
             await self.log.foreground.thawed()
             self.summaries.add_stand_in(hash, text)
 
@@ -294,7 +297,7 @@ class Worker:
             logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
             self._fail(want, error, began)
         finally:
-            self._running.pop(want.hash, None)
+            self._running.discard(want.hash)
             self._awake.set()
             self._signal()
 
@@ -364,10 +367,13 @@ class Worker:
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
         must not end the worker: then the merges wait."""
-        if want.node.rank < 0 or not self._is_wanted(want):
+        node, sizes = want.node, self.summaries.sizes
+        if node.rank < 0 or not self._is_wanted(want):
             return
+        kind, most = ("rollup", sizes.merge) if node.width > 1 else ("segment", sizes.leaf)
         try:
-            text = await self.background.run(self._extract(want.node))
+            source = self._source(node)  # what a model would be given, redacted: the same in every process
+            text = await self.background.run(lambda: summarize_extractively(source(), kind=kind, max_tokens=most))
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
         else:
@@ -447,25 +453,6 @@ class Worker:
 
         return job
 
-    def _extract(self, node: Node) -> Callable[[], str]:
-        """Return what reads the text that stands for a node in merges where no summary can be had: made of the same
-        redacted text that a model would be given, and the same in every process."""
-        source, sizes, is_merge = self._source(node), self.summaries.sizes, node.width > 1
-        kind: Literal["rollup", "segment"] = "rollup" if is_merge else "segment"
-        most = sizes.merge if is_merge else sizes.leaf
-        return lambda: summarize_extractively(source(), kind=kind, max_tokens=most)
-
-    def _stand_in(self, leaf: int) -> Callable[[], str]:
-        """Return what reads the extract that stands for a segment in a view. It leaves the process as little as the
-        messages do, so nothing is redacted."""
-        sources = Sources(thinking=self.log.thinking, yield_now=self.background.yield_now)
-        source, read = (
-            self.log.source(leaf, sources),
-            partial(summarize_extractively, yield_now=self.background.yield_now),
-        )
-        most = self.summaries.sizes.leaf
-        return lambda: read(source(), kind="segment", max_tokens=most)
-
     def _source(self, node: Node) -> Callable[[], str]:
         """Return what gives the content of a segment, or the children of a merge, in any thread."""
         if node.width == 1:
@@ -479,10 +466,12 @@ class Worker:
         return lambda: render_children([text() for text in texts])
 
     def _asked_before(self, node: Node) -> list[int]:
-        """Return the entries that stand as context in the request for a segment."""
+        """Return the entries that stand as context in the request for a segment: the opening request, and the newest
+        words of a human before it."""
         if node.width != 1 or self.recipe.maker != "model":
             return []
-        return self.log.asked_before(self.log.segments[node.start].start)
+        before = self.log.candidates(self.log.segments[node.start].start)
+        return list(dict.fromkeys([*before.first, *before.humans[:1]]))
 
     @property
     def _sized(self) -> Recipe:
@@ -505,12 +494,10 @@ class Worker:
         """Return keys of what was made for rooms of other sizes and serves too, the largest first."""
         if want.node.width > 1:
             return []
-        recipes, key = (
-            sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens),
-            self._key(want),
-        )
+        recipes = sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens)
         hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
-        return [SummaryKey(key.range_hash, hash) for hash in hashes if hash != self._sized.hashes["segment"]]
+        own = self._key(want)
+        return [SummaryKey(own.range_hash, hash) for hash in hashes if hash != own.recipe_hash]
 
     def _redacted(self, text: str) -> str:
         return text if self.recipe.redact is None else self.recipe.redact(text)
