@@ -195,7 +195,7 @@ class NextView:
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(room.shares.message_share * room.shared))
         while True:
-            tail = tail_at(log, sources.price, self.tail, cut.stop, room, since)
+            tail = tail_at(log, sources.price, cut.stop, room, since)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
             if not room.is_bare and tail.tokens <= room.tokens:
                 fair = () if squeeze or gives_way else reversed(self.native)

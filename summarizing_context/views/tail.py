@@ -261,29 +261,9 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def binds(self, stop: int, bounds: Bounds) -> bool:
-        """Tell whether what it shows behind `stop` would read differently within `bounds`."""
-        first = self.mark(stop).items if self.bound else 0
-        bound = (self.items[at] for at in self.bound if at >= first)
-        return any(_unbound(item.seq, item.message, bounds)[1] for item in bound)
-
-    def cut_at(self, stop: int, bounds: Bounds) -> Tail:
-        """Return this tail within `bounds`, without everything before `stop`, which is the end of a shown group.
-
-        What is left must not be bound by the other bounds (see `binds`).
-        """
-        is_same = stop == self.start  # with ephemeral messages before its first group
-        _, items, tokens = Mark(stop, 0, 0) if is_same else self.mark(stop)
-        since = self.since if is_same else WHOLE_GROUPS
-        rest = Tail(stop, self.room, self._price, bounds, since=since, whole=self.whole)
-        rest.is_eased, rest.is_stale, rest.next = self.is_eased, self.is_stale, self.next
-        rest.ephemeral_count = self.ephemeral_count
-        rest._open_tokens, rest._open_staying = self._open_tokens, self._open_staying
-        rest.items, rest.tokens = self.items[items:], self.tokens - tokens
-        first = bisect_left(self.marks, stop, key=lambda mark: mark.stop)
-        rest.marks = [Mark(mark.stop, mark.items - items, mark.tokens - tokens) for mark in self.marks[first:]]
-        rest.bound = [at - items for at in self.bound if at >= items]
-        return rest
+    def binds(self, bounds: Bounds) -> bool:
+        """Tell whether what it shows would read differently within `bounds`."""
+        return any(_unbound(self.items[at].seq, self.items[at].message, bounds)[1] for at in self.bound)
 
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
         message, repairs = _unbound(piece.seq, piece.message, self.bounds)
@@ -418,14 +398,12 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
             return
 
 
-def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, since: int) -> Tail:
-    """Return the tail from entry `stop` on: that which is `shown`, cut shorter, or where it has to differ, a new one.
+def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) -> Tail:
+    """Return the tail from entry `stop` on, by the log's bounds of now.
 
     One that costs more than its room is not made to its end.
     """
-    bounds, length = log.bounds(), len(log)
-    is_tight = room.squeeze >= TIGHT  # then ephemeral messages before the first group give way too
-    is_shorter = shown.room == room and since == WHOLE_GROUPS and stop >= shown.start + is_tight
+    length = len(log)
 
     # whole stay the newest groups in a third of the room, or the newest one alone in little more; none where the room
     # is tight
@@ -438,15 +416,10 @@ def tail_at(log: MessageLog, price: Price, shown: Tail, stop: int, room: Room, s
         if newest < first and log.tokens[length] - log.tokens[newest] <= room.newest_share:
             first = newest
         whole = Whole(max(stop, first), length)
-    is_eased = shown.is_eased or any(item.left_out for item in shown.items if item.seq >= whole.first)
-    is_alone = shown.since != WHOLE_GROUPS and stop == shown.start
-    if is_shorter and not (is_eased or is_alone or room.is_bare) and not shown.binds(stop, bounds):
-        rest = shown.cut_at(stop, bounds)
-        rest.whole = whole
-        return rest
 
-    tail = Tail(stop, room, price, bounds, since=since, whole=whole)
-    if is_tight:  # ephemeral messages give way, those before the first group or all; but never the newest message
+    tail = Tail(stop, room, price, log.bounds(), since=since, whole=whole)
+    # where it is tight, ephemeral messages give way, those before the first group or all; but never the newest message
+    if room.squeeze >= TIGHT:
         most = len(log.ephemeral) - bool(log.ephemeral and log.ephemeral[-1][0] == len(log))
         before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
         tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)

@@ -254,7 +254,7 @@ class ProviderView:
             return False
         was = self.state.bounds
         now = was._replace(settled=min(was.rewritten, log.bounds().settled))
-        return now.settled > was.settled and self.tail.binds(self.tail.start, now)
+        return now.settled > was.settled and self.tail.binds(now)
 
     @property
     def marks(self) -> Marks:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 from tests.behaviour.contexts import tiny
 
 SMALL = tiny(low_water=0.4, idle_after="never")
@@ -93,3 +96,42 @@ async def test_what_can_be_dropped_by_the_provider_stays_and_what_cannot_is_left
         assert after.messages[: len(view.messages)] == view.messages, "no second beginning when the turn ends"
         assert after.rewritten_prefix
         assert thoughts(after.messages)[-1] == f"sig{number}"
+
+
+def turns(seed: int) -> Iterator[dict[str, Any]]:
+    """Yield questions, steps, and answers of which some are long, each behind long thinking."""
+    draw = random.Random(seed)
+    for turn in range(14):
+        yield {"role": "user", "content": f"Question {turn}: " + "please " * draw.choice([5, 30, 50])}
+        for step in range(draw.choice([1, 2, 3])):
+            id, many = f"c{turn}-{step}", draw.choice([30, 50, 100])
+            thought = {"type": "thinking", "thinking": "hm " * many, "signature": id}
+            yield {
+                "role": "assistant",
+                "content": [thought, {"type": "tool_use", "id": id, "name": "run", "input": {}}],
+            }
+            result = {"type": "tool_result", "tool_use_id": id, "content": "line " * draw.choice([5, 20, 40])}
+            yield {"role": "user", "content": [result]}
+        thought = {"type": "thinking", "thinking": "because " * draw.choice([100, 500]), "signature": f"end{turn}"}
+        said = {"type": "text", "text": f"Done {turn}. " + "It holds. " * draw.choice([20, 250])}
+        yield {"role": "assistant", "content": [thought, said]}
+
+
+async def test_a_long_answer_that_was_shortened_reads_the_same_after_a_restart(tmp_path: Path) -> None:
+    """Its thinking went when it was shortened, so it no longer shows that it was bound; a restart must not show more
+    of its text."""
+    kept = Settings(store=tmp_path / "a.db", max_tokens=2_000, token_counter="estimate", idle_after="never")
+    compared = 0
+    async with open_context(kept) as context:
+        for row in turns(7):
+            await context.add_message(row)
+            if row["role"] == "assistant":
+                continue
+            await context.wait_idle()
+            before = await context.next_view()
+            async with open_context(kept, read_only=True) as reopened:
+                after = await reopened.next_view()
+            if after.activation is None:
+                assert after.messages == before.messages
+                compared += len(context.activations()) > 0
+    assert compared > 20
