@@ -189,7 +189,9 @@ BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
-Jobs = Annotated[int | None, option("N", "Processes. Default: one per core.", parser=between(1))]
+Jobs = Annotated[
+    int | None, option("N", "Processes, where no model is asked. Default: one per core.", parser=between(1))
+]
 JsonPath = Annotated[
     str | None, option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
 ]

@@ -193,10 +193,15 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
 
     def told(row: dict[str, Any]) -> dict[str, Any]:
         broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
-        return {**row, "broken": output.mark(not broken, "0", ", ".join(broken)), "hit": f"{row['prefix_hit']:.1%}"}
+        return {
+            **row,
+            "broken": output.mark(not broken, "0", ", ".join(broken)),
+            "hit": f"{row['prefix_hit']:.1%}",
+            "mean": round(row["mean_view_tokens"]),
+        }
 
     seen = [row for row in rows if len(rows) <= _MOST_ROWS or any(row[law] for law in ("refused_views", *LAW_FIGURES))]
-    columns = {"#broken laws": "broken", "#mean view": "mean_view_tokens", "#activ.": "activations"}
+    columns = {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
     columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
     shown = [_table("Replayed", [*map(told, seen)], [*map(told, sums)], columns)]
     tokens = f"{total.model_input_tokens:,} tokens in, {total.model_output_tokens:,} out"

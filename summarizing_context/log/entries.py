@@ -122,10 +122,10 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
 
 
-# The version of `Facts`, kept with each of them, with that of the cues. Raise it when messages are read or counted in
-# another way. The next opening of each session that may write then parses every message once (0.1 to 0.2 ms each with
-# the estimate, 10 to 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only`
-# pay each time.
+# The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
+# opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, 10 to
+# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. If
+# the list of cues alone has changed, only what humans wrote is parsed, for its rules.
 FACTS = f"facts/5 {ESTIMATE}"
 
 
@@ -239,8 +239,12 @@ def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry
     """
     with suppress(msgspec.DecodeError):
         name, facts, version = _decoder.decode(unsealed(data, kept))
-        if name == counter.name and version == _version():
-            return Entry(data, facts, facts.content), False
+        if name == counter.name:
+            if version == _version() or (not facts.human and version.startswith(f"{FACTS} ")):
+                return Entry(data, facts, facts.content), False
+            if version.startswith(f"{FACTS} "):
+                rules = cue_rules(read_message(decode_message(data)).typed)
+                return Entry(data, msgspec.structs.replace(facts, rules=rules), facts.content), True
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True

@@ -71,17 +71,24 @@ def read_provider(provider: Any) -> ProviderWindow:
 
 
 def _answer(provider: Any, method: str) -> Any:
-    """Return what a provider says of itself; None where it would have to be awaited."""
-    found = getattr(provider, method, None)
-    answer = found() if callable(found) else None
+    """Return what a provider says of itself; None where it fails, or would have to be awaited."""
+    try:
+        found = getattr(provider, method, None)
+        answer = found() if callable(found) else None
+    except Exception as error:
+        logger.warning("a provider names no window", extra={"method": method, "cause": type(error).__name__})
+        return None
     if isinstance(answer, Coroutine):
         answer.close()
     return None if hasattr(answer, "__await__") else answer
 
 
 def field_of(holder: Any, name: str) -> Any:
-    """Return a field of a mapping or of any object; None where there is none."""
-    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+    """Return a field of a mapping or of any object; None where there is none, or it cannot be read."""
+    try:
+        return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+    except Exception:
+        return None
 
 
 def _whole(value: Any) -> int | None:

@@ -21,6 +21,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_ran
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
+    SettingsError,
     SummarizerError,
     SummarizerNotReady,
     SummarizerRateLimited,
@@ -87,7 +88,11 @@ def status_code(error: BaseException | None) -> int | None:
 
 def declared(summarizer: object, name: str) -> str | None:
     """Return a text that a summarizer has as an attribute; None if it has not."""
-    value = getattr(summarizer, name, None)
+    try:
+        value = getattr(summarizer, name, None)
+    except Exception as error:
+        about = f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}"
+        raise SettingsError(f"{about}; it is a text, or left out") from error
     return value if isinstance(value, str) else None
 
 

@@ -544,7 +544,8 @@ class Viewer:
 
     def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
         """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
-        yet; or it may activate with many rules, or without a model, and then the past is read again."""
+        yet; or it may activate with a long tail, which is made again, with many rules, or without a model, for then
+        the past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (provider_view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
@@ -558,7 +559,7 @@ class Viewer:
         task_ended, is_end = self._moment(state, in_band=used >= BAND * high)
         if reason is not None or used > high or is_end or task_ended is not None:
             again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
-            unread += max(again, 20 * log.rules.size)  # tokens that are read as quickly as a rule
+            unread += max(again, tail.tokens, 20 * log.rules.size)  # tokens that are read as quickly as a rule
         return unread > much
 
     def _moment(self, state: ActivationState, *, in_band: bool) -> tuple[int | None, bool]:

@@ -183,7 +183,6 @@ class Tail:
         self.bounds = bounds
         self.since = since
         self.whole = whole
-        self.is_eased = False  # it shows a message whole that is long
         self.is_stale = False  # it shows a call that waited, and is given up by now
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[TailItem] = []
@@ -283,7 +282,6 @@ class Tail:
             return
         uncut = self.whole
         if uncut.first <= piece.seq < uncut.stop or (piece.seq >= uncut.stop and self.tokens + cost <= uncut.tokens):
-            self.is_eased = True
             self._open_tokens += self._append(piece, cost, cost)
             return
 
@@ -299,7 +297,6 @@ class Tail:
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         is_newest = piece.seq >= self._thinking_from
-        self.is_eased |= thinks or (self.room.squeeze > 0 and is_newest and whole > cap)
         if self.room.squeeze and whole > cap and not is_newest and not any(part.half for part in reading.parts):
             if any(part.texts and not part.whole for part in reading.parts):
                 piece = told_of(piece.seq, reading)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
 from summarizing_context.settings.values import PROVIDERS
 
 
@@ -82,3 +82,17 @@ async def test_a_provider_that_cannot_be_read_gets_its_view(told: dict[str, Any]
     async with open_context() as context:
         await context.add_message({"role": "user", "content": "hello"})
         assert len(await context.get_messages_for_request(provider=SimpleNamespace(**told))) == 1
+
+
+@pytest.mark.parametrize("name", ["recipe", "model", "host"])
+async def test_a_summarizer_whose_attribute_raises_is_a_mistake_in_the_settings(name: str) -> None:
+    def summarize(_: Any, job: Any) -> str:
+        raise AssertionError(job)
+
+    def told(_: Any) -> str:
+        raise RuntimeError("secret")
+
+    odd: Any = type("Odd", (), {"summarize": summarize, name: property(told)})()
+    with pytest.raises(SettingsError, match=f"attribute {name} of the summarizer Odd raised RuntimeError") as caught:
+        await open_context(summarizer=odd).__aenter__()
+    assert "secret" not in str(caught.value)

@@ -70,6 +70,7 @@ Pin = Callable[[str, int], Awaitable[object]]
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_BODY = 4_096  # bytes of a request
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
+_OF_A_SESSION = {"session", "ledger", "messages", "text", "block", "activation", "search", "undo"}  # pages
 _TYPED = 8  # characters of a longer name, its last, that confirm an undo
 
 _STATUS = {NodeNotFoundError: 404, SettingsError: 400, SessionInUseError: 409, UndoError: 409, StoreError: 503}
@@ -208,6 +209,8 @@ class _Pages:
 
         if what == "sessions":
             return await self._sessions()
+        if what not in _OF_A_SESSION:
+            raise NodeNotFoundError("there is no such page")
         info = await self._known(query.get("id", ""))
         session_id, start, stop = info["session_id"], number("start"), number("stop")
         async with self._opened(info, changes=what == "undo") as context:
@@ -247,19 +250,17 @@ class _Pages:
             # One activation: the messages that left the view, and the blocks that stand for the past since: those
             # before the next activation, or the present ones; None where the store keeps them no longer, or the log
             # was replaced since.
-            if what == "activation":
-                records = context.activations()
-                record = next((one for one in records if one.number == number("number")), None)
-                if record is None:
-                    raise NodeNotFoundError(f"session {session_id} has no activation {number('number')}")
-                nodes = await context.header_since(record.number)
-                left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
-                return {
-                    **self._record(record),
-                    "left": [_row(log[at], "log", at) for at in left],
-                    "blocks": None if nodes is None else [_whole_block(node, context) for node in nodes],
-                }
-        raise NodeNotFoundError("there is no such page")
+            records = context.activations()
+            record = next((one for one in records if one.number == number("number")), None)
+            if record is None:
+                raise NodeNotFoundError(f"session {session_id} has no activation {number('number')}")
+            nodes = await context.header_since(record.number)
+            left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
+            return {
+                **self._record(record),
+                "left": [_row(log[at], "log", at) for at in left],
+                "blocks": None if nodes is None else [_whole_block(node, context) for node in nodes],
+            }
 
     async def _sessions(self) -> Json:
         """Return all sessions, the newest change first, with what their summaries cost."""

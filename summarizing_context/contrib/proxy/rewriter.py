@@ -133,7 +133,6 @@ class Rewriter:
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
-        await asyncio.to_thread(self._models.price_of, asked.model)  # the first look reads a large table
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
         record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
         return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
@@ -191,6 +190,8 @@ class Rewriter:
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
+        if str(self._settings.store) == ":memory:":
+            return []
         with suppress(StoreError):  # there is no store yet
             async with opened_store(self._settings.store, read_only=True) as store:
                 return [info.session_id for info in await store.sessions()]

@@ -272,7 +272,9 @@ class Passage:
 
     async def view(self, request: Request) -> Response:
         """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
-        body = bytearray()
+        told, body = request.headers.get("content-length", "0"), bytearray()
+        if int(told) > MAX_BYTES:  # the server takes no other than digits
+            return Response(status_code=413)
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BYTES:
@@ -363,6 +365,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
+        await asyncio.to_thread(models.price_of, "")  # the first look reads a large table
         async with upstream.client:
             yield
             await rewriter.close()

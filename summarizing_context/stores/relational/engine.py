@@ -168,7 +168,7 @@ class Engine:
             if self._connection is not None:
                 self.close(self._connection)
 
-    def _translated(self, error: Exception) -> Exception:
+    def _translated(self, error: BaseException) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""
         if isinstance(error, SummarizingContextError):
             return error
@@ -176,7 +176,10 @@ class Engine:
             return StoreError(
                 f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
             )
-        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
+        kind = type(error).__name__
+        if not isinstance(error, Exception):
+            return StoreError(f"{self.name}: the store was interrupted ({kind}); try again")
+        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({kind})")
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -201,10 +204,10 @@ class Engine:
                 for operation in operations:
                     operation.error, operation.result = None, operation.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
-        except Exception as error:  # whatever it is, each caller gets an answer
+        except BaseException as error:  # whatever it is, each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
                 connection.undo_work()
-            if tries < 4 and self.may_pass(error):
+            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
                 self._perform(operations, tries + 1)
             elif may_part:
                 for operation in operations:
