@@ -106,7 +106,8 @@ def test_an_interrupt_ends_a_command_with_130_and_one_line():
         assert ran.stderr.readline().startswith("Replaying the demo session: ")
         ran.send_signal(signal.SIGINT)
         assert ran.stderr.read() == "error: stopped; nothing that was stored is lost\n"
-        assert ran.wait(60) == 130
+        # CPython ends by the signal itself if it came while `exec` made a class; a shell calls both 130
+        assert ran.wait(60) in (130, -signal.SIGINT)
 
 
 def test_every_problem_of_a_file_of_settings_has_a_line(run: Runner, tmp_path: Path):
