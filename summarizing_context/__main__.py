@@ -7,4 +7,6 @@ import sys
 from summarizing_context.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    exec("")  # else CPython forgets the status and dies of SIGINT if the interrupt came while it built a dataclass
+    sys.exit(status)
