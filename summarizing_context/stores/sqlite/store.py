@@ -59,7 +59,7 @@ _SQL = {  # by name; the shared ones are written for PostgreSQL
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 _CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the list of sessions is checked
-_BESIDE = ("", "-wal", "-shm")  # the file, and those that SQLite keeps beside it while it is open
+_SUFFIXES = ("", "-wal", "-shm")  # of the file, and of those that SQLite adds while it is open
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
@@ -156,8 +156,8 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
 def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
     """Run `work` on one state of the file as last committed, with a connection of its own.
 
-    Without a log beside the file no process has it open. SQLite would make a log to read it, and leave it there, unless
-    it is told that the file cannot change; so we look ourselves whether it did.
+    Without a write-ahead log no process has the file open. SQLite would make one to read it, and leave it there, unless
+    the file is declared immutable; so its state is compared before and after.
     """
 
     def quiet_state() -> tuple[int, int] | None:
@@ -183,7 +183,7 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
 def identity(path: Path) -> list[tuple[int, int] | None]:
     """Return which files stand under the names of a store's: it changes when one is removed, moved away or replaced."""
     found: list[tuple[int, int] | None] = []
-    for suffix in _BESIDE:
+    for suffix in _SUFFIXES:
         try:
             status = os.stat(f"{path}{suffix}")
             found.append((status.st_dev, status.st_ino))
@@ -217,7 +217,7 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
         raise _fault(_NOT_OURS, path, "it is not an SQLite file")
     foreign = _fault(_NOT_OURS, path, "it is an SQLite file of another program")
-    # First what the file itself says, without what stands in a log beside it: reading that would leave a file there.
+    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
     with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
         if alone.pragma("application_id") != APPLICATION_ID:
             raise foreign
@@ -276,7 +276,7 @@ class SqliteEngine(Engine):
 
         # The file is opened, or created privately, whole or not at all. What may not be opened is left as it is.
         make_private_folder(path.parent)
-        with _creating:  # privately: SQLite gives the files beside it the mode of the file itself
+        with _creating:  # privately: SQLite gives the files that it adds the mode of this one
             try:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE))
                 path.chmod(FILE)
@@ -287,7 +287,7 @@ class SqliteEngine(Engine):
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
             raise _fault(_READ_ONLY, path)
         _checked_version(path, wait)
-        for suffix in _BESIDE:  # of a store that was there, and what a killed process left
+        for suffix in _SUFFIXES:  # of a store that was there, and what a killed process left
             one = Path(f"{path}{suffix}")
             try:
                 mode = one.lstat().st_mode
