@@ -31,7 +31,7 @@ from summarizing_context.evaluation.datasets import Read, hindsight, read_checke
 from summarizing_context.evaluation.views import Message, Text, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import find_transcripts
-from summarizing_context.views.moments import CACHED, is_natural_end
+from summarizing_context.views.planner import CACHED, is_natural_end
 
 Sums = dict[tuple[int, str], Counter[str]]  # by budget and arm
 ARMS: dict[str, dict[str, Any]] = {

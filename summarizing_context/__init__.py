@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult as CommandResult
     from summarizing_context.context import SummarizingContext as SummarizingContext
     from summarizing_context.log.kept_texts import Plan as Plan
+    from summarizing_context.log.kept_texts import StandingRule as StandingRule
     from summarizing_context.log.ledger import Fact as Fact
     from summarizing_context.log.message_log import OpenCall as OpenCall
     from summarizing_context.log.message_log import Pin as Pin
-    from summarizing_context.log.rules import StandingRule as StandingRule
     from summarizing_context.log.tree import HeaderNode as HeaderNode
     from summarizing_context.messages.reading import message_text_parts as message_text_parts
     from summarizing_context.models import load_models as load_models
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.tools import compact_tool_schema as compact_tool_schema
     from summarizing_context.retrieval.tools import memory_tool_schemas as memory_tool_schemas
     from summarizing_context.retrieval.tools import recall_tool_schema as recall_tool_schema
-    from summarizing_context.sessions.cache_ledger import CacheFigures as CacheFigures
     from summarizing_context.sessions.follower import FollowReport as FollowReport
     from summarizing_context.sessions.session import BudgetReport as BudgetReport
+    from summarizing_context.sessions.session import CacheFigures as CacheFigures
     from summarizing_context.sessions.session import Statistics as Statistics
-    from summarizing_context.settings.ledger_rules import LedgerRule as LedgerRule
-    from summarizing_context.settings.values import Settings as Settings
+    from summarizing_context.settings import LedgerRule as LedgerRule
+    from summarizing_context.settings import Settings as Settings
     from summarizing_context.stores.base import Checkpoint as Checkpoint
     from summarizing_context.stores.base import SearchHit as SearchHit
     from summarizing_context.summarizers.base import SummaryJob as SummaryJob
@@ -53,21 +53,18 @@ _HOMES = {  # modules whose names are loaded when they are first used
     "assembly": "open_context open_store",
     "commands": "CommandResult",
     "context": "SummarizingContext",
-    "log.kept_texts": "Plan",
+    "log.kept_texts": "Plan StandingRule",
     "log.ledger": "Fact",
     "log.message_log": "OpenCall Pin",
-    "log.rules": "StandingRule",
     "log.tree": "HeaderNode",
     "messages.reading": "message_text_parts",
     "models": "load_models",
     "retrieval.search": "Memory MemoryEntry",
     "retrieval.pages": "Page",
     "retrieval.tools": "compact_tool_schema memory_tool_schemas recall_tool_schema",
-    "sessions.cache_ledger": "CacheFigures",
     "sessions.follower": "FollowReport",
-    "sessions.session": "BudgetReport Statistics",
-    "settings.ledger_rules": "LedgerRule",
-    "settings.values": "Settings",
+    "sessions.session": "BudgetReport CacheFigures Statistics",
+    "settings": "LedgerRule Settings",
     "stores.base": "Checkpoint SearchHit",
     "summarizers.base": "SummaryJob SummaryReply",
     "views.builder": "View",

@@ -16,19 +16,18 @@ from typing import Any, Protocol, cast
 from summarizing_context.concurrency import Clock, Events, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.extraction.tool_rules import ToolRules
+from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log.entries import Intake
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import Foreground, MessageLog
-from summarizing_context.log.segments import Limits as SegmentLimits
+from summarizing_context.log.tree import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter, remembering
 from summarizing_context.models import FREE, load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.values import PROVIDERS, Settings, is_address
+from summarizing_context.settings import PROVIDERS, LedgerRule, Settings, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer

@@ -15,8 +15,7 @@ from summarizing_context.messages.text import inert
 
 if TYPE_CHECKING:  # a shell that completes a command reads the table, not the engine
     from summarizing_context.context import SummarizingContext
-    from summarizing_context.sessions.cache_ledger import CacheFigures
-    from summarizing_context.sessions.session import Statistics
+    from summarizing_context.sessions.session import CacheFigures, Statistics
     from summarizing_context.views.view import ActivationReport
 
 PREFIX = "/context"

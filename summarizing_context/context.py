@@ -15,25 +15,22 @@ from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.host_history import Comparison, compare, read_rows
-from summarizing_context.log.kept_texts import Plan
+from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
-from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
+from summarizing_context.messages.reading import Message, check_message
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.messages.shapes import Message, check_message
-from summarizing_context.models import ModelPrice, ModelTable
+from summarizing_context.models import ModelPrice, ModelTable, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, Search
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
-from summarizing_context.sessions.cache_ledger import CacheLedger, Took
 from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, Session, Statistics
-from summarizing_context.settings.values import Settings
+from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, CacheLedger, Session, Statistics, Took
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
-from summarizing_context.summarizers.host import read_provider
 from summarizing_context.views.builder import Prompt, View
 from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
 from summarizing_context.worker.summary_cache import check_focus

@@ -7,19 +7,23 @@ known there is none: it is never guessed from another model's.
 
 from __future__ import annotations
 
+import logging
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.errors import SettingsError
+
+logger = logging.getLogger(__name__)
 
 _Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]  # for a million tokens
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
@@ -203,3 +207,72 @@ def _read(path: Path | Traversable, name: str) -> ModelTable:
     if problems:
         raise SettingsError([f"{name}: {problem}" for problem in problems])
     return msgspec.structs.replace(table, models=models)
+
+
+# -- what a provider tells of itself
+
+
+class ProviderWindow(NamedTuple):
+    """A provider as far as budgets go; `key` tells providers apart."""
+
+    key: str
+    window: int | None  # tokens
+    max_output: int | None  # tokens
+    name: str = ""
+    model: str = ""
+    cache_lifetime: float | str | None = None  # seconds, or the provider's word, as its requests ask
+
+
+def read_provider(provider: Any) -> ProviderWindow:
+    """Return the provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`.
+
+    Where neither tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for. The
+    model may tell the `cache_lifetime` that its requests ask for, in seconds or in the provider's word, such as `1h`. A
+    provider that misbehaves tells only its type.
+    """
+    if provider is None:
+        return ProviderWindow("", None, None)  # a request names none
+    try:
+        info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
+        defaults = found if isinstance(found := field_of(info, "defaults"), Mapping) else {}
+        window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
+        configured = field_of(field_of(provider, "config"), "max_tokens")
+        told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
+        output = next(filter(None, map(_whole, (*told, configured))), None)
+        name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
+        which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
+        lives = field_of(model, "cache_lifetime")
+        told_lifetime = isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf)
+        return ProviderWindow(
+            f"{name}/{which}/{window or ''}", window, output, name, which, lives if told_lifetime else None
+        )
+    except Exception as error:
+        logger.warning("a provider names no window", extra={"cause": type(error).__name__})
+        return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
+
+
+def _answer(provider: Any, method: str) -> Any:
+    """Return what a provider says of itself; None where it fails, or would have to be awaited."""
+    try:
+        found = getattr(provider, method, None)
+        answer = found() if callable(found) else None
+    except Exception as error:
+        logger.warning("a provider names no window", extra={"method": method, "cause": type(error).__name__})
+        return None
+    if isinstance(answer, Coroutine):
+        answer.close()
+    return None if hasattr(answer, "__await__") else answer
+
+
+def field_of(holder: Any, name: str) -> Any:
+    """Return a field of a mapping or of any object; None where there is none, or it cannot be read."""
+    try:
+        return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+    except Exception:
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if value > 0 and value == value // 1 else None  # neither inf nor nan is one

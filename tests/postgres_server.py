@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from summarizing_context.contrib.postgres.store import read_address
-from summarizing_context.settings.values import is_address
+from summarizing_context.settings import is_address
 
 if TYPE_CHECKING:
     import psycopg

@@ -15,7 +15,7 @@ from summarizing_context import Settings
 from summarizing_context.cli import build_command
 from summarizing_context.commands import COMMANDS, PREFIX
 from summarizing_context.errors import SummarizingContextError
-from summarizing_context.settings.values import declared
+from summarizing_context.settings import declared
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = "summarizing-context"

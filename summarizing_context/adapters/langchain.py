@@ -31,9 +31,9 @@ from summarizing_context.adapters.open_sessions import (
     session_id_from,
 )
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.shapes import Message, check_message, encode_message, kind_of, shape_of
+from summarizing_context.messages.reading import Message, check_message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
 try:

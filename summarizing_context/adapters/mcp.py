@@ -18,7 +18,7 @@ from summarizing_context.errors import MissingExtraError, NodeNotFoundError, Set
 from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail
 from summarizing_context.retrieval.tools import answer_compact, compact_tool_schema, given_arguments, tool_schema
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 
 try:
     from mcp.server.lowlevel import Server

@@ -17,8 +17,8 @@ from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.message_log import BoundThinking as BoundThinking
-from summarizing_context.messages.shapes import Message
-from summarizing_context.settings.values import Settings
+from summarizing_context.messages.reading import Message
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.base import Summarizer
 

@@ -12,8 +12,8 @@ from summarizing_context.adapters.open_sessions import Sessions, beside_messages
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.shapes import Message
-from summarizing_context.settings.values import Settings
+from summarizing_context.messages.reading import Message
+from summarizing_context.settings import Settings
 
 try:
     from agents.handoffs import get_conversation_history_wrappers

@@ -22,8 +22,8 @@ from summarizing_context.adapters.open_sessions import (
 )
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
-from summarizing_context.messages.shapes import Message, canonical_json
-from summarizing_context.settings.values import Settings
+from summarizing_context.messages.reading import Message, canonical_json
+from summarizing_context.settings import Settings
 
 try:
     from pydantic_ai import messages as host

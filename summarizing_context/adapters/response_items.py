@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.adapters.open_sessions import digest_of, text_of
 from summarizing_context.errors import MessageError, briefly
-from summarizing_context.messages.shapes import LOADED_TOOLS, Message, canonical_json
+from summarizing_context.messages.reading import LOADED_TOOLS, Message, canonical_json
 from summarizing_context.summarizers.native import is_compacted
 
 Item = Mapping[str, Any]

@@ -19,7 +19,7 @@ from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
 from summarizing_context.errors import CassetteMissError, TranscriptError
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
+from summarizing_context.settings import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import write_private
 from summarizing_context.transcripts import read_session
 

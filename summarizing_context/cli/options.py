@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from summarizing_context.cli.output import PROGRAM, InputError, Result, plain
-from summarizing_context.settings.values import NAMED, PROVIDERS, Settings
+from summarizing_context.settings import NAMED, PROVIDERS, Settings
 
 Command = TypeVar("Command", bound=Callable[..., Result | int | None])
 

@@ -26,7 +26,7 @@ from rich.text import Text
 
 from summarizing_context import errors
 from summarizing_context.messages.text import inert
-from summarizing_context.settings.values import shown_store
+from summarizing_context.settings import shown_store
 from summarizing_context.stores.private_files import write_private
 
 PROGRAM = "summarizing-context"

@@ -13,7 +13,7 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, Status, dim, plain, records, table, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 from summarizing_context.transcripts import find_transcripts, read_session
 

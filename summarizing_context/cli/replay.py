@@ -27,7 +27,7 @@ from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option
 from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, records, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.models import load_models
-from summarizing_context.settings.values import Settings, shown_store
+from summarizing_context.settings import Settings, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.replay import Tally

@@ -27,7 +27,7 @@ from summarizing_context.cli.options import SERVE, STORED, JsonPath, OwnSettings
 from summarizing_context.cli.output import InputError, Result, Status, plain, tell, write_json
 from summarizing_context.cli.sessions import find_sessions
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizingContextError
-from summarizing_context.settings.values import PROVIDERS, is_address, shown_store
+from summarizing_context.settings import PROVIDERS, is_address, shown_store
 from summarizing_context.stores.private_files import checked_token, kept_token, token_file
 
 if TYPE_CHECKING:

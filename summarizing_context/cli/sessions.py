@@ -23,7 +23,7 @@ from summarizing_context.errors import MessageError, SessionInUseError, StoreErr
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
-from summarizing_context.settings.values import Settings, is_address, shown_store
+from summarizing_context.settings import Settings, is_address, shown_store
 from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 

@@ -19,7 +19,7 @@ import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
 from summarizing_context.stores.base import Owner, VectorStore
-from summarizing_context.stores.relational.retrieval import cosines
+from summarizing_context.stores.relational.store import cosines
 
 Made = TypeVar("Made")
 

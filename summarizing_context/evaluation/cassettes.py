@@ -37,17 +37,17 @@ from summarizing_context.errors import (
     SummarizerError,
     SummarizerRefused,
 )
+from summarizing_context.messages.reading import Message
 from summarizing_context.messages.redaction import Redaction, redact_message
-from summarizing_context.messages.shapes import Message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
-from summarizing_context.settings.values import PROVIDERS, Settings
+from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.stores.private_files import FILE, make_private_folder, open_private, replace_private
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience import call_within, declared, describe_failure, retry_after_of
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer
-from summarizing_context.summarizers.verification.replies import readable
+from summarizing_context.summarizers.verification import readable
 
 Mode = Literal["replay", "record", "forecast"]
 

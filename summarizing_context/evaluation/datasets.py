@@ -26,8 +26,7 @@ from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Re
 from summarizing_context.evaluation.report import Bound
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction.values import exact_values
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.shapes import check_message
+from summarizing_context.messages.reading import check_message, read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
 from summarizing_context.transcripts.base import load

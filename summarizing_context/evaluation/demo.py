@@ -19,7 +19,7 @@ from summarizing_context.evaluation.replay import Recorder, Tally, free_session_
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.messages.text import split_line
 from summarizing_context.models import load_models
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 
 Message = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from summarizing_context.assembly import open_context
 from summarizing_context.errors import PromptError, SettingsError
-from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively

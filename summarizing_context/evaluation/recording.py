@@ -23,7 +23,7 @@ import msgspec
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.views import Case, Message, parts_of, text_of
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import PLACES, Settings
+from summarizing_context.settings import PLACES, Settings
 from summarizing_context.stores.private_files import replace_private
 from summarizing_context.summarizers.prompts import names
 from summarizing_context.transcripts import read_session

@@ -25,7 +25,7 @@ from summarizing_context.evaluation.laws import Judge, canonical
 from summarizing_context.log.message_log import BoundThinking
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
-from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.transcripts import Transcript, read_named
 

@@ -26,7 +26,7 @@ from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import Text
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import PROVIDERS, Settings
+from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 

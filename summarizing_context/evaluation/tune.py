@@ -28,7 +28,7 @@ from summarizing_context.evaluation.run import Arm, Run
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt

@@ -30,7 +30,7 @@ from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.prompts import latest
 

@@ -1,21 +1,26 @@
-"""What tool calls and their results say: arguments, commands, files, patches, exit statuses, errors, ids.
+"""What tool calls and their results say: arguments, commands, files, patches, exit statuses, errors, ids; the table of
+what tools do: which argument names a path, a command, a URL or an identifier, and what the call does to it; and plans
+and to-do lists as tools write them.
 
 Pure, in bounded work: of huge texts both ends are read, or the lines around words that hint at an error. Of a shell
-command only plain words are taken for files.
+command only plain words are taken for files. Rules of the table are tried from the top; a host's own come first. What
+is no list of items, nor a text, is no plan.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.extraction import WORDS
 from summarizing_context.messages.text import clip, shown
+from summarizing_context.settings import LedgerRule
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
@@ -354,3 +359,188 @@ def urls_in(text: str) -> list[str]:
     """Return the addresses in a text, the first four."""
     found = (match[0].rstrip(".,;:!?)'") for match in _URL.finditer(text))
     return list(dict.fromkeys(found))[:4]
+
+
+COMMAND_KEYS = ("command", "cmd", "script", "commands")
+_PATHS = (
+    "file_path|path|filename|file|filepath|target_file|notebook_path|file_name|"
+    "filePath|targetFile|fileName|paths|files|file_paths|uri"
+)
+_FROM = "source|source_path|src|old_path|from|from_path|path|file_path"
+_TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
+
+TOOL, ANY = "{tool}", "*"
+
+_PATH_OPERATIONS = {  # of tools, the first that fits
+    "undo": "undid an edit of",
+    "edit|multiedit|str_replace|replace|insert|patch": "edited",
+    "update": "updated",
+    "modify|change": "modified",
+    "apply": "applied",
+    "extend|append": "extended",
+    "write": "wrote",
+    "save": "saved",
+    "create|add|mkdir": "created",
+    "delete": "deleted",
+    "remove|rm|unlink": "removed",
+    "drop": "dropped",
+    "close": "closed",
+    "archive": "archived",
+}
+
+RULES: tuple[LedgerRule, ...] = (
+    *(LedgerRule(tool, "path", _PATHS, operation) for tool, operation in _PATH_OPERATIONS.items()),
+    LedgerRule("move|rename", "path", _TO, "created"),
+    LedgerRule("move|rename", "path", _FROM, "moved"),
+    LedgerRule("copy", "path", _TO, "created"),
+    LedgerRule("copy", "path", _FROM, "read"),
+    LedgerRule("read|view|open|cat|get|show|fetch", "path", _PATHS, "read"),
+    LedgerRule("grep|search|glob|find", "path", _PATHS, "searched"),
+    LedgerRule("ls|list", "path", _PATHS, "listed"),
+    LedgerRule("*", "path", _PATHS, "used"),
+    LedgerRule("*", "command", "|".join(COMMAND_KEYS), "ran"),
+    LedgerRule("*", "url", "url|urls|href|link", "fetched"),
+    LedgerRule("create|add|book|update|edit|modify|change|set|apply|assign|send", "identifier", "*", TOOL),
+    LedgerRule("delete|remove|cancel|close|archive|merge|refund|restart|deploy", "identifier", "*", TOOL),
+    LedgerRule("*", "identifier", "*", "used"),
+    LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
+    LedgerRule("update_plan", "plan", "plan", "planned"),
+    LedgerRule("task_create", "plan", "subject", "planned"),
+    LedgerRule("task_update", "plan", "taskId", "planned"),
+)
+
+
+class ToolRules:
+    """The rules by which the calls of a session are read, a host's own first; looked up once for each tool's name."""
+
+    def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
+        rules = (*own, *RULES)
+        self._own = len(own)
+        self._rules = [(rule, [_words(name) for name in rule.tool.split("|")]) for rule in rules]
+        self.plan_words = {
+            tuple(word.encode() for word in tool)
+            for rule, tools in self._rules
+            if rule.kind == "plan"
+            for tool in tools
+        }
+        self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
+
+    def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
+        """Return rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`.
+
+        A host's own rules come first, then those for the first name, for the second, for any.
+        """
+        names = [_words(name) for name in (word, tool) if name]
+        ranked = []
+        for place, (_, tools) in enumerate(self._rules):
+            fitting = (at for at, name in enumerate(names) if any(words and _holds(name, words) for words in tools))
+            at = next(fitting, len(names) if () in tools else None)
+            if at is not None:
+                ranked.append((place >= self._own, at, place))
+        return [self._rules[place][0] for *_, place in sorted(ranked)]
+
+    def plan_keys(self, tool: str) -> tuple[str, ...]:
+        """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
+        rules = (rule for rule in self.rules_for(tool) if rule.kind == "plan")
+        return tuple(dict.fromkeys(key for rule in rules for key in rule.key.split("|")))
+
+
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
+
+
+def _holds(name: tuple[str, ...], words: tuple[str, ...]) -> bool:
+    return any(name[at : at + len(words)] == words for at in range(len(name)))
+
+
+_MOST = 1_000  # items
+_MARKS = {state: mark for mark, states in WORDS["plans"]["marks"].items() for state in states}
+_TO_DO = "[ ]"
+
+
+class Item(NamedTuple):
+    """One item of a plan."""
+
+    text: str  # its words, as given
+    mark: str = ""  # of its state; empty for a plan that is a text
+    id: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.mark} {self.text}" if self.mark else self.text
+
+    @property
+    def is_open(self) -> bool:
+        return self.mark not in ("[x]", "[-]")
+
+
+def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
+    """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
+    plan that stood: arguments with `merge` change single items of it by their ids."""
+    call = parsed(arguments)
+    if not isinstance(call, dict):
+        return None
+
+    # one task more, or one changed by its id
+    if changes_one(keys):
+        subject, state = call.get("subject"), call.get("status")
+        words = subject.strip() if isinstance(subject, str) else ""
+        if "taskId" not in call:
+            return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
+        known = next((item for item in before if item.id == str(call["taskId"])), None)
+        if known is None:
+            return None
+        mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
+        changed = known._replace(text=words or known.text, mark=mark)
+        return tuple(changed if item is known else item for item in before)
+
+    # all of it, or some of its items
+    items = _items(next((call[key] for key in keys if key in call), None))
+    if items is None or call.get("merge") is not True:
+        return items
+    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
+    for at, item in enumerate(items):
+        known = merged.get(item.id) if item.id else None
+        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
+    return tuple(item for item in merged.values() if item.text)
+
+
+def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
+    """Return the plan that the result of a call tells: a list, or an object that holds one; None for any other."""
+    told = parsed(result)
+    if isinstance(told, dict):
+        told = next((told[key] for key in keys if isinstance(told.get(key), list)), None)
+    return _items(told) if isinstance(told, list) else None
+
+
+def changes_one(keys: Sequence[str]) -> bool:
+    """Return whether calls with these arguments make or change one item, and the others stand."""
+    return "subject" in keys or "taskId" in keys
+
+
+def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
+    """Return the plan with the id that a result tells of the newest item without one; None where it tells none."""
+    found = re.match(r"\s*Task #(\w{1,40}) created", result)
+    new = next((item for item in before if not item.id), None)
+    return tuple(item._replace(id=found[1]) if item is new else item for item in before) if found and new else None
+
+
+def _items(value: object) -> tuple[Item, ...] | None:
+    if isinstance(value, str):
+        if value.lstrip()[:1] == "[" and isinstance(listed := parsed(value), list):  # a list as JSON in a text
+            return _items(listed)
+        return (Item(value.strip()),) if value.strip() else None
+    if not isinstance(value, list) or len(value) > _MOST:
+        return None
+    items: list[Item] = []
+    for each in value:
+        item = {"content": each} if isinstance(each, str) else each
+        if not isinstance(item, Mapping):
+            return None
+        words = next((text for key in WORDS["plans"]["text"] if isinstance(text := item.get(key), str)), "").strip()
+        state = next((str(item[key]).lower() for key in ("status", "state", "completed", "done") if key in item), "")
+        id = str(item.get("id", ""))
+        if not (words or id or isinstance(each, str)):
+            return None
+        items.append(Item(words, _MARKS.get(state, _TO_DO), id))
+    return tuple(items)

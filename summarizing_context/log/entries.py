@@ -22,15 +22,16 @@ import msgspec
 from summarizing_context.errors import StoreCorruptError
 from summarizing_context.extraction.importance import read_traits
 from summarizing_context.extraction.rules import Rule, are_cues_compiled, cue_rules, cues_version
-from summarizing_context.messages.reading import Reading, read_message
-from summarizing_context.messages.shapes import (
+from summarizing_context.messages.reading import (
     Message,
+    Reading,
     canonical_json,
     check_message,
     decode_message,
     encode_message,
     parse_message,
     parse_messages,
+    read_message,
 )
 from summarizing_context.messages.tokens import ESTIMATE, MESSAGE_TOKENS, TokenCounter, estimate_texts
 from summarizing_context.stores.base import StoredEntry, StoredVerdict
@@ -310,7 +311,7 @@ class Intake:
             checked = check_message(message)  # shares the text; its bytes are made off the event loop
         else:
             checked, data = parse_message(message)
-            if len(data) <= _LONG_TEXT and are_cues_compiled():
+            if len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
                 return make_entry(checked, self._counter, data)
         made: Entry = await self._in_thread(partial(make_entry, checked, self._counter, data))
         return made

@@ -16,8 +16,7 @@ from typing import Literal, NamedTuple
 
 from summarizing_context.concurrency import in_turns
 from summarizing_context.log.entries import BREATH, Facts, Role, content_digest
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.shapes import parse_messages
+from summarizing_context.messages.reading import parse_messages, read_message
 
 
 class HostRow(NamedTuple):

@@ -1,22 +1,34 @@
-"""The newest instruction files (CLAUDE.md and the like), the newest plan and the agent's notes of one session; and
-where the agent has ended its plan, or a task.
+"""What the log is searched for as it grows: instruction files (CLAUDE.md and the like), the newest plan, the agent's
+notes, and the human's standing rules; and where the agent has ended its plan, or a task.
 
-Pure bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again.
-Hosts put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that
-hosts write before a file. A result of a tool never holds one: it may quote anything.
+Bookkeeping in memory, derived from the log alone: a log that is loaded, forked or replaced has the same again. Hosts
+put files into rows of the conversation: only what no person typed is looked at, and only behind the marks that hosts
+write before a file. A result of a tool never holds one: it may quote anything. Cues tell what is a rule until a model
+has said it of the message; `extraction.rules` says what a rule is about.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from math import inf
+from typing import Literal, NamedTuple
 
-from summarizing_context.extraction.plans import Item, changes_one, numbered_task, plan_in_call, plan_in_result
-from summarizing_context.extraction.tool_calls import parsed
-from summarizing_context.extraction.tool_rules import ToolRules
-from summarizing_context.log.entries import Entry, Role
+from summarizing_context.extraction.rules import Rule, rule_topic
+from summarizing_context.extraction.tool_calls import (
+    Item,
+    ToolRules,
+    changes_one,
+    numbered_task,
+    parsed,
+    plan_in_call,
+    plan_in_result,
+)
+from summarizing_context.log.entries import Entry, Role, Verdict
+from summarizing_context.log.ledger import SAID, Fact
 from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Reading
 
@@ -106,6 +118,7 @@ class KeptTexts:
         # of tools that make plans, by id: message, arguments that may hold a plan, and whether it wrote one
         self._calls: dict[str, tuple[int, tuple[str, ...], bool]] = {}
         self._notes: list[AgentNote] = []
+        self.ended_at = -1  # the newest message with which the agent has called a task done
         self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
 
     def add(self, index: int, entry: Entry) -> None:
@@ -113,7 +126,7 @@ class KeptTexts:
         facts, data = entry.facts, entry.data
         if facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS)):
             self._unread.append((index, entry))
-        may_plan = facts.calls and (self._tools.may_plan(data) or COMPACT.encode() in data)
+        may_plan = bool(facts.calls) and self._may_plan(data)
         is_awaited = (self._calls or self._ending) and any(
             id in self._calls or id in self._ending for id in facts.answers
         )
@@ -135,6 +148,7 @@ class KeptTexts:
             ended = self._ending.pop(part.id, None)
             if ended is not None and not part.failed:
                 self._notes.append(ended)
+                self.ended_at = ended.message
             if part.id not in self._calls:
                 continue
             made_by, keys, wrote = self._calls[part.id]
@@ -147,6 +161,12 @@ class KeptTexts:
                     self._take(index, PlanItems(index, items))
             elif changes_one(keys) and (items := numbered_task(text, self._newest.items)) is not None:
                 self._take(index, self._newest._replace(items=items))
+
+    def _may_plan(self, data: bytes) -> bool:
+        """Return whether the name of a tool that plans, or ends a task, may stand in the bytes of a message: quick, and
+        generous."""
+        lower = data.lower()
+        return COMPACT.encode() in lower or any(all(map(lower.__contains__, name)) for name in self._tools.plan_words)
 
     def _take(self, index: int, plan: PlanItems) -> None:
         if index != self._since:
@@ -166,11 +186,6 @@ class KeptTexts:
     def notes(self, cut: int) -> list[AgentNote]:
         """What the agent kept before entry `cut`, the newest first."""
         return [note for note in reversed(self._notes) if note.text and note.message < cut]
-
-    @property
-    def ended_at(self) -> int:
-        """The newest message with which the agent has called a task done; -1 without one."""
-        return self._notes[-1].message if self._notes else -1
 
     @property
     def plan(self) -> PlanItems | None:
@@ -205,3 +220,91 @@ def _instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:
                 named = f"{folder.strip().rstrip('/')}/AGENTS.md"
             if body and named:
                 yield named.strip(), body
+
+
+class StandingRule(NamedTuple):
+    """A rule of the human's, and the message it stands in."""
+
+    message: int  # log entry
+    quote: str  # verbatim, but for white space
+    strength: Literal["must", "prefer"]
+    ended_by: int | None = None  # the later message that takes it back or replaces it
+    source: Literal["model", "cues"] = "cues"  # who found it
+
+
+class StandingRules(NamedTuple):
+    newest: Sequence[StandingRule]  # first
+    held: int = 0  # of all that hold, handed out or not
+    first: int = 0  # message of the oldest that holds
+
+
+NO_RULES = StandingRules(())
+_OFFERED = 400  # rules that are handed out, the newest; more never fit
+
+
+class RuleLog:
+    """The rules of a growing log, in its order."""
+
+    def __init__(self) -> None:
+        self._rules: list[StandingRule] = []
+        self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
+        self.open = array("q")  # messages on which a model may still be asked
+        self.is_judged = False  # whether it has been asked on any
+
+    @property
+    def size(self) -> int:
+        return len(self._rules)
+
+    def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
+        """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
+        self.open.append(index)
+        self._rules += (StandingRule(index, rule.quote, rule.strength) for rule in rules)
+        if verdict is not None:
+            self.judge(index, verdict)
+
+    def judge(self, index: int, verdict: Verdict) -> None:
+        """A model has said what the rules of an open message are, or is not asked about it again."""
+        del self.open[bisect_left(self.open, index)]
+        self.is_judged = True
+        if verdict.given:
+            rules = [StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules]
+            others = [rule for rule in self._rules if rule.message != index]
+            self._rules = sorted([*others, *rules], key=lambda rule: rule.message)
+            self._ends += ((index, quote) for quote in verdict.ends)
+
+    def all(self, cut: float = inf) -> list[StandingRule]:
+        """Return every rule in the order of the log, each with the message that ends it: a model says so, or a later
+        rule repeats it, or rules on the same. What was said from entry `cut` on counts for nothing."""
+        ends: dict[str, list[int]] = {}
+        for index, quote in sorted(end for end in self._ends if end[0] < cut):
+            ends.setdefault(quote, []).append(index)
+        found: list[StandingRule] = []
+        later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
+        for rule in reversed([rule for rule in self._rules if rule.message < cut]):
+            topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
+            named = (("quote", quote), ("order", topic.order), ("choice", topic.choice))
+            about = [(name, text) for name, text in named if text]
+            end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
+            if end is None:
+                end = min((later[one] for one in about if one in later), default=None)
+            found.append(rule._replace(ended_by=end))
+            later.update(dict.fromkeys(about, rule.message))
+        return found[::-1]
+
+    def before(self, cut: int, but: Collection[int] = ()) -> StandingRules:
+        """Those that hold and stand in messages before `cut`, none of them in `but`."""
+        held = [rule for rule in self.all() if rule.ended_by is None and rule.message < cut]
+        offered = held[: -_OFFERED - 1 : -1]
+        newest = [rule for rule in offered if rule.message not in but]
+        return StandingRules(newest, len(held) - len(offered) + len(newest), held[0].message if held else 0)
+
+    def known_before(self, cut: int) -> list[StandingRule]:
+        """Those that held when entry `cut` came, whatever was said from there on, the newest first."""
+        return [rule for rule in reversed(self.all(cut)) if rule.ended_by is None]
+
+    def facts(self) -> list[Fact]:
+        """All of them as a ledger lists them."""
+        return [
+            Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
+            for rule in self.all()
+        ]

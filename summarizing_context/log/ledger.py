@@ -16,6 +16,10 @@ from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from summarizing_context.extraction.tool_calls import (
+    ANY,
+    COMMAND_KEYS,
+    TOOL,
+    ToolRules,
     bare_command,
     denies,
     exit_code,
@@ -32,11 +36,10 @@ from summarizing_context.extraction.tool_calls import (
     urls_in,
     work_of,
 )
-from summarizing_context.extraction.tool_rules import ANY, COMMAND_KEYS, TOOL, ToolRules
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.segments import OpenCalls
+from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
-from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.settings import LedgerRule
 
 if TYPE_CHECKING:
     from summarizing_context.log.message_log import MessageLog

@@ -10,7 +10,7 @@ import time
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
@@ -24,14 +24,13 @@ import msgspec
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
-from summarizing_context.extraction.tool_rules import ToolRules
+from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Role, Verdict, message_name
-from summarizing_context.log.kept_texts import KeptTexts
-from summarizing_context.log.repairs import Passing
-from summarizing_context.log.rules import RuleLog
-from summarizing_context.log.segments import GroupCutter, Limits, OpenCalls, Segment, SegmentCutter, Sources
-from summarizing_context.messages.shapes import Message, result_message
+from summarizing_context.log.groups import GroupCutter, OpenCalls, Passing
+from summarizing_context.log.kept_texts import KeptTexts, RuleLog
+from summarizing_context.log.tree import Limits, Segment, SegmentCutter, Sources
+from summarizing_context.messages.reading import Message, result_message
 from summarizing_context.stores.base import StoredVerdict
 
 
@@ -159,6 +158,15 @@ class Foreground:
             left -= characters
 
         return yield_now
+
+
+class LogGroup(NamedTuple):
+    """Messages of a group, and what a view has to know of them."""
+
+    reads: Sequence[PlacedMessage]
+    costs: Sequence[int]  # tokens of each
+    staying: Collection[int] = ()  # log entries that must stay whole
+    passing: Sequence[Passing] = ()  # ephemeral messages and interruptions that came between or behind them
 
 
 class Candidates(NamedTuple):
@@ -438,10 +446,16 @@ class MessageLog:
         at = bisect_right(self.group_starts, start)
         return self.group_starts[at] if at < len(self.group_starts) else self.closed_groups_stop
 
-    def between(self, start: int, stop: int) -> tuple[list[PlacedMessage], list[int]]:
+    def between(self, start: int, stop: int) -> LogGroup:
         """Log entries, read, and their costs."""
         at = range(start, stop)
-        return [self.entries[index].read(index) for index in at], list(map(self.cost, at))
+        return LogGroup([self.entries[index].read(index) for index in at], list(map(self.cost, at)))
+
+    def group_at(self, start: int, ephemeral: int) -> LogGroup:
+        """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
+        stop = self.group_stop(start)
+        passing = self.passing_within(ephemeral, start, stop)
+        return self.between(start, stop)._replace(staying=self.staying(start, stop), passing=passing)
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""

@@ -1,8 +1,13 @@
-"""The tree of summaries: segments, merges of them, and where a view cuts the log.
+"""Segments, the tree of their summaries, and where a view cuts the log.
 
-Pure. A header shows the past in less and less detail: the newest segments each by itself, older ones in merges of four,
-and one wide merge of all before. Each merge of four is made once; the wide one reads those, and larger blocks of the
-deep past, so that what merges read grows with the log as the log itself does. A fact passes through at most
+Pure. Segments are runs of whole closed groups that are summarized as one. They are decided by content alone, looking
+back only: the segments of a prefix of the log are a prefix of the segments of the log, and after an edit the cuts fall
+back into step within a few segments (content-defined chunking). Sizes are the built-in estimate, so that cuts are equal
+whatever counter a session uses.
+
+A header shows the past in less and less detail: the newest segments each by itself, older ones in merges of four, and
+one wide merge of all before. Each merge of four is made once; the wide one reads those, and larger blocks of the deep
+past, so that what merges read grows with the log as the log itself does. A fact passes through at most
 floor(log4 segments) + 1 summarizations.
 """
 
@@ -13,7 +18,118 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from summarizing_context.log.segments import Segment
+from summarizing_context.concurrency import YieldNow, never_yield
+from summarizing_context.log.entries import Entry
+from summarizing_context.messages.reading import Reading, encodable
+from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_evenly, render_messages
+
+# A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
+_TURN, _GROUP, _LATE_GROUP = 8, 32, 4
+
+
+class Limits(NamedTuple):
+    """Sizes of a segment, in estimated tokens."""
+
+    minimum: int = 2_000
+    target: int = 4_000
+    maximum: int = 8_000
+
+
+class Segment(NamedTuple):
+    """A leaf of the tree: entries `start` up to `stop`, or one of several `parts` of a group too large for one."""
+
+    start: int
+    stop: int
+    size: int  # estimated tokens, of the whole range
+    part: int = 0
+    parts: int = 1
+    is_early: bool = False  # a view, or a number of messages, has ended it before it was full
+
+    @property
+    def last_part(self) -> bool:
+        """The log may be covered up to `stop` only with all parts."""
+        return self.part == self.parts - 1
+
+
+class SegmentCutter:
+    """Cuts a growing run of closed groups into segments, one group at a time; O(1)."""
+
+    def __init__(self, limits: Limits, start: int = 0) -> None:
+        self._limits = limits
+        self.start = start  # first entry of the open segment
+        self.size = 0
+        self._stop = start
+
+    def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
+        """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
+        `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
+        (least, target, most), cut, (start, stop), chance = self._limits, list[Segment](), group, digest[-1]
+        ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
+        if self.size and (ends_before or self.size + size > most):
+            cut.append(self.close())
+        if size > most:  # in parts; a quarter of each is left free for the labels of rendering
+            self.start = self._stop = stop
+            parts = -(-size * 5 // (4 * most))
+            return cut + [Segment(start, stop, size, part, parts) for part in range(parts)]
+        self.size += size
+        self._stop = stop
+        if self.size >= least and chance % (_GROUP if self.size < target else _LATE_GROUP) == 0:
+            cut.append(self.close())
+        return cut
+
+    def close(self, *, is_early: bool = False) -> Segment:
+        """End the open segment behind the last group."""
+        segment = Segment(self.start, self._stop, self.size, is_early=is_early)
+        self.start, self.size = self._stop, 0
+        return segment
+
+
+class Sources:
+    """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it; with or
+    without what the agent thought. A thread that writes them calls `yield_now` all along."""
+
+    def __init__(
+        self,
+        redact: Redact | None = None,
+        *,
+        numbered: bool = False,
+        thinking: bool = False,
+        yield_now: YieldNow = never_yield,
+    ) -> None:
+        self._redact, self._yield_now = redact, yield_now
+        self._numbered, self._thinking = numbered, thinking
+        self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
+
+    def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
+        """Return what gives the text of a segment, in any thread; `group` names the contents of its entries, and in how
+        many parts."""
+
+        def text() -> str:
+            if segment.parts == 1:
+                return self.render(entries)
+            known, pieces = self._pieces
+            if known != group:
+                pieces = cut_evenly(self.render(entries), segment.parts, self._yield_now)
+                self._pieces = group, pieces
+            return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
+
+        return text
+
+    def render(self, entries: Sequence[Entry]) -> str:
+        """Return entries, written down. What `redact` takes out is gone before: of each message as a whole, and of all
+        of them as they are written."""
+        redact, readings = self._redact, list[Reading]()
+        for entry in entries:
+            self._yield_now(len(entry.data))
+            read = entry.read(0)
+            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
+        rendered = render_messages(
+            readings, numbered=self._numbered, thinking=self._thinking, yield_now=self._yield_now
+        )
+        text: str = encodable(rendered)
+        return text if redact is None else redact(text)
+
 
 FOUR = 4  # segments of the smallest merge
 BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take

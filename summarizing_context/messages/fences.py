@@ -20,8 +20,6 @@ from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.shapes import metadata_of
-
 _TABLES = tomllib.loads((files(__package__) / "look_alikes.toml").read_text("utf-8"))
 _ALIKE = {char: look for table in _TABLES.values() for look, chars in table.items() for char in chars}
 _FILLERS = "\u115f\u1160\u2800\U0001d159"  # letters and signs without ink
@@ -147,7 +145,8 @@ _PATTERNS = {name: re.compile(pattern) for name, pattern in _CLIENTS["patterns"]
 def is_put_in(holder: Mapping[str, Any]) -> bool:
     """Return whether a host marks a row, or a block of its content, as nothing that a person typed: of a hook, a
     command, a skill or a summary."""
-    flags, origin = metadata_of(holder), holder.get("origin")
+    noted, origin = holder.get("metadata"), holder.get("origin")
+    flags = noted if isinstance(noted, dict) else {}
     return (
         1 in [each[mark] for each in (holder, flags) for mark in _CLIENTS["marks"] if mark in each]  # or true
         or flags.get("source") in ("hook", "hooks")

@@ -16,8 +16,7 @@ from threading import Lock
 from typing import Any
 
 from summarizing_context.errors import SettingsError, SummarizerError
-from summarizing_context.messages.reading import Reading, read_message, typed_texts
-from summarizing_context.messages.shapes import ID_FIELDS, Message
+from summarizing_context.messages.reading import ID_FIELDS, Message, Reading, read_message, typed_texts
 
 Redact = Callable[[str], str]
 LEFT_OUT = "[texts are left out here: a secret may span these texts]"

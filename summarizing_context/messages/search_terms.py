@@ -10,9 +10,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from summarizing_context.messages.reading import read_content, read_message
+from summarizing_context.messages.reading import decode_message, read_content, read_message
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.shapes import decode_message
 
 _WORD = re.compile(r"[^\W_]+")
 UNSPACED = re.compile(

@@ -21,18 +21,24 @@ from summarizing_context.extraction.rules import rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Segment, Sources
-from summarizing_context.log.tree import Node
+from summarizing_context.log.tree import Node, Segment, Sources
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import cleaned, split_prose
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.stores.base import MemoryScope, SessionStore, StoredSummary, SummaryKey
-from summarizing_context.stores.memories import KeptMemory, NewMemory, keep_memories
+from summarizing_context.stores.base import (
+    KeptMemory,
+    MemoryScope,
+    NewMemory,
+    SessionStore,
+    StoredSummary,
+    SummaryKey,
+    keep_memories,
+)
 from summarizing_context.summarizers.base import Caller, SummaryJob
-from summarizing_context.summarizers.limits import RetrySchedule
-from summarizing_context.summarizers.verification.memories import HUMAN, Item, decode_items
+from summarizing_context.summarizers.resilience import RetrySchedule
+from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.summary_cache import SummaryCache
 

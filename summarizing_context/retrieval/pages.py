@@ -28,10 +28,9 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import Message, read_message
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, words_of
-from summarizing_context.messages.shapes import Message
 from summarizing_context.retrieval.search import Search, check_query
 from summarizing_context.stores.base import Match
 from summarizing_context.summarizers.extractive.summarizer import brief_of

@@ -20,22 +20,26 @@ from typing import Any
 import anyio.to_thread
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
+from summarizing_context.messages.reading import check_message
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
-from summarizing_context.messages.shapes import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
 from summarizing_context.sessions.session import Session
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import (
+    KeptMemory,
     Match,
     MemoryScope,
     MemoryStore,
+    NewMemory,
     Scope,
     SearchHit,
     SearchIndex,
     StoredMemory,
+    forget_memory,
+    keep_memories,
+    update_memory,
 )
-from summarizing_context.stores.memories import KeptMemory, NewMemory, forget_memory, keep_memories, update_memory
 from summarizing_context.views.header import memory_text
 
 _SCOPES = ("session", "project", "all")

@@ -12,7 +12,7 @@ from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.pages import Detail, Pages
 from summarizing_context.retrieval.search import Memory
 from summarizing_context.views.header import memory_text
-from summarizing_context.views.tail import Shares
+from summarizing_context.views.view import Shares
 
 Style = Literal["anthropic", "openai", "openai-responses"]
 

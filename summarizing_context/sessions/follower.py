@@ -13,7 +13,7 @@ import msgspec
 from summarizing_context.concurrency import finish_despite_cancellation, in_turns
 from summarizing_context.errors import MessageError, SettingsError, briefly
 from summarizing_context.log.entries import Entry
-from summarizing_context.messages.shapes import Message, canonical_json, check_message, decode_message, encode_message
+from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
 from summarizing_context.sessions.session import Session
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 from summarizing_context.errors import StoreCorruptError, StoreError
 from summarizing_context.log.entries import PASSED, stored_verdict, unsealed
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.shapes import check_message, decode_message, encode_message
-from summarizing_context.settings.values import Settings
+from summarizing_context.messages.reading import check_message, decode_message, encode_message, read_message
+from summarizing_context.settings import Settings
 from summarizing_context.stores import base
-from summarizing_context.stores.memories import NewMemory, keep_memories
+from summarizing_context.stores.base import NewMemory, keep_memories
 
 
 class OtherContentError(StoreError):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from summarizing_context.errors import SummarizerError, SummarizerRefused
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import Fault, SdkSummarizer, token_count
-from summarizing_context.summarizers.verification.replies import Refusal
+from summarizing_context.summarizers.verification import Refusal
 
 Message = Mapping[str, Any]
 

@@ -8,7 +8,7 @@ from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.values import PROVIDERS, Settings
+from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
 from summarizing_context.summarizers.host import HostSummarizer

@@ -31,8 +31,8 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.verification.replies import Refusal as Refusal
-from summarizing_context.summarizers.verification.replies import plain_reply, readable
+from summarizing_context.summarizers.verification import Refusal as Refusal
+from summarizing_context.summarizers.verification import plain_reply, readable
 
 OFFICIAL = "https://api.openai.com/v1"
 KEY_VARIABLE = "OPENAI_API_KEY"

@@ -21,15 +21,13 @@ from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.shapes import Message, canonical_json, check_message, encodable
-from summarizing_context.settings.values import Settings
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
 from summarizing_context.views.header import Sources, native_instructions
-from summarizing_context.views.moments import BAND, is_natural_end
-from summarizing_context.views.planner import NextView, plan_activation
+from summarizing_context.views.planner import BAND, NextView, is_natural_end, plan_activation
 from summarizing_context.views.shrinking import Price
-from summarizing_context.views.tail import Room, Shares, Tail, TailItem, Whole, extend_tail
 from summarizing_context.views.view import (
     ROOM_MARK,
     ActivationRecord,
@@ -40,7 +38,13 @@ from summarizing_context.views.view import (
     Marks,
     ProviderView,
     Reason,
+    Room,
+    Shares,
+    Tail,
+    TailItem,
+    Whole,
     covered_history_of,
+    extend_tail,
     kept_state,
 )
 from summarizing_context.worker.native_blocks import NativeBlocks, Target

@@ -21,16 +21,13 @@ import msgspec
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.kept_texts import AgentNote, Instructions, PlanItems
+from summarizing_context.log.groups import Piece, Repair, present
+from summarizing_context.log.kept_texts import NO_RULES, AgentNote, Instructions, PlanItems, StandingRules
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, Touch
-from summarizing_context.log.message_log import Candidates, MessageLog, Pin
-from summarizing_context.log.repairs import Piece, Repair, present
-from summarizing_context.log.rules import NO_RULES, StandingRules
+from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four, fours
 from summarizing_context.messages.fences import fence, neutral
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.rendering import Count
-from summarizing_context.messages.shapes import (
+from summarizing_context.messages.reading import (
     Message,
     blocks_of,
     call_id,
@@ -39,18 +36,19 @@ from summarizing_context.messages.shapes import (
     encodable,
     has_signed_thinking,
     loaded_tools,
+    read_message,
     shape_of,
     state_names,
     without_thinking,
 )
+from summarizing_context.messages.rendering import Count
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import without_rules
 from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to
 from summarizing_context.summarizers.native import MOST_INSTRUCTIONS
 from summarizing_context.views.shrinking import Price, says_nothing
-from summarizing_context.views.tail import Room, Tail, TailItem, shown_within, told_of
-from summarizing_context.views.view import ActivationState
+from summarizing_context.views.view import ActivationState, Room, Tail, TailItem, shown_within, told_of
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus, SummaryCache, note_text
 
@@ -81,12 +79,17 @@ class Sources:
 
     def block(self, node: HeaderNode) -> HeaderNode:
         """Return a node with the tokens of its block."""
-        return node._replace(tokens=self.price.count(_block_text(node)) + self.price.count(_KIND))
+        return node._replace(tokens=self.price.count(_block_text(node)) + self.kind)
+
+    @cached_property
+    def kind(self) -> int:
+        """Tokens of the type of a block."""
+        return self.price.count(_KIND)
 
     @cached_property
     def frame(self) -> int:
         """Tokens of a header beside its blocks."""
-        return MESSAGE_TOKENS + sum(map(self.price.count, (PREFACE, END, _KIND)))
+        return MESSAGE_TOKENS + self.price.count(PREFACE) + self.price.count(END) + self.kind
 
 
 def _block_text(node: HeaderNode) -> str:
@@ -403,7 +406,7 @@ def write_head(
                 behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
             sections = list(filter(None, [before, *behind]))
             header_tokens = sources.frame + _tokens(nodes)
-            header_tokens += sum(price.count(text) + price.count(_KIND) for text in sections)
+            header_tokens += sum(price.count(text) + sources.kind for text in sections)
             told = [_block_text(node) for node in nodes if node.made_by != "provider"]
             texts = encodable([PREFACE, *filter(None, [before, *told, *behind]), END])
         content = [{"type": _KIND, "text": text} for text in texts]
@@ -813,12 +816,11 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
     left = room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     for start in dict.fromkeys(candidates.state):
-        reads, costs = log.between(start, log.group_stop(start))
-        tail = Tail(start, room, price, bounds)
-        tail.take(reads, costs, closed=True, thinking_from=log.thinking_from(len(log)))
+        group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
+        tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
-            reads, tail = _states_alone(reads), Tail(start, room, price, bounds)
-            tail.take(reads, [price.message(read.message) for read in reads], closed=True)
+            reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
+            tail.take(LogGroup(reads, [price.message(read.message) for read in reads]), closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
@@ -983,7 +985,8 @@ def kept_among(
     inside: set[int] = set()
     misses = 0
     for one in ranked:
-        reads, costs = log.between(one.start, log.group_stop(one.start))
+        group = log.between(one.start, log.group_stop(one.start))
+        reads = group.reads
         if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         if any(loaded_tools(read.message) is not None for read in reads):
@@ -991,7 +994,7 @@ def kept_among(
         if any(read.seq >= bounds.settled and has_signed_thinking(read.message) for read in reads):
             continue  # its thinking stays while its turn goes on
         tail = Tail(reads[0].seq, replace(room, squeeze=room.squeeze + 1), price, bounds)
-        tail.take(reads, costs, closed=True)
+        tail.take(group, closed=True)
         if all(says_nothing(item.message) for item in tail.items):
             continue
         if tail.tokens <= left:

@@ -12,27 +12,31 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.fences import within_fence
-from summarizing_context.messages.reading import Part, Reading, is_wordless_media, read_content, without_extras
-from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
-from summarizing_context.messages.shapes import (
+from summarizing_context.messages.reading import (
     BESIDE_CONTENT,
     LOADED_TOOLS,
     THINKING_FIELDS,
     Block,
     Message,
+    Part,
+    Reading,
     blocks_of,
     call_id,
     canonical_json,
     content_key,
     is_result,
+    is_wordless_media,
     kind_of,
     read_block,
     read_call,
+    read_content,
     shape_of,
     text_block,
+    without_extras,
     without_metadata,
     without_wire_content,
 )
+from summarizing_context.messages.rendering import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.tokens import MESSAGE_TOKENS
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long

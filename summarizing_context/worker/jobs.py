@@ -13,10 +13,10 @@ from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.tree import Maker
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION
-from summarizing_context.settings.values import SUMMARIES_PER_SEGMENT, Settings
+from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.prompts import in_use
-from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
+from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RULES_TOKENS = 600  # of a reply on standing rules
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives

@@ -20,9 +20,8 @@ from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import output_hash, recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
-from summarizing_context.summarizers.limits import RetrySchedule
 from summarizing_context.summarizers.native import Compactor, NativeRequest
-from summarizing_context.summarizers.resilience import ResilientSummarizer
+from summarizing_context.summarizers.resilience import ResilientSummarizer, RetrySchedule
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.worker.jobs import Recipe, paid_once
 

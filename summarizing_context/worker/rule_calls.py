@@ -24,16 +24,16 @@ from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
+from summarizing_context.log.kept_texts import StandingRule
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.rules import StandingRule
+from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
-from summarizing_context.messages.shapes import encodable
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.limits import RetrySchedule
+from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.worker.jobs import RULES_TOKENS, Recipe, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted

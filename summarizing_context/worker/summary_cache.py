@@ -32,7 +32,7 @@ from summarizing_context.log.tree import (
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_children, render_topic
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 from summarizing_context.worker.jobs import summary_sizes

@@ -21,17 +21,15 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.entries import output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.segments import Sources
-from summarizing_context.log.tree import NOTE, Maker, Node, Want, merge_share, merges_below
+from summarizing_context.log.tree import NOTE, Maker, Node, Sources, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.limits import RetrySchedule
-from summarizing_context.summarizers.resilience import LONGEST_DELAY
+from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Recipe, paid_once
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls

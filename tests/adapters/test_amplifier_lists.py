@@ -83,9 +83,7 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
 ) -> None:
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
-    monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.store.os.access", lambda *_: False
-    )  # as for any user but root
+    monkeypatch.setattr("summarizing_context.stores.sqlite.store.os.access", lambda *_: False)  # for any user
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS
     figures = manager.statistics()

@@ -135,9 +135,7 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message(HELLO)
     await cleanup()
-    monkeypatch.setattr(
-        "summarizing_context.stores.sqlite.store.os.access", lambda *_: False
-    )  # as for any user but root
+    monkeypatch.setattr("summarizing_context.stores.sqlite.store.os.access", lambda *_: False)  # for any user
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message({"role": "user", "content": "Go on."})
     assert [row["content"] for row in await manager.get_messages()] == ["Hello", "Go on."]

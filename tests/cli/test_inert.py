@@ -12,7 +12,7 @@ import pytest
 from cli.commands import Runner, says
 
 from summarizing_context.assembly import open_context
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from tests.laws.builders import call, result
 
 MARKUP = ("[/]", "[link=http://evil.example]shop[/link]", "[blink]", "[bold red", ":skull:", "\\[/x]")

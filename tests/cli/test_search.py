@@ -9,7 +9,7 @@ import pytest
 from cli.commands import Runner, fill_store, says
 
 from summarizing_context.assembly import open_context
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
 

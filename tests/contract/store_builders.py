@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from summarizing_context.settings.values import is_address
+from summarizing_context.settings import is_address
 from summarizing_context.stores.base import SessionStore, StoredEntry, StoredSession, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import MemoryEdit, MemoryScope
-from summarizing_context.stores.memories import NewMemory, forget_memory, keep_memories, update_memory
+from summarizing_context.stores.base import (
+    MemoryEdit,
+    MemoryScope,
+    NewMemory,
+    forget_memory,
+    keep_memories,
+    update_memory,
+)
 from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.usefixtures("backend")

@@ -12,8 +12,7 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, Scope
-from summarizing_context.stores.memories import NewMemory, forget_memory, keep_memories
+from summarizing_context.stores.base import MemoryScope, NewMemory, Scope, forget_memory, keep_memories
 from tests.contract.store_builders import entries, make_store, nothing, opened
 from tests.laws.builders import user
 

@@ -25,7 +25,7 @@ HOMES = {
     "langchain_core": ("adapters/langchain.py",),
     "httpx2": ("contrib/proxy/",),
     "mcp": ("adapters/mcp.py",),
-    "numpy": ("stores/relational/retrieval.py",),
+    "numpy": ("stores/relational/store.py",),
     "openai": ("summarizers/sdk.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
     "prometheus_client": ("contrib/postgres/pool.py",),

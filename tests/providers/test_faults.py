@@ -18,7 +18,7 @@ from summarizing_context.errors import (
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.resilience import describe_failure
 from summarizing_context.summarizers.sdk import Fault, HttpStatus
-from summarizing_context.summarizers.verification.replies import Refusal
+from summarizing_context.summarizers.verification import Refusal
 from tests.summarizers.scripted import SECRET, job
 
 from .mocking import mocked

@@ -21,7 +21,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification.replies import Refusal
+from summarizing_context.summarizers.verification import Refusal
 from tests.docs.checkout import run_python
 from tests.summarizers.scripted import job
 

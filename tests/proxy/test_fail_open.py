@@ -22,7 +22,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.contrib.proxy import rewriter, server
 from summarizing_context.contrib.proxy.dialects import Anthropic
 from summarizing_context.contrib.proxy.rewriter import Rewriter
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
 from tests.proxy.clients import AnthropicAgent, proxied, status

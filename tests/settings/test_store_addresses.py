@@ -9,7 +9,7 @@ import pytest
 from summarizing_context import Settings, SettingsError
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import main
-from summarizing_context.settings.values import shown_store
+from summarizing_context.settings import shown_store
 
 UNKNOWN = ["postgresql+psycopg", "postgresq", "Redis", "http"]
 

@@ -22,8 +22,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import MemoryScope, Place
-from summarizing_context.stores.memories import NewMemory, keep_memories
+from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
 from tests import postgres_server
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryJob, SummaryReply, open_context
-from summarizing_context.settings.values import PROVIDERS
+from summarizing_context.settings import PROVIDERS
 
 
 class ToyProvider:

@@ -30,10 +30,11 @@ from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError, WrongEventLoopError
-from summarizing_context.messages.shapes import Message
+from summarizing_context.messages.reading import Message
+from summarizing_context.models import read_provider
 from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
 from summarizing_context.sessions.session import Statistics
-from summarizing_context.summarizers.host import HostSummarizer, read_provider
+from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.views.view import ActivationReport
 
 logger = logging.getLogger(__name__)

@@ -13,13 +13,14 @@ from contextlib import suppress
 from typing import Any
 
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import content_texts, message_text_parts
-from summarizing_context.messages.shapes import (
+from summarizing_context.messages.reading import (
     Message,
     call_id,
     canonical_json,
+    content_texts,
     encodable,
     is_result,
+    message_text_parts,
     without_wire_content,
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text

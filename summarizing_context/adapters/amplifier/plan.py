@@ -24,16 +24,15 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from summarizing_context import settings as rules
 from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.shapes import Message, decode_message
-from summarizing_context.settings import values as rules
-from summarizing_context.settings.values import Settings, ToolTable, is_address
+from summarizing_context.messages.reading import Message, decode_message, read_message
+from summarizing_context.settings import Settings, ToolTable, is_address
 
 _MEMORY = ":memory:"
 

@@ -21,12 +21,12 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
 from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.settings.values import Settings, without_default_cap
+from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
 from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
-from summarizing_context.summarizers.verification.grounding import GROUNDING_VERSION
+from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
 _CLAIM = 300.0  # seconds that a summary may take before another worker pays for it

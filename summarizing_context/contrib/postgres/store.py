@@ -42,15 +42,17 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.search_terms import indexed_words
 from summarizing_context.stores.base import StoredEntry, SummaryKey
-from summarizing_context.stores.relational.engine import (
+from summarizing_context.stores.relational.store import (
     VERSION,
     Engine,
+    RelationalStore,
     Result,
     Work,
     check_version,
+    create_session,
     read_queries,
+    remove_session,
 )
-from summarizing_context.stores.relational.store import RelationalStore, create_session, remove_session
 
 logger = logging.getLogger(__name__)
 

@@ -1,35 +1,498 @@
-"""What the stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints.
+"""What stores on relational databases do alike: sessions, their logs and rules, summaries, and checkpoints; and what
+they find again: messages and summaries by words, texts by vectors, and memories.
 
 A log is listed by a head on a branch; a checkpoint is a head that is kept with what each provider was shown, as one
-compressed JSON. A database says how its sessions are claimed, read and removed. Functions on a connection run within
-the transaction of their caller.
+compressed JSON. A database says how its sessions are claimed, read and removed, and how words are indexed and weighed.
+Functions on a connection run within the transaction of their caller.
+
+An `Engine` is one thread with one connection, which commits all that is queued in one transaction. Results and
+callbacks come back to the event loop in the order of the submissions.
+
+Messages are numbered by branch and position, summaries by their id below zero. Memories of a project are shared: any
+host may write them, one at a time. Those of a session without a project are its own, as its log is.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 import zlib
-from collections.abc import Awaitable, Container, Hashable, Mapping, Sequence
-from itertools import starmap
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import accumulate, chain, groupby, islice, starmap
+from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import running_loop
 from summarizing_context.errors import (
     CheckpointNotFoundError,
+    MissingExtraError,
     SessionExistsError,
     StoreCorruptError,
     StoreError,
     StoreReadOnlyError,
+    StoreVersionError,
+    SummarizingContextError,
+    WrongEventLoopError,
 )
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import NOWHERE, Checkpoint, Committed, Entries, Place, ProviderViews, SummaryKey
-from summarizing_context.stores.relational.engine import Connection, Engine, Result, Work, now, readable
-from summarizing_context.stores.relational.retrieval import RelationalMemories, RelationalSearchIndex, RelationalVectors
+from summarizing_context.stores.base import (
+    NOWHERE,
+    Checkpoint,
+    Committed,
+    Decide,
+    Entries,
+    Match,
+    MemoryScope,
+    Owner,
+    Place,
+    ProviderViews,
+    Scope,
+    StoredMemory,
+    SummaryKey,
+)
+
+_MOST_RANKED = 2_500  # rows whose relevance one query works out
+_ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
+
+
+class Connection(Protocol):
+    """A connection with queries by name. It begins and ends no transaction by itself."""
+
+    def run(self, query: str, /, **values: Any) -> Any: ...
+
+    def run_many(self, query: str, rows: Iterable[Values]) -> object: ...
+
+    def index_texts(self, texts: Iterable[tuple[int, str]]) -> object:
+        """Index the words of texts by the numbers that they have in the index."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Begin a transaction that writes; at its end, what was written is durable."""
+
+    def undo_work(self) -> object:
+        """Undo the open transaction, if there is one."""
+
+
+@dataclass(slots=True)
+class _Operation:
+    work: Work[Any]
+    done: asyncio.Future[Any]
+    committed: Callable[[], None] | None
+    alone: bool  # opens its own transactions, or none
+    result: Any = None
+    error: Exception | None = None
+
+    def settle(self) -> None:
+        """On the event loop: the callback first, then the caller, if it still waits."""
+        if self.error is None and self.committed is not None:
+            try:
+                self.committed()
+            except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
+                if self.done.done():
+                    raise  # to the event loop, which reports it
+                self.error = error
+        if not self.done.done():  # else it was cancelled
+            if self.error is not None:
+                self.done.set_exception(self.error)
+            else:
+                self.done.set_result(self.result)
+
+
+class Engine:
+    """The thread and the connection of any number of stores. It starts with the first and ends with the last of them;
+    then a new one is needed. A database says how it is opened and closed, and what its errors mean."""
+
+    def __init__(self, name: str, *, read_only: bool) -> None:
+        self.name, self.read_only = name, read_only
+        self.stores: list[object] = []  # that are open
+        self.is_stopping = False
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=f"store {name}")
+        self._queue: deque[_Operation] = deque()
+        self._is_awake = False  # the thread is about to look into the queue
+        self._connection: Any = None
+        self._gone: Exception | None = None  # the error of all that follows
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._opening: asyncio.Future[None]
+
+    @property
+    def is_usable(self) -> bool:
+        return not (self.is_stopping or self._gone or self.gone())
+
+    async def start(self) -> None:
+        """Begin the thread, unless another store has, and wait until the connection is there."""
+        if self._loop is None:
+            loop = running_loop()
+            try:
+                self._opening = loop.run_in_executor(self.thread, self._open)
+            except RuntimeError as error:  # there are too many threads
+                raise StoreError(f"{self.name}: no thread could be started for the store; try again") from error
+            self._loop = loop
+        await asyncio.shield(self._opening)
+
+    def submit(
+        self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
+    ) -> asyncio.Future[Result]:
+        """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
+        self.check_loop()
+        if self._loop is None or self.is_stopping:
+            raise StoreError(f"{self.name}: the store is closed")
+        done: asyncio.Future[Result] = self._loop.create_future()
+        self._queue.append(_Operation(work, done, committed, alone))
+        if not self._is_awake:
+            self._is_awake = True
+            self.thread.submit(self._work_off)
+        return done
+
+    async def stop(self) -> None:
+        """Finish what is queued and end the thread."""
+        self.is_stopping = True
+        if self._loop is not None:
+            await asyncio.shield(self._loop.run_in_executor(self.thread, self._close))
+            self.thread.shutdown()
+            self._opening.exception()  # raised already to those that waited
+
+    def check_loop(self) -> None:
+        """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if self._loop is not None and running is not self._loop:
+            raise WrongEventLoopError(
+                f"{self.name}: the store belongs to the event loop in which it was opened; "
+                "call it from there, or open another one"
+            )
+
+    # What a database does in its own way, in the thread.
+
+    def open(self) -> Any:
+        """Return a `Connection`."""
+        raise NotImplementedError
+
+    def close(self, connection: Any) -> None:
+        """Give up what the stores hold, and end the connection."""
+        raise NotImplementedError
+
+    def fault(self, error: Exception) -> StoreError | None:
+        """Return the error to raise in place of one of the database; None for one of another kind."""
+        raise NotImplementedError
+
+    def may_pass(self, error: Exception) -> bool:
+        """Return whether the same work may succeed if it is tried again at once."""
+        return False
+
+    def gone(self) -> Exception | None:
+        """Return the error of all that follows, once what is written to is gone. A server may come back."""
+        return None
+
+    # The thread.
+
+    def _open(self) -> None:
+        try:
+            self._connection = self.open()
+        except Exception as error:
+            self._gone = fault = self._translated(error)
+            raise fault from fault.__cause__
+
+    def _close(self) -> None:
+        with suppress(Exception):  # all that was acknowledged is in the file
+            if self._connection is not None:
+                self.close(self._connection)
+
+    def _translated(self, error: BaseException) -> Exception:
+        """Return the error to raise in place of `error`. The values of a query do not get into it."""
+        if isinstance(error, SummarizingContextError):
+            return error
+        if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
+            return StoreError(
+                f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
+            )
+        kind = type(error).__name__
+        if not isinstance(error, Exception):
+            return StoreError(f"{self.name}: the store was interrupted ({kind}); try again")
+        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({kind})")
+
+    def _work_off(self) -> None:
+        """Perform all that is queued."""
+        self._is_awake = False  # what is queued from now on wakes the thread again
+        batch = [self._queue.popleft() for _ in range(len(self._queue))]
+        for alone, run in groupby(batch, key=lambda one: one.alone):
+            for operations in [[one] for one in run] if alone else [list(run)]:
+                if not self._gone:
+                    self._perform(operations)
+                self._gone = self._gone or self.gone()
+                for one in operations:
+                    one.error = self._gone or one.error
+                    with suppress(RuntimeError):  # the loop is closed: no caller waits
+                        one.done.get_loop().call_soon_threadsafe(one.settle)
+
+    def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
+        """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
+        connection, may_part = self._connection, False
+        try:
+            with nullcontext() if operations[0].alone else connection.transaction():
+                may_part = len(operations) > 1
+                for operation in operations:
+                    operation.error, operation.result = None, operation.work(connection)
+                may_part = False  # where a commit has no answer, nothing may be done twice
+        except BaseException as error:  # whatever it is, each caller gets an answer
+            with suppress(Exception):  # the first error is the one to raise
+                connection.undo_work()
+            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
+                self._perform(operations, tries + 1)
+            elif may_part:
+                for operation in operations:
+                    self._perform([operation])
+            else:  # locked, or out of reach: each would have to wait as long as this one did
+                for operation in operations:
+                    operation.error = self._translated(error)
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def readable(text: bytes) -> str:
+    """Return a text as it is kept without the halves of characters that are let through: no index takes them."""
+    return text.decode("utf-8", "replace")
+
+
+def read_queries(package: str, *, schema: str) -> dict[str, str]:
+    """Return queries by name: those that all databases share, and those of the folder `sql` of a package.
+
+    Each begins with a line `-- name: purpose` and ends where the next begins; `schema` is the file of that name, whole.
+    The argument `schema` takes the place of `store.`.
+    """
+    found: dict[str, str] = {}
+    for folder in ("summarizing_context.stores.relational", package):
+        for file in (files(folder) / "sql").iterdir():
+            text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
+            if file.name == "schema.sql":
+                found["schema"] = text
+                continue
+            _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            for name, body in zip(parts[::2], parts[1::2], strict=True):
+                found[name] = body.strip().removesuffix(";")
+    return found
+
+
+def check_version(version: int, name: str, instead: str) -> None:
+    """Raise `StoreVersionError` for a store of another schema than that of this version of the package."""
+    if version != VERSION:
+        raise StoreVersionError(
+            f"{name}: its schema version is {version} but this version of summarizing-context reads and writes "
+            f"{VERSION} only; use the version of summarizing-context that wrote it, or {instead} was left as it is"
+        )
+
 
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
+
+
+def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
+    """Return the sessions of a scope with their ranks, the nearest first; and what they hold of each branch, from place
+    to place."""
+    heads = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project).fetchall()[::-1]
+    heads.sort(key=lambda head: head[0] != scope.nearest)
+    branches: dict[int, list[tuple[int, int, str]]] = {}
+    for session_id, branch, stop in heads:
+        for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
+            branches.setdefault(number, []).append((start, end, session_id))
+    return {head[0]: rank for rank, head in enumerate(heads)}, branches
+
+
+def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, float]]) -> Iterator[Match]:
+    """Yield rows of the index, given with their scores, that sessions of the scope hold; others belong to logs that
+    were replaced."""
+    sessions, branches = _held(connection, scope)
+    for row, score in rows:
+        if row > 0:
+            branch, at = divmod(row, 1 << 32)
+            places = [(name, at, at + 1) for start, end, name in branches.get(branch, ()) if start <= at < end]
+            if places:
+                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
+                yield Match("message", *places[0], score, text, row, tuple(places[1:]))
+        else:
+            found = connection.run("summary_places", id=-row).fetchall()
+            places = sorted((one for one in found if one[0] in sessions), key=lambda one: sessions[one[0]])
+            if places:
+                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
+                yield Match("summary", *places[0], score, text, row, tuple(places[1:]))
+
+
+def _ranked(connection: Connection, terms: Sequence[str], scope: Scope) -> Iterator[tuple[int, float]]:
+    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
+    to rank all its rows, then those that hold the two rarest of the others alone."""
+
+    def rows(query: str, words: Sequence[str], joint: str = " OR ", run: tuple[int, int] = _ALL_ROWS) -> Any:
+        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
+        return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
+
+    counts = sorted((rows("count_matches", [term]).fetchone()[0], term) for term in terms)
+    few = sum(total < _MOST_RANKED for total in accumulate(count for count, _ in counts))
+    rare, common = [term for _, term in counts[:few]], [term for _, term in counts[few : few + 2]]
+    runs = [_ALL_ROWS] if common else []
+    if common and (scope.only_session, scope.project) != (None, None):  # others may hold the words far more often
+        held = _held(connection, scope)[1].items()
+        runs = sorted(((at << 32) + start, (at << 32) + stop - 1) for at, all in held for start, stop, _ in all)[::-1]
+    parts: list[tuple[Any, ...]] = [("best_matches", rare)] if rare else []
+    if sum(last - first for first, last in runs) <= _MOST_RANKED:
+        parts += (("best_matches", common, " OR ", run) for run in runs)
+    else:  # the newest that hold both, then either
+        parts += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
+    seen = set[int]()
+    for row, score in islice(chain.from_iterable(starmap(rows, parts)), 3 * _MOST_RANKED):
+        if row not in seen:
+            seen.add(row)
+            yield row, score
+
+
+class RelationalSearchIndex:
+    """The `SearchIndex` of a relational store."""
+
+    def __init__(self, store: RelationalStore) -> None:
+        self._store = store
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        def work(connection: Connection) -> list[Match]:
+            return list(islice(_matches(connection, scope, _ranked(connection, terms, scope)), limit))
+
+        return await self._store.read(work) if terms else []
+
+
+class RelationalVectors:
+    """The `VectorStore` of a relational store: the extra `vectors`."""
+
+    def __init__(self, store: RelationalStore) -> None:
+        self._store = store
+        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
+
+    def check_usable(self) -> None:
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
+
+    async def rows(self, scope: Scope) -> list[int]:
+        _, branches = await self._store.read(lambda connection: _held(connection, scope))
+        runs = ((branch << 32, *run[:2]) for branch, held in branches.items() for run in held)
+        return sorted({first + at for first, start, stop in runs for at in range(start, stop)}, reverse=True)
+
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        def work(connection: Connection) -> dict[int, bytes]:
+            asked = [(row, {"branch": row >> 32, "position": row % (1 << 32)}) for row in rows]
+            found = [(row, connection.run("entry", **place).fetchone()) for row, place in asked]
+            return {row: entry[0] for row, entry in found if entry is not None}
+
+        return await self._store.read(work)
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
+        missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
+        return [number for number in asked if number in missing]
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        if not self._store.read_only:
+            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        if self._store.read_only:
+            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
+            return
+        of = {"owner": owner, "recipe": recipe}
+        rows = [{**of, "number": number, "vector": vector} for number, vector in vectors.items()]
+        await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        return await self._store.read(
+            lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
+        )
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        return await self._store.read(lambda connection: list(_matches(connection, scope, scores.items())))
+
+
+def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    """Return that of each vector with the query; those of another length are left out."""
+    import numpy
+
+    scores: dict[int, float] = {}
+    left = (row for row in rows if len(row[1]) == len(query))
+    while some := list(islice(left, 4_000)):  # at once in memory
+        table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
+        found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
+        scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}
+    return scores
+
+
+class RelationalMemories:
+    """The `MemoryStore` of a relational store."""
+
+    def __init__(self, store: RelationalStore) -> None:
+        self._store = store
+
+    async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
+        self._store.refuse_if_read_only("change memories")
+        whose = scope._asdict()
+
+        def work(connection: Connection) -> list[str]:
+            connection.run("guard_memories", **whose)
+            known = list(starmap(_memory, connection.run("memories", **whose, everything=False)))
+            contents = {one.id: one.content for one in known}
+            noted = _marked(connection, scope, reader, marks)
+            ids: list[str] = []
+            for id, content, metadata in decide(known, noted):
+                values = {"content": content, "metadata": json.dumps(dict(metadata)), "now": now()}
+                if id is None:
+                    ids.append(f"m{connection.run('add_memory', **whose, **values).fetchone()[0]}")
+                    continue
+                ids.append(id)
+                number = int(id[1:])
+                if content is None:
+                    connection.run("remove_memory", id=number)
+                else:
+                    connection.run("update_memory", id=number, **values)
+                if content != contents[id]:
+                    connection.run("remove_vector", owner="memory", number=number)
+            for mark in {*marks} - noted:
+                connection.run("add_mark", **whose, mark=mark, reader=reader)
+            return ids
+
+        if scope.project is None:
+            return await self._store.write(scope.session_id, work)
+        return await self._store.submit(work)
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        return await self._store.read(lambda connection: _marked(connection, scope, reader, marks))
+
+    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+        whose = (scope or MemoryScope(None, ""))._asdict()
+        return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
+
+
+def _marked(connection: Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+    found = connection.run("marked", **scope._asdict(), reader=reader, marks=json.dumps(list(marks)))
+    return {mark for (mark,) in found}
+
+
+def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> StoredMemory:
+    return StoredMemory(f"m{number}", content, json.loads(metadata), created_at, updated_at)
+
+
+Values = Mapping[str, Any] | Sequence[Any]
+Result = TypeVar("Result")
+Work = Callable[[Any], Result]  # on a `Connection`
+
+VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
 
 
 class RelationalStore:

@@ -34,17 +34,19 @@ from summarizing_context.errors import (
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.private_files import FILE, make_private_folder
-from summarizing_context.stores.relational.engine import (
+from summarizing_context.stores.relational.store import (
     VERSION,
     Engine,
+    RelationalStore,
     Result,
     Values,
     Work,
     check_version,
+    create_session,
     read_queries,
     readable,
+    remove_session,
 )
-from summarizing_context.stores.relational.store import RelationalStore, create_session, remove_session
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait

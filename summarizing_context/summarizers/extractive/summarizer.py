@@ -16,8 +16,7 @@ from typing import NamedTuple
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.extraction import tool_calls as calls
-from summarizing_context.extraction.plans import plan_in_call
-from summarizing_context.extraction.tool_rules import COMMAND_KEYS
+from summarizing_context.extraction.tool_calls import COMMAND_KEYS, plan_in_call
 from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply

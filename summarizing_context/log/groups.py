@@ -1,10 +1,18 @@
-"""What a provider would refuse to see, put right in the view: named, counted, never in the log.
+"""Groups of messages, which may not be parted, and how each is shown as a provider accepts it.
 
-Pure. A group is shown with each result right after its call. Calls abandoned without a result get a stand-in
-result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
-several messages is shown split. Split call lines behind one that waits are held back until a result comes. An
-ephemeral message, and an interruption, give up the calls that are open where they stand, in the view only.
-Of a pair that no host makes, both halves are shown as they came, in the order of the log, or neither.
+Pure. A group is one message, or a message with calls and everything up to its last result. Split parallel call lines,
+call rows one after the other before any result, are one group of up to `MAX_HELD` rows. A result gives up the calls of
+earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them: a
+message, a further call once a result has come, a result that nobody waits for, words of the user's beside a result.
+A call that no host answers, as of a tool that runs at the provider, is held open until its result comes, or until the
+assistant's turn ends: what comes meanwhile, up to `MAX_TURN` rows, belongs to its group.
+
+What a provider would refuse is put right in the view: named, counted, never in the log. A group is shown with each
+result right after its call. Calls abandoned without a result get a stand-in result; a result that came too late, or for
+no call at all, is a fenced note; a message that answers calls of several messages is shown split. Split call lines
+behind one that waits are held back until a result comes. An ephemeral message, and an interruption, give up the calls
+that are open where they stand, in the view only. Of a pair that no host makes, both halves are shown as they came, in
+the order of the log, or neither.
 """
 
 from __future__ import annotations
@@ -15,22 +23,148 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.entries import PlacedMessage
-from summarizing_context.log.segments import GroupCutter, OpenCalls
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import Part, read_message
-from summarizing_context.messages.shapes import (
+from summarizing_context.messages.reading import (
     SHAPES,
     TEXT,
     Message,
+    Part,
     blocks_of,
     content_key,
     encodable,
     is_result,
     read_block,
+    read_message,
     result_message,
     shape_of,
     text_block,
 )
+
+MAX_HELD = 24  # split call lines that wait together, beside the first
+MAX_TURN = 96  # rows of a group while a call is held open
+
+Place = tuple[int, int]  # of a call in its group: its message among those with calls, its ordinal
+Step = tuple[tuple[tuple[int, int], ...], int, tuple[int, ...]]  # see `GroupCutter.add`
+
+
+class OpenCalls:
+    """The calls of one group: which are still unanswered, and which are given up.
+
+    A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
+    """
+
+    __slots__ = ("_held", "_left", "_made", "answered", "given_up", "open", "units")
+
+    def __init__(self) -> None:
+        self.units = 0  # messages with calls so far
+        self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
+        self.answered = False  # whether a result has come since the first of the calls that are open
+        self._made = 0  # calls so far
+        self.open: dict[str, list[Place]] = {}  # the unanswered calls, by id, oldest first
+        self._left: list[int] = []  # how many of each unit are unanswered
+        self._held: set[str] = set()  # ids of calls that no host answers
+
+    @property
+    def holds(self) -> bool:
+        """A call that no host answers waits for its result."""
+        return bool(self._held) and self.waits_for(self._held)
+
+    def take(
+        self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
+    ) -> tuple[int, list[Place | None]]:
+        """Note a message: the ordinal of its first call, and the calls that its results answer."""
+        self._held.update(held)
+        found = [self.answer(id) for id in answers]
+        last = max([place[0] for place in found if place is not None], default=-1)
+        if last >= 0 and self.open:  # no result will be taken any more for calls of earlier messages
+            before = self.units if calls else last
+            for id, place in [(id, place) for id, waiting in self.open.items() for place in waiting]:
+                if place[0] < before and id not in self._held:
+                    self.given_up.add(place[1])
+                    self._close(id, place)
+        self.answered = (self.answered or last >= 0) and not calls
+        return self.make(calls) if calls else -1, found
+
+    def make(self, ids: Sequence[str]) -> int:
+        """Note a message's calls; the ordinal of the first."""
+        first = self._made
+        for at, id in enumerate(ids, first):
+            self.open.setdefault(id, []).append((self.units, at))
+        self._left.append(len(ids))
+        self._made += len(ids)
+        self.units += 1
+        return first
+
+    def answer(self, id: str) -> Place | None:
+        """The call that a result answers, or None if no open call has this id."""
+        if (waiting := self.open.get(id)) is None:
+            return None
+        place = waiting[0] if len(waiting) == 1 else next(one for one in waiting if one[0] == waiting[-1][0])
+        self._close(id, place)
+        return place
+
+    def _close(self, id: str, place: Place) -> None:
+        self._left[place[0]] -= 1
+        if len(waiting := self.open[id]) > 1:
+            waiting.remove(place)
+        else:
+            del self.open[id]
+
+    def waits_for(self, ids: Iterable[str]) -> bool:
+        return not self.open.keys().isdisjoint(ids)
+
+    def complete(self, unit: int) -> bool:
+        return not self._left[unit]
+
+    def unanswered(self) -> set[int]:
+        """Ordinals of the calls that wait for a result of a host."""
+        return {at for id, waiting in self.open.items() if id not in self._held for _, at in waiting}
+
+
+class GroupCutter:
+    """Cuts a growing log into groups, one message at a time; O(1) amortised."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position  # messages seen
+        self.start = position  # of the open group
+        self._open_calls: OpenCalls | None = None
+        self._run = position  # where a second message with calls joined the open group
+
+    def add(
+        self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False, held: Sequence[str] = ()
+    ) -> Step:
+        """Take the next message, given the ids of the calls that it makes and answers, those of them that no host
+        answers, and whether it begins a turn of the user's. Return the ranges of the groups that it closes, oldest
+        first, the ordinal of its first call within its group, and those of the calls that it answers; -1 for none."""
+        if self._open_calls is None and not calls:  # most messages are a group by themselves
+            self.start, self.position = self.position, self.position + 1
+            return ((self.start, self.position),), -1, (-1,) * len(answers)
+        closed: tuple[tuple[int, int], ...] = ()
+        open_calls = self._open_calls
+        if open_calls is None or not self._joins(open_calls, calls, answers, turn):
+            closed = () if open_calls is None else ((self.start, self.position),)
+            self.start, open_calls = self.position, OpenCalls()
+            self._open_calls = open_calls
+        first_call, found = open_calls.take(calls, answers, held)
+        if open_calls.units == 1 or (calls and open_calls.units == 2):
+            self._run = self.position
+        self.position += 1
+        if not open_calls.open or (not calls and (turn or None in found)):
+            closed = (*closed, (self.start, self.position))
+            self._open_calls = None
+        return closed, first_call, tuple([-1 if place is None else place[1] for place in found])
+
+    def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
+        """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
+        while a call is held open."""
+        if open_calls.holds:
+            return self.position - self.start < MAX_TURN and (not turn or open_calls.waits_for(answers))
+        if calls and open_calls.units > 1 and self.position - self._run >= MAX_HELD:
+            return False
+        return open_calls.waits_for(answers) or (bool(calls) and not answers and not open_calls.answered)
+
+
+# -- how a group is shown
 
 Repair = Literal[
     "shrunk",

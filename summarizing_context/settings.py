@@ -4,7 +4,7 @@
 Each field of `Settings` is the one declaration of a setting: values are checked by its annotation, and the page of
 settings, the names of environment variables and the keys of files are made of it. Problems of all sources are reported
 together. Settings may be written in groups, as in the JSON of other documents: `context_management` may stand around
-all of them, and `semantic_memory` around those of memories.
+all of them, and `semantic_memory` around those of memories. A `LedgerRule` says what a tool of the user's does.
 """
 
 from __future__ import annotations
@@ -37,8 +37,38 @@ from typing import (
 import msgspec
 from msgspec import Meta
 
-from summarizing_context.errors import SettingsError
-from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.errors import SettingsError, briefly
+
+RuleKind = Literal["path", "command", "url", "identifier", "plan"]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRule:
+    """What one argument of a tool's call stands for.
+
+    `tool` is one word of its name, or several joined by `_`, whatever their case (`str_replace` is in
+    `StrReplaceTool`); alternatives are parted by `|`, and `*` is any tool. Where a call has an argument `command` of
+    one word, that word is looked at before the name. `key` names the argument, again with alternatives.
+    `operation` is what the call does, in the past tense: `read`, `edited`, `deployed`; `{tool}` is its name. With the
+    key `*` an identifier is any short argument of one word with a digit in it. The kind `plan` names the argument that
+    holds a plan or to-do list, as a list of items or as a text.
+    """
+
+    tool: str
+    kind: RuleKind
+    key: str
+    operation: str
+
+    def __post_init__(self) -> None:
+        texts = (self.tool, self.key, self.operation)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise SettingsError(
+                f"a ledger rule needs a tool, a key and an operation, each a text; it has {briefly(texts, 120)}"
+            )
+        if self.kind not in get_args(RuleKind):
+            kinds = ", ".join(get_args(RuleKind))
+            raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={briefly(self.kind)}")
+
 
 PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a context is opened with it
     "openai": "summarizing_context.summarizers.sdk:OpenAIChatSummarizer",
