@@ -1,4 +1,4 @@
-"""Facts that are read from text without a model: rules, plans, exact values, tool calls, importance.
+"""Facts that are read from text without a model: rules, exact values, tool calls with plans, importance.
 
 Pure. Each kind of fact has one module, and its words stand in the files beside them. Nothing here keeps state or reads
 the log.
