@@ -107,7 +107,7 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
     ])  # fmt: skip
     line = partial(output.shell_line, store=keep or Path("demo.db"))
     again = [] if keep else ["summarizing-context demo --keep demo.db"]
-    looks = line("view", told["session"], "--budget", tally.budget, "--explain")
+    looks = line("status", told["session"], "--budget", tally.budget)
     asks = line("recall", told["session"], "What fixed the tide import")
     yield "\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"])
 
@@ -212,12 +212,6 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
     shown.append(dim(called))
     if total.token_counter is not None:
         shown.append(dim(f"Tokens are counted by {total.token_counter}."))
-    if compactions := [{**row, "file": Path(row["file"]).name, **one} for row in rows for one in row["compactions"]]:
-        columns = {"file": "file", "#budget": "budget", "#message": "message", "#history": "history_tokens"}
-        columns |= {"#client before": "client_before", "#after": "client_after", "#its summary": "client_summary"}
-        title = "Where the client compacted its own context"
-        shown.append(records(title, compactions, {**columns, "#our view": "view_tokens"}, wide="file"))
-        shown.append(dim("The client's own tokens are as it recorded them; its tools and system prompt count."))
     shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
     shown += _counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client

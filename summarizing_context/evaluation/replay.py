@@ -76,7 +76,6 @@ class Tally:
     repairs: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
     skipped_lines: list[str] = field(default_factory=list)  # its lines that cannot be read, as `file:line: why`
-    compactions: list[dict[str, Any]] = field(default_factory=list)  # the client's own, beside our view there
     # What figures are worked out of:
     view_tokens: int = 0  # of all views
     hit_tokens: int = 0  # of these, what each view begins with as the view before did
@@ -109,9 +108,9 @@ class Tally:
 
 def add_up(rows: Sequence[Tally]) -> Tally:
     """Return one or more of them as one; budget, strategy and counter stay where they share them."""
-    total = replace(rows[0], file="total", compactions=[])  # those are listed file by file
+    total = replace(rows[0], file="total")
     files = list({row.file: row for row in rows}.values())  # each once, at however many budgets
-    for name in (each.name for each in fields(total)[1:] if each.name != "compactions"):
+    for name in (each.name for each in fields(total)[1:]):
         values: list[Any] = [getattr(row, name) for row in (files if name.startswith("skipped") else rows)]
         if name in ("budget", "strategy", "token_counter"):
             setattr(total, name, values[0] if len(set(values)) == 1 else None)
@@ -248,18 +247,11 @@ async def _replay(
     tally.skipped.update(log.skipped)
     tally.skipped_lines += log.unreadable
     async with open_context(settings, summarizer=summarizer) as context:
-        recorder, ahead = Recorder(context, costs, tally), list(log.compactions)
+        recorder = Recorder(context, costs, tally)
         for index, message in enumerate(log.messages):
-            if message.get("role") == "assistant" and tally.messages:
-                if not context.open_calls():  # no host sends a request between the calls of one reply
-                    await recorder.take_view()
-                while ahead and ahead[0].at <= index:  # the client compacted here: its sizes beside ours
-                    own = ahead.pop(0)
-                    sizes = {"client_before": own.tokens_before, "client_after": own.tokens_after}
-                    sizes["client_summary"] = costs.count(own.summary) if own.summary else None
-                    sizes["history_tokens"] = context.statistics().history_tokens
-                    sizes["view_tokens"] = recorder.view_tokens
-                    tally.compactions.append({"message": own.at + 1, "trigger": own.trigger, **sizes})
+            # No host sends a request between the calls of one reply.
+            if message.get("role") == "assistant" and tally.messages and not context.open_calls():
+                await recorder.take_view()
             try:
                 await recorder.add(message)
             except MessageError as error:

@@ -4,7 +4,7 @@
 It reads only: a context validates the messages.
 """
 
-from summarizing_context.transcripts.base import AUTO, Compaction, Transcript
+from summarizing_context.transcripts.base import AUTO, Transcript
 from summarizing_context.transcripts.formats import FORMATS, find_transcripts, read, read_named, read_session
 
-__all__ = ["AUTO", "FORMATS", "Compaction", "Transcript", "find_transcripts", "read", "read_named", "read_session"]
+__all__ = ["AUTO", "FORMATS", "Transcript", "find_transcripts", "read", "read_named", "read_session"]

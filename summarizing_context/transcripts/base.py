@@ -9,7 +9,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from summarizing_context.errors import TranscriptError
 
 AUTO, STDIN = "auto", Path("-")
+SUMMARY = "compaction summary"  # of a client: all that it stands for is in the log
 
 Message = dict[str, Any]
 
@@ -29,11 +30,6 @@ class Record(dict[str, Any]):
     def text(self, *names: str) -> str:
         """Return the first of these values that is a string with something in it, else an empty one."""
         return next((value for name in names if isinstance(value := self.get(name), str) and value), "")
-
-    def count(self, *names: str) -> int | None:
-        """Return the first of these values that is an integer."""
-        found = (self.get(name) for name in names)
-        return next((value for value in found if isinstance(value, int) and not isinstance(value, bool)), None)
 
     def at(self, name: str) -> Record:
         """Return the object of this name, else an empty one."""
@@ -76,24 +72,12 @@ def plain(blocks: list[Any]) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    """A place where the client that wrote the log compacted its own context."""
-
-    at: int  # index of the first message after it
-    trigger: str | None = None  # "auto" or "manual"
-    tokens_before: int | None = None  # as the client recorded them, its tools and system prompt included
-    tokens_after: int | None = None
-    summary: str = ""  # the client's own
-
-
-@dataclass(frozen=True, slots=True)
 class Transcript:
     session_id: str
     format: str
     messages: tuple[Message, ...]
     skipped: Mapping[str, int]  # records that are no messages, by their kind
     lines: tuple[int, ...] = ()  # of each message, from 1; none where the file is one JSON value
-    compactions: tuple[Compaction, ...] = ()
     path: Path = Path()
     unreadable: tuple[str, ...] = ()  # lines and records that were skipped as damaged, as `file:line: why`
 
@@ -146,7 +130,6 @@ class Draft:
     messages: list[Message] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
-    compactions: list[Compaction] = field(default_factory=list)
     open_calls: list[tuple[object, str]] = field(default_factory=list)  # name and id, where names answer them
     made_calls: int = 0
     reply: Message | None = None  # that of the assistant which takes further calls
@@ -169,26 +152,9 @@ class Draft:
         self.skipped.update({kind: int(count)} if count else {})
 
     def rewind(self, at: int) -> None:
-        """Take back the messages from index `at` on, and the compactions among them."""
+        """Take back the messages from index `at` on."""
         self.skip("rewound", count=len(self.messages) - at)
         del self.messages[at:], self.lines[at:]
-        self.compactions = [each for each in self.compactions if each.at <= at]
-
-    def compact(
-        self, trigger: str | None = None, before: int | None = None, after: int | None = None, summary: str = ""
-    ) -> None:
-        self.compactions.append(Compaction(len(self.messages), trigger, before, after, summary))
-
-    def observe(self, tokens: int | None) -> None:
-        """Take the size of a request for the one after the last compaction, where that recorded none."""
-        if tokens and self.compactions and self.compactions[-1].tokens_after is None:
-            self.compactions[-1] = replace(self.compactions[-1], tokens_after=tokens)
-
-    def summarize(self, summary: str) -> None:
-        """Take a summary of the client for that of the last compaction."""
-        if not self.compactions:
-            self.compact()
-        self.compactions[-1] = replace(self.compactions[-1], summary=summary)
 
 
 def opened(path: Path) -> gzip.GzipFile | BufferedReader | BytesIO:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from summarizing_context.transcripts.base import Content, Draft, Message, Record, listed, record, text_of
+from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Message, Record, listed, record
 
 _SPOKEN = ("user", "assistant")
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
@@ -26,17 +26,8 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
         for row in rows:
             draft.line = row.line
             kind, message = row.text("type"), row.at("message")
-            if kind == "assistant":  # its request may be the first after a compaction, which need not record a size
-                counts = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-                draft.observe(sum(message.at("usage").count(name) or 0 for name in counts))
-
-            if row.get("subtype") == _BOUNDARY:
-                data = row.at("compactMetadata")
-                draft.compact(data.text("trigger") or None, data.count("preTokens"), data.count("postTokens"))
-            elif row.get("isCompactSummary") is True:  # it follows its boundary; a log of an early version has none
-                if draft.compactions and draft.compactions[-1].summary:
-                    draft.compact()
-                draft.summarize(text_of(message.get("content")))
+            if row.get("isCompactSummary") is True:
+                draft.skip(SUMMARY)
             elif kind not in _SPOKEN or row.get("isApiErrorMessage") is True or "content" not in message:
                 draft.skip(*(["API error"] if row.get("isApiErrorMessage") else _kind(row)))
             elif kind == "assistant" and (earlier := replies.get(message.text("id"))) is not None:

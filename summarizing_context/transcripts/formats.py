@@ -105,7 +105,7 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
             what = name or f"lines with {', '.join([*content.rows[0]][:5])}"
             raise TranscriptError(f"{path}:1: unknown format: {what}; name the client's own log, or a list of messages")
         drafts = list(FORMATS[name](content))
-        if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
+        if content.is_document and not any(draft.messages or draft.skipped for draft in drafts):
             raise TranscriptError(f"{path}:1: holds no message of the format {name}; take --format {AUTO}")
 
     if len(content.faults) > sum(len(draft.messages) for draft in drafts):
@@ -121,7 +121,6 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
             tuple(draft.messages),
             dict(sorted(draft.skipped.items())),
             tuple(draft.lines) if all(draft.lines) else (),
-            tuple(draft.compactions),
             path,
             (*content.unreadable, *content.faults) if draft is told else (),
         )

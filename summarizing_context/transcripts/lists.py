@@ -9,7 +9,17 @@ from importlib.resources import files
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Record, listed, plain, record, text_of, tool_call
+from summarizing_context.transcripts.base import (
+    SUMMARY,
+    Content,
+    Draft,
+    Record,
+    listed,
+    plain,
+    record,
+    text_of,
+    tool_call,
+)
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
 TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
@@ -121,37 +131,29 @@ def read_codex(content: Content) -> Iterator[Draft]:
     """Yield the one session of a rollout: its items. Its events repeat them for the screen, or take turns back."""
     names = [row.at("payload").text("id") for row in content.rows if row.get("type") == "session_meta"]
     draft = Draft(next(iter(names), "") or content.stem)
-    size: int | None = None  # tokens of the context as Codex counted them last
-    size_before_reply: int | None = None
     for row in content.rows:
         draft.line = row.line
         kind, payload = row.text("type"), row.at("payload")
         event = payload.get("type")
         if kind == "response_item":
-            size_before_reply = size if payload.get("role") == "assistant" else size_before_reply
             _add_item(draft, payload, "response_item")
         elif is_item(row):  # early versions wrote items without an envelope
             _add_item(draft, row)
         elif kind == "compacted":
             draft.reply = None
-            tokens, summary = size, text_of(payload.get("message"))
+            draft.skip(kind)
+            summary = text_of(payload.get("message"))
             last = record(draft.messages[-1] if draft.messages else None)
             if last.get("role") == "assistant" and last.text("content") and summary.endswith(last["content"]):
                 del draft.messages[-1], draft.lines[-1]  # the summary as a reply is no message
-                draft.skip("compaction summary")
-                tokens = size_before_reply
-            draft.compact(None, tokens, None, summary)
+                draft.skip(SUMMARY)
         else:
             draft.skip(kind, event)
-            if event == "token_count":
-                total = payload.at("info").at("last_token_usage").count("total_tokens")
-                size = total or size
-                draft.observe(total)
-            elif event == "thread_rolled_back":
+            if event == "thread_rolled_back":
                 # the last turns, with what the client said of the surroundings before them
-                draft.reply, said, count = None, draft.messages, payload.count("num_turns") or 0
+                draft.reply, said, count = None, draft.messages, payload.get("num_turns")
                 turns = [at for at, message in enumerate(said) if _is_typed(message)]
-                if turns and count > 0:
+                if turns and isinstance(count, int) and count > 0:
                     at = turns[-min(count, len(turns))]
                     while at > turns[0] and at - 1 not in turns and said[at - 1]["role"] in ("user", "developer"):
                         at -= 1

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, Record, listed, record, text_of, tool_call
+from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record, text_of, tool_call
 
 OPENCODE_TABLES = frozenset({"session", "message", "part"})
 
@@ -146,7 +146,6 @@ def read_opencode_list(content: Content) -> Iterator[Draft]:
 def _read_opencode(content: Content, draft: Draft, session: Record, rows: Sequence[Record]) -> Draft:
     """Add the messages before what the user has taken back, which OpenCode keeps until the next prompt."""
     last, last_part = session.at("revert").text("messageID"), session.at("revert").text("partID")
-    size: int | None = None  # tokens of the newest reply with its request
     needed = "record {} is not a message of OpenCode; it has no info"
     for row in content.walk(draft, rows, lambda row: "info" in row and row, needed):
         data, parts = row.at("info"), row.each("parts")
@@ -157,17 +156,11 @@ def _read_opencode(content: Content, draft: Draft, session: Record, rows: Sequen
                 continue
         role = str(data.get("role") or "user")
         texts = [part for part in parts if part.get("type") == "text" and part.get("ignored") is not True]
-        compaction = next((part for part in parts if part.get("type") == "compaction"), None)
         if data.get("summary") is True:
-            draft.summarize(text_of(texts))
-        elif compaction is not None:
-            draft.compact("auto" if compaction.get("auto") else "manual", size)
+            draft.skip(SUMMARY)
+        elif any(part.get("type") == "compaction" for part in parts):
+            draft.skip("compaction")
         else:
-            tokens, cache = data.at("tokens"), data.at("tokens").at("cache")
-            total = sum(count or 0 for count in (tokens.count("input"), cache.count("read"), cache.count("write")))
-            if role == "assistant" and total:
-                size = total
-                draft.observe(size)
             is_synthetic = bool(texts) and all(part.get("synthetic") is True for part in texts)
             marks = {"synthetic": True} if is_synthetic else {"isSidechain": True} if "parentID" in session else None
             add_parts(draft, role, parts, marks if role == "user" else None)

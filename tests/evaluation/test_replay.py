@@ -16,7 +16,7 @@ ESTIMATE = Settings(token_counter="estimate")
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
 mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations
 append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens
-stand_ins repairs skipped skipped_lines compactions view_p50_ms view_p99_ms activation_p99_ms"""
+stand_ins repairs skipped skipped_lines view_p50_ms view_p99_ms activation_p99_ms"""
 
 
 class Context:
