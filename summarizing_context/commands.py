@@ -216,9 +216,9 @@ async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     scopes = {"--session": "session", "--project": "project", "--all": "all"}
     query = _needed(words if first in scopes else rest, "words to look for")
     hits = await context.search(query, scope=scopes.get(first, "session"))
-    rows = [[hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
+    rows = [[hit.session_id, hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
     told = {"query": query, "hits": [asdict(hit) for hit in hits]}
-    return _list(("where", "kind", "words"), rows, "Nothing holds any of these words.", told)
+    return _list(("session", "where", "kind", "words"), rows, "Nothing holds any of these words.", told)
 
 
 async def _expand(context: SummarizingContext, rest: str) -> CommandResult:
@@ -255,13 +255,6 @@ async def _ledger(context: SummarizingContext, rest: str) -> CommandResult:
     return _list(("kind", "last", "messages", "what"), rows, "The ledger holds nothing like that.", told)
 
 
-async def _budget(context: SummarizingContext, rest: str) -> CommandResult:
-    budget = context.budget()
-    free = budget.max_tokens - budget.used_tokens
-    rows: list[tuple[str, object]] = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
-    return CommandResult(_lines([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
-
-
 async def _help(context: SummarizingContext, rest: str) -> CommandResult:
     rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
     return _list(("command", "what it does"), rows, "", {"commands": list(COMMANDS)})
@@ -280,12 +273,11 @@ _ALL = (
     Command("checkpoints", "list the checkpoints", _checkpoints),
     Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore, "start", writes=True),
     Command("fork ID SESSION", "begin another session from a checkpoint", _fork, "start s2", writes=True),
-    Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search),
+    Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search, "failed deploy"),
     Command("expand NODE [line|paragraph|full] [CURSOR]", "show what a node covers", _expand, "12-47"),
     Command("recall QUERY", "show a page of what the view leaves out", _recall, "failed deploy"),
     Command("memory QUERY", "find memories of the project", _memory, "billing"),
     Command("ledger [WORDS]", "list paths, commands, errors and rules, and their state", _ledger, "src/"),
-    Command("budget", "show the budget, and how much of it is used", _budget),
     Command("help", "show this list", _help),
 )
 COMMANDS = {command.usage.partition(" ")[0]: command for command in _ALL}

@@ -68,7 +68,7 @@ def build_command() -> Any:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help=_ABOUT,
-        epilog=f"Of one session, as /context in a host (`help` explains them): {', '.join(of_one)}.",
+        epilog=f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join(of_one)}.",
     )
 
     shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")

@@ -1,4 +1,4 @@
-"""`summarizing-context prompts`: list, show, render and check prompts."""
+"""`summarizing-context prompts`: list, show and render prompts."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.text import Text
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, between, command, option
-from summarizing_context.cli.output import InputError, Result, Status, dim, plain, records, table, told_lines
+from summarizing_context.cli.output import InputError, Result, dim, plain, records, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
-from summarizing_context.transcripts import find_transcripts, read_session
+from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.transcripts import read_session
 
 _Name = Annotated[str, argument("NAME", "segment/v2, or segment for the newest version.")]
-_ABOUT = """Show and check prompts.
+_ABOUT = """Show prompts, and the requests that they are sent with.
 
 Examples:
     prompts render segment run.jsonl
-    prompts check --prompts my-prompts/
 """
 commands = typer.Typer()
 family = options.family(commands, "prompts", options.TRANSCRIPTS, _ABOUT)
@@ -50,8 +50,7 @@ def show(name: _Name, prompts: PromptsPath = None) -> Result:
     prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
     about = _described(prompt, counter)
     told = [plain(f"{about['name']}: {about['about']} {about['fixed_tokens']} tokens by {counter.name}.")]
-    told += [plain(f"rank {rank}: {focus}") for rank, focus in enumerate(prompt.focuses, start=1)]
-    whole = {"placeholders": sorted(prompt.placeholders), "focuses": list(prompt.focuses), "text": prompt.text}
+    whole = {"placeholders": sorted(prompt.placeholders), "text": prompt.text}
     return Result({**about, "token_counter": counter.name, **whole}, [prompt.text], remarks=told)
 
 
@@ -60,51 +59,35 @@ def render(
     name: _Name,
     transcript: Annotated[Path, argument("TRANSCRIPT", "One of any known format.", parser=options.read_path)],
     format: options.TranscriptFormat = "auto",
-    number: Annotated[int, option("N", "Number of the segment or rollup.")] = 1,
-    rank: Annotated[int, option("R", "Rank in the tree, for rollups.", parser=between(1, 100))] = 1,
+    number: Annotated[int, option("N", "Number of the segment or rollup.", parser=between(1))] = 1,
     prompts: PromptsPath = None,
 ) -> Result:
-    """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
+    """Show the exact request that a prompt is sent with for a real segment or rollup.
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
-    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, jobs_for, render_request
+    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, jobs_for
 
     prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
     if prompt.name not in SUMMARIES:
         raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
-    files = find_transcripts([transcript])
-    if len(files) > 1:
-        raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-    found = read_session(files[0], format=format)
+    found = read_session(transcript, format=format)
     settings = Settings.load(store=":memory:", summarizer="extractive")
-    jobs = anyio.run(lambda: jobs_for(list(found.messages), settings, purpose=prompt.name, rank=rank))
-    rendered: dict[str, Any] = render_request(prompt, jobs, number, counter.count)
-    parts = rendered["parts"]
-    where = f"messages {rendered['start']}–{rendered['stop'] - 1}, number {number} of {rendered['among']}"
-    rows = [(one["slot"], one["name"], "yes" if one["fixed"] else "no", one["tokens"]) for one in parts]
-    made = table(f"{rendered['prompt']} for {where}", "slot", "part", "same every time", "#tokens", rows=rows)
-    made.caption = (
-        f"{rendered['tokens']:,} tokens by {counter.name}, {rendered['fixed_tokens']:,} of them the same every time; "
-        f"the answer may have {rendered['max_tokens']:,}"
+    jobs = anyio.run(jobs_for, list(found.messages), settings, prompt.name)
+    if number > len(jobs):
+        raise InputError(f"--number: these messages ask for {len(jobs)} of {prompt.name}; take another number or log")
+    job = jobs[number - 1]
+    about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
+    slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}
+    tokens = {slot: counter.count(text) for slot, text in slots.items()}
+    where = f"messages {job.start}–{job.stop - 1}, number {number} of {len(jobs)}"
+    shown: list[Any] = [f"{prompt.name}/v{prompt.version} for {where}"]
+    for slot, text in slots.items():
+        shown += [Text(f"── {slot}, {tokens[slot]:,} tokens by {counter.name}", style="bold"), text]
+    document = {"prompt": f"{prompt.name}/v{prompt.version}", **about, "number": number, "among": len(jobs), **slots}
+    return Result(
+        {**document, "tokens": tokens, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable)
     )
-    shown: list[Any] = [made]
-    for slot in ("system", "user"):
-        shown += [Text(f"── {slot}", style="bold"), "".join(part["text"] for part in parts if part["slot"] == slot)]
-    return Result({**rendered, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable))
-
-
-@command(family)
-def check(prompts: PromptsPath = None) -> Result:
-    """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
-    from summarizing_context.evaluation.prompt_inspection import check_prompts
-
-    root, counter = _root(prompts), anyio.run(choose_counter, "auto")
-    complaints, checked = check_prompts(root, counter.count), names(root)
-    lines = [f"{plain(one['name'])}: {plain(one['words'])}" for one in complaints]
-    lines.append(f"{len(checked)} prompts, {len(complaints)} complaints (tokens by {counter.name})")
-    document = {"prompts": checked, "complaints": complaints, "token_counter": counter.name}
-    return Result(document, lines, Status.LAW_BROKEN if complaints else Status.OK)
 
 
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:

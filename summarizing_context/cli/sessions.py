@@ -1,11 +1,11 @@
-"""Commands on the sessions of a store: `sessions`, `search`, `view`, and those of `/context` on one session."""
+"""Commands on the sessions of a store: `sessions`, `view`, and those of `/context` on one session."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -16,21 +16,20 @@ import anyio
 import typer
 
 from summarizing_context.cli import options, output
-from summarizing_context.cli.options import STORED, Place, argument, between, command, option, store_of
-from summarizing_context.cli.output import InputError, Result, Status, dim, number, plain, progress, records, table
+from summarizing_context.cli.options import STORED, Place, argument, command, option, store_of
+from summarizing_context.cli.output import InputError, Result, Status, number, plain, progress, records, table
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
-from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
+from summarizing_context.stores.base import SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 T = TypeVar("T")
 
 commands = typer.Typer()
-OF_ONE = [name for name in COMMANDS if name not in ("help", "search")]  # commands of one session, as in a host
+OF_ONE = [name for name in COMMANDS if name != "help"]  # commands of one session, as in a host
 
 
 def with_store(store: str, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = True) -> T:
@@ -100,29 +99,26 @@ class StoredSession(Place):
 def view(
     at: StoredSession,
     full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, as JSON.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what each node of the header stands for.")] = False,
 ) -> Result:
     """Show the view of a session as the next request would get it.
 
     The session is opened for reading only: nothing is written, no summary is made, and its writer may go on.
 
     Examples:
-        view s1 --store run.db --budget 16k --explain
+        view s1 --store run.db --budget 16k
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
     from summarizing_context.assembly import open_context
     from summarizing_context.evaluation.laws import canonical, shows, view_parts
     from summarizing_context.evaluation.replay import make_costs
 
-    if full and explain:
-        raise InputError("--full prints the messages alone; ask for --explain in another call")
     settings, _ = at.find()
 
     async def look() -> Result:
         async with open_context(settings, read_only=True) as context:
             messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
             log, costs = await context.get_messages(), await make_costs(settings)
-            parts, nodes = view_parts(messages, log), context.explain()
+            parts, nodes = view_parts(messages, log), context.explain(drops=False)
 
         # The number of each message in the log, as other commands take it. The tail is read from its end, back to what
         # is covered, for before it stand blocks that quote messages.
@@ -149,83 +145,13 @@ def view(
             return Result({**document, "messages": messages}, [text])
         title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
         columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
-        tables = [records(title, rows, columns, wide="first words")]
-        if not explain:
-            return Result(document, tables)
-
-        # What each node of its header stands for.
-        names = ("rank", "start", "stop", "form", "made_by", "text", "drops", "tokens")
-        document["header"] = [{name: getattr(node, name) for name in names} for node in nodes]
-        cells = []
-        for node in nodes:
-            said = re.search(r"^(?:- )?([^#<\s].*)", node.text, re.MULTILINE)  # below headings and tags
-            rank, line = None if node.rank < 0 else node.rank, dim("" if said is None else said[1], 160)
-            cells.append((rank, f"{node.start}–{node.stop - 1}", node.tokens, node.form, node.made_by, line))
-        heads = ("#rank", "messages", "#tokens", "form", "made by", "first line")
-        tables.append(table("What each node of the header stands for", *heads, rows=cells, wide="first line"))
-        tables[-1].caption = None if nodes else "nothing is covered: the whole log is in the view"
-        return Result(document, tables)
+        return Result(document, [records(title, rows, columns, wide="first words")])
 
     with progress("opening", None):
         return anyio.run(look)
 
 
-@command(commands, STORED)
-def search(
-    words: Annotated[list[str], argument("WORDS", "Words to search for.")],
-    place: Place,
-    session: Annotated[str | None, option("ID", "Search this session only.")] = None,
-    project: Annotated[str | None, option("TAG", "Search the sessions of this project.")] = None,
-    limit: Annotated[int, option("N", "Most hits.", "--limit", "-n", parser=between(1, 1_000))] = 10,
-) -> Result:
-    """Find messages, summaries and memories by their words.
-
-    The most relevant come first. With --session, the memories are those that the session shares with its project.
-    Messages are numbered from 0.
-
-    Examples:
-        search src/parser.py --store run.db --session s1 --limit 3
-    """
-    from summarizing_context.retrieval.search import best_hits, best_matches, fused, matches_by_words
-
-    if session is not None and project is not None:
-        raise InputError("--session and --project exclude each other; give one of them")
-    store = store_of(place.load())
-    scope, memories = Scope(None, None, project), None if project is None else MemoryScope(project, "")
-    if session is not None:
-        info = chosen(find_sessions(store), session, store)
-        scope, memories = Scope(session, session), MemoryScope(info.project, session)
-    query = " ".join(words)
-    terms = query_terms(query)
-
-    async def find(opened: SessionStore) -> list[Match]:
-        found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
-        return fused(found, await matches_by_words(opened.memories, memories, query, limit))
-
-    with progress("searching", None):
-        hits = best_hits(terms, with_store(store, find), limit)
-    rows = []
-    for hit in hits:
-        where = "–" if hit.start >= hit.stop else str(hit.start)
-        where += f"–{hit.stop - 1}" if hit.stop - hit.start > 1 else ""
-        rows.append((hit.session_id or "–", where, hit.kind, dim(hit.snippet)))
-    columns = ("session", "#messages", "kind", "words")
-    shown = table(f"Found for {plain(query, 60)}", *columns, rows=rows, wide="words")
-    shown.caption = None if hits else "nothing holds any of these words"
-    return Result({"query": query, "hits": [asdict(hit) for hit in hits]}, [shown])
-
-
 # The commands of `/context`, by their table
-
-
-@command(commands, STORED, "help")
-def list_commands() -> Result:
-    """Explain the commands of one session, here and in a host."""
-    rows = [{"usage": spec.usage, "about": spec.about} for name, spec in COMMANDS.items() if name != "help"]
-    columns = {"command": "usage", "what it does": "about"}
-    shown = records("Commands of one session", rows, columns, wide="what it does", fold=True)
-    typed = f"In a host: {PREFIX} COMMAND. Here: summarizing-context COMMAND, then SESSION and --store STORE."
-    return Result({"commands": rows}, [shown, dim(typed)])
 
 
 async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
@@ -255,7 +181,7 @@ async def _perform(settings: Settings, name: str, line: str) -> CommandResult:
 
 def _add(name: str, spec: Command) -> None:
     """Add one of the `/context` commands, with its name, arguments and text."""
-    takes = spec.usage.partition(" ")[2]
+    takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
     def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
         return perform(at, words or [])
@@ -263,9 +189,17 @@ def _add(name: str, spec: Command) -> None:
     def alone(at: StoredSession) -> Result:
         return perform(at, None)
 
-    def perform(at: StoredSession, words: list[str] | None) -> Result:
+    def search(
+        at: StoredSession,
+        words: list[str] | None = None,
+        project: Annotated[bool, typer.Option("--project", help="In all sessions of its project.")] = False,
+        everywhere: Annotated[bool, typer.Option("--all", help="In all sessions of the store.")] = False,
+    ) -> Result:
+        return perform(at, words or [], ["--all"] if everywhere else ["--project"] if project else [])
+
+    def perform(at: StoredSession, words: list[str] | None, flags: Sequence[str] = ()) -> Result:
         settings, rest = at.find(words)
-        result = anyio.run(_perform, settings, name, f"{name} {' '.join(rest)}")
+        result = anyio.run(_perform, settings, name, " ".join([name, *flags, *rest]))
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
@@ -274,8 +208,10 @@ def _add(name: str, spec: Command) -> None:
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
-    with_words.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
-    run = with_words if takes else alone
+    run: Callable[..., Result] = search if name == "search" else with_words if takes else alone
+    if takes:
+        about = f"As `{PREFIX} {name}` has it."
+        run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, about)]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
     run.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}.\n\nExamples:\n{example}"
     command(commands, STORED, name)(run)

@@ -157,7 +157,7 @@ def tune(
     diff: list[str] = []
     for purpose in dict.fromkeys(one.name for one in (*start.prompts, *new.prompts)):
         prompts = start.prompt(purpose), new.prompt(purpose)
-        before, after = ("\n".join((one.text, *one.focuses)).splitlines() for one in prompts)
+        before, after = (one.text.splitlines() for one in prompts)
         old_name, new_name = (f"{one.name}/v{one.version}" for one in prompts)
         diff += difflib.unified_diff(before, after, old_name, new_name, lineterm="", n=2)
     tuning = Tuning(

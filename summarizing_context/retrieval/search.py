@@ -186,12 +186,6 @@ def check_query(query: object, limit: object = 1, things: str = "") -> None:
         raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {_MOST}")
 
 
-async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
-    """Return memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
-    found = await _ranked(query, await memory_store.all(scope), {})
-    return [_match(one, "" if scope is None else scope.session_id) for one in found[:limit]]
-
-
 async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[str, float]) -> list[MemoryEntry]:
     """Return the memories with a score by meaning, and of the others those with words of the query, the nearest first;
     of equals those with more of its words whole.

@@ -23,18 +23,17 @@ _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One version of one prompt. `focuses` has a text for each rank from 1; the last one serves all higher ranks."""
+    """One version of one prompt."""
 
     name: str
     version: int
     purpose: str
     text: str
-    focuses: tuple[str, ...] = ()
 
     @property
     def hash(self) -> str:
         """SHA-256, hex, of everything that can reach a model."""
-        return hashlib.sha256("\0".join((self.text, *self.focuses)).encode()).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
     @property
     def placeholders(self) -> frozenset[str]:
@@ -46,11 +45,6 @@ class Prompt:
         if problem := self.placeholders ^ values.keys():
             raise PromptError(f"prompt {self.name}/v{self.version}: {_listed(problem)} is wanted or given, not both")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
-
-    def render_for_rank(self, rank: int, **values: str | int) -> str:
-        """Return the text for a summary of this rank; a prompt without focuses is the same for all ranks."""
-        focus = {"focus": self.focuses[min(max(rank, 1), len(self.focuses)) - 1]} if self.focuses else {}
-        return self.render(**values, **focus)
 
 
 def prompts_root() -> Traversable:
@@ -82,7 +76,7 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     facts: dict[str, str] = {}
     for line in parts[1].splitlines():
         key, _, value = line.partition(":")
-        if not value.strip() or key in facts or not re.fullmatch("name|version|purpose|placeholders|focus_[1-9]", key):
+        if not value.strip() or key in facts or not re.fullmatch("name|version|purpose|placeholders", key):
             raise PromptError(
                 f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
             )
@@ -91,17 +85,11 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
         raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
     if (facts["name"], facts["version"]) != matched.groups():
         raise PromptError(f"prompt {name}: its front matter says {facts['name']}/v{facts['version']}")
-    ranks = [key for key in sorted(facts) if key.startswith("focus_")]
-    if ranks != [f"focus_{rank}" for rank in range(1, len(ranks) + 1)]:
-        raise PromptError(f"prompt {name}: focuses are numbered from 1 without a gap")
-    focuses = tuple(facts[rank] for rank in ranks)
-    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip(), focuses)
+    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip())
     declared = {each.strip() for each in facts["placeholders"].split(",")}
-    if declared != prompt.placeholders or ("focus" in declared) != bool(focuses):
-        raise PromptError(
-            f"prompt {name} declares {_listed(declared)} but its text has "
-            f"{_listed(prompt.placeholders)} and its front matter {len(focuses)} focuses"
-        )
+    if declared != prompt.placeholders:
+        has = _listed(prompt.placeholders)
+        raise PromptError(f"prompt {name} declares {_listed(declared)} but its text has {has}")
     return prompt
 
 
@@ -129,7 +117,6 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
 def write_prompt(prompt: Prompt) -> str:
     facts = [f"name: {prompt.name}", f"version: {prompt.version}", f"purpose: {prompt.purpose}"]
     facts.append(f"placeholders: {', '.join(sorted(prompt.placeholders))}")
-    facts += [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
     return "\n".join(["---", *facts, "---", prompt.text, ""])
 
 

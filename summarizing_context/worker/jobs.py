@@ -117,7 +117,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         return recipe_hash({**common, **asked, **fixed})
 
     def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
-        text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
+        text = prompts[kind].render(max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in instructed else text
 
     def for_room(sizes: SummarySizes) -> Recipe:

@@ -28,7 +28,6 @@ async def test_every_command_answers_with_text_and_data() -> None:
             "/context",
             "/context help",
             "/context status",
-            "/context budget",
             "/context summarize",
             "/context summarize the walrus",
             "/context summarize 4",

@@ -22,7 +22,6 @@ def store(tmp_path: Path) -> Path:
 
 def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
     assert "Ursula" in run("recall", "s1", "walrus", "name", "--store", store, "--budget", "4k").out
-    assert run("budget", "s1", "--store", store, "--budget", "4k", "--json", "-").document["max_tokens"] == 4_000
     assert "No memory" in run("memory", "s1", "walrus", "--store", store).out
     assert run("ledger", "s1", "zebra", "--store", store, "--json", "-").document == {"facts": []}
     shown = run("expand", "s1", "0", "line", "--store", store)
@@ -59,7 +58,5 @@ def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
 
 
 def test_one_table_makes_the_commands_of_a_host_and_those_of_the_command_line(run: Runner):
-    usages = {one["usage"] for one in run("help", "--json", "-").document["commands"]}
-    assert usages == {command.usage for name, command in COMMANDS.items() if name != "help"}
-    shown = run("help").out
-    assert all(f"\n {name} " in shown or f"\n{name} " in shown for name in COMMANDS if name != "help")
+    named = " ".join(run("--help").out.split()).partition("as /context in a host")[2]
+    assert all(f"{name}," in named for name in COMMANDS if name != "help")

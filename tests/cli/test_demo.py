@@ -32,7 +32,7 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner, tmp_path: 
     assert all(words in ran.out for words in (*headings, "tokens, counted by "))
     assert "tokens are free for the next messages" in " ".join(ran.out.split())
     commands = [shlex.split(line) for line in ran.out.partition("What to type next\n")[2].splitlines()]
-    assert [command[1] for command in commands] == ["view", "recall", "replay"]
+    assert [command[1] for command in commands] == ["status", "recall", "replay"]
     for command in commands[:2]:
         assert run(*command[1:]).status == 0
     table = [line for line in ran.out.splitlines() if line.startswith(" ") and str(tmp_path) not in line]

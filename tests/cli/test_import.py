@@ -20,7 +20,7 @@ def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runne
     assert ran.document["skipped"]["session_meta"] == 1
     shown = run("import", CODEX, "--store", tmp_path / "more.db").out
     assert "Skipped, being no messages: 15 event_msg:item_completed," in " ".join(shown.split())
-    found = run("search", "negative", "--store", tmp_path / "logs.db")
+    found = run("search", row["session_id"], "negative", "--store", tmp_path / "logs.db")
     assert "A test of negative numbers is still" in " ".join(found.out.split())
 
 
@@ -43,7 +43,7 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
         store = tmp_path / f"{named}.db"
         ran = run("import", path, "--store", store, *(["--format", named] if named else []), "--json", "-")
         assert ran.document["sessions"][0]["format"] == (named or "messages")
-        assert words in run("search", words, "--store", store).out
+        assert words in run("search", "log", words, "--store", store).out
 
 
 def test_progress_is_shown_on_a_terminal(run: Runner, tmp_path, monkeypatch):

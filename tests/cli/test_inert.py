@@ -54,9 +54,9 @@ async def _fill(settings: Settings, hostile: str) -> None:
 
 
 COMMANDS = """\
-view {}; view {} --explain; view {hostile}; view {} --budget {hostile}; view {} --{hostile}; sessions list; status {}
-search findme; search {hostile}; pins {}; pin {} {hostile}; unpin {} {hostile}; expand {} 0..4; expand {} 0
-expand {} {hostile}; recall {} findme; memory {} findme; ledger {}; budget {}; checkpoints {}; restore {} {hostile}
+view {}; view {hostile}; view {} --budget {hostile}; view {} --{hostile}; sessions list; status {}
+search {} findme --all; search {} {hostile}; pins {}; pin {} {hostile}; unpin {} {hostile}; expand {} 0..4; expand {} 0
+expand {} {hostile}; recall {} findme; memory {} findme; ledger {}; checkpoints {}; restore {} {hostile}
 summarize {} --topic {hostile}; compress {}; fork {} {hostile} new; checkpoint {} --name {hostile}; {hostile}
 sessions delete {hostile} --yes; prompts show {hostile}; replay {hostile}; eval run {hostile}"""
 

@@ -1,4 +1,4 @@
-"""`prompts`: list, show, render, check."""
+"""`prompts`: list, show, render."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
     assert run("prompts", "show", "segment").out == f"{latest('segment').text}\n"  # a file to begin with
-    assert run("prompts", "show", "rollup/v4", "--json", "-").document["focuses"] == list(load("rollup/v4").focuses)
+    assert run("prompts", "show", "rollup/v4", "--json", "-").document["text"] == load("rollup/v4").text
 
 
 def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
@@ -37,18 +37,13 @@ def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path:
     assert run("prompts", "show", "focus", "--prompts", folder).status == 0
     (folder / "segment" / "v9.md").write_text("no front matter", encoding="utf8")
     assert run("prompts", "list", "--prompts", folder).status == 2
-    assert run("prompts", "check", "--prompts", folder).status == 1
-
-
-def test_a_check_that_finds_something_fails(run: Runner, tmp_path: Path):
-    assert run("prompts", "check").status == 0
-    ran = run("prompts", "check", "--prompts", own_folder(tmp_path / "mine"), "--json", "-")
-    assert ran.status == 1
-    assert ran.document["complaints"][0]["name"] == "segment/v9"
 
 
 def test_a_request_is_rendered_for_a_transcript(run: Runner, tmp_path: Path):
     messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
     file = write_transcript(tmp_path / "run.jsonl", messages)
     rendered = run("prompts", "render", "segment", file, "--json", "-").document
-    assert [part["fixed"] for part in rendered["parts"]] == [True, True, False, True]
+    assert rendered["system"] == latest("segment").render(max_tokens=rendered["max_tokens"])
+    assert messages[0]["content"][:40] in rendered["user"]
+    ran = run("prompts", "render", "segment", file, "--number", 99)
+    assert (ran.status, f"ask for {rendered['among']} of segment" in ran.err) == (2, True)

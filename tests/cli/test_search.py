@@ -26,11 +26,12 @@ def found(run: Runner, store: Path, *options: str) -> list[tuple[str, int]]:
 
 
 def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, store):
-    assert found(run, store, "billing") == [("s1", 0), ("s2", 0)]
-    assert found(run, store, "billing", "--session", "s1") == [("s1", 0)]
-    assert found(run, store, "billing", "--project", "harbour") == [("s2", 0)]
-    assert len(found(run, store, "billing", "parser", "--session", "s1", "-n", "1")) == 1
-    assert found(run, store, "zebra") == []
+    fill_store(store, "s4", [says("user", "billing once more")], project="harbour")
+    assert found(run, store, "s1", "billing") == [("s1", 0)]
+    assert found(run, store, "s2", "billing", "--project") == [("s2", 0), ("s4", 0)]
+    assert found(run, store, "s1", "billing", "--all") == [("s1", 0), ("s2", 0), ("s4", 0)]
+    assert found(run, store, "s1", "zebra", "--all") == []
+    assert "s4" in run("search", "s1", "once", "--all", "--store", store).out
 
 
 async def _remember(store: Path, session_id: str, project: str | None, memory: str) -> None:
@@ -43,33 +44,31 @@ def test_memories_are_found_within_their_scope(run: Runner, store):
     anyio.run(_remember, store, "s2", "harbour", "billing belongs to Ada")
 
     def memories(*options: str) -> list[str]:
-        hits = run("search", "billing", *options, "--store", store, "--json", "-").document["hits"]
+        hits = run("search", *options, "billing", "--store", store, "--json", "-").document["hits"]
         return sorted(hit["snippet"] for hit in hits if hit["kind"] == "memory")
 
-    assert memories() == ["billing belongs to Ada", "billing runs at night"]
-    assert memories("--session", "s1") == ["billing runs at night"]
-    assert memories("--session", "s2") == memories("--project", "harbour") == ["billing belongs to Ada"]
-    assert memories("--project", "other") == []
-    assert "–" in run("search", "night", "--store", store).out  # a memory that no message taught
+    assert memories("s1", "--all") == ["billing belongs to Ada", "billing runs at night"]
+    assert memories("s1") == ["billing runs at night"]
+    assert memories("s2") == memories("s2", "--project") == ["billing belongs to Ada"]
 
 
 def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
     made = run("checkpoint", "s1", "start", "--store", store, "--json", "-").document
     assert made["name"] == "start"
     fill_store(store, "s1", [says("assistant", "more")])
-    assert found(run, store, "more") == [("s1", 3)]
+    assert found(run, store, "s1", "more") == [("s1", 3)]
     before = run("restore", "s1", "start", "--store", store, "--json", "-").document["before"]
-    assert found(run, store, "more") == []
+    assert found(run, store, "s1", "more") == []
     assert "Restored" in run("restore", "s1", before, "--store", store).out
-    assert found(run, store, "more") == [("s1", 3)]
+    assert found(run, store, "s1", "more") == [("s1", 3)]
     listed = run("checkpoints", "s1", "--store", store, "--json", "-").document["checkpoints"]
     assert [one["name"] for one in listed][:2] == ["start", f"before restoring {made['id']}"]
     assert "start" in run("checkpoints", "s1", "--store", store).out
 
     # another session begins at the checkpoint
     assert run("fork", "s1", "start", "s3", "--store", store).status == 0
-    assert found(run, store, "parser", "--session", "s3") == [("s3", 2)]
-    assert {("s1", 2), ("s3", 2)} <= set(found(run, store, "parser"))
+    assert found(run, store, "s3", "parser") == [("s3", 2)]
+    assert {("s1", 2), ("s3", 2)} <= set(found(run, store, "s1", "parser", "--all"))
     taken = run("fork", "s1", "start", "s3", "--store", store)
     assert (taken.status, "'s3' already" in taken.err) == (2, True)
     assert run("fork", "s1", "start", "no name!", "--store", store).status == 2

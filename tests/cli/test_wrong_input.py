@@ -32,10 +32,9 @@ import {log} --store :memory:                                 | name a store
 import {log} --store {store} --format gemnii                  | gemini
 view s1                                                       | --store
 view s3 --store {store}                                       | did you mean 's1'
-view s1 --store {store} --full --explain                      | ask for --explain in another call
 status shirt --store {store}                                  | there is no session 'shirt'
-search hello --store {store} --project p --session s1         | exclude each other
-search hello --store {store} --session s9                     | there is no session
+search s1 hello --store {store} --project                     | the session has none
+search s9 hello --store {store}                               | there is no session
 sessions remove                                               | remove
 sessions delete s11 --store {store} --yes                     | did you mean
 expand s1 900 --store {store}                                 |
@@ -53,7 +52,7 @@ prompts render segment                                        | TRANSCRIPT
 prompts render segment {log} --format codxe                   | codex
 prompts render focus {log}                                    | is not sent with parts of a session
 prompts list --prompts {none}                                 | is not a folder
-prompts check --prompts {mine}                                | is not a folder that holds a prompt
+prompts list --prompts {mine}                                 | is not a folder that holds a prompt
 eval run                                                      | SOURCE
 eval run {none}                                               | no such file
 eval run beam:{none}                                          | cannot be read

@@ -45,7 +45,7 @@ class Recorded:
 
     async def summarize(self, job: SummaryJob) -> str:
         shipped = latest(job.kind) if job.kind in ("segment", "rollup") else None
-        asked = job.instructions if shipped is None else shipped.render_for_rank(job.rank, max_tokens=job.max_tokens)
+        asked = job.instructions if shipped is None else shipped.render(max_tokens=job.max_tokens)
         try:
             known = await self.model.summarize(replace(job, instructions=asked))
         except SummarizerRefused:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import PromptError
+from summarizing_context.evaluation.prompt_inspection import check_prompt
+from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
 from tests.exact_counts import exact_counter
@@ -31,10 +33,14 @@ def test_one_prompt_of_each_purpose_is_shipped():
     ]
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2, 3, 9])
-def test_a_prompt_as_sent_costs_at_most_420_tokens(rank: int):
-    sent = latest("rollup" if rank else "segment").render_for_rank(rank, max_tokens=400)
-    assert exact_counter().count(sent) <= 425
+@pytest.mark.parametrize("purpose", ["segment", "rollup"])
+def test_a_prompt_as_sent_costs_at_most_420_tokens(purpose: str):
+    assert exact_counter().count(latest(purpose).render(max_tokens=400)) <= 425
+
+
+@pytest.mark.parametrize("name", prompt_library.names())
+def test_a_shipped_prompt_keeps_the_rules_for_prompts(name: str):
+    assert list(check_prompt(load(name), estimate_text)) == []
 
 
 def test_rendering_fills_every_placeholder_once(tmp_path: Path):
@@ -52,8 +58,6 @@ def test_rendering_fills_every_placeholder_once(tmp_path: Path):
         (front() + "{{size}} {{more}}", "its text has more, size"),
         (front(more="colour: red\n") + "{{size}}", "'colour: red'"),
         (front(more="name: segment\n") + "{{size}}", "repeats a key"),
-        (front(more="focus_2: x\n") + "{{size}}", "without a gap"),
-        (front(more="focus_1: x\n") + "{{size}}", "1 focuses"),
         ("---\nname: segment\n---\ntext", "lacks placeholders, purpose, version"),
     ],
 )
@@ -71,7 +75,7 @@ def test_a_name_that_leads_nowhere_is_a_prompt_error(name: Any):
             latest(name)
 
 
-def test_the_hash_covers_text_and_focuses_but_not_the_purpose(tmp_path: Path):
+def test_the_hash_covers_the_text_but_not_the_purpose(tmp_path: Path):
     def hash_of(content: str) -> str:
         return load("segment/v1", root=prompt_file(tmp_path, content)).hash
 
@@ -79,5 +83,3 @@ def test_the_hash_covers_text_and_focuses_but_not_the_purpose(tmp_path: Path):
     assert hash_of(front().replace("purpose: p", "purpose: q") + "{{size}}") == plain
     assert hash_of((front() + "{{size}}").replace("\n", "\r\n")) == plain
     assert hash_of(front() + "{{size}}.") != plain
-    one, two = (front(placeholders="focus", more=f"focus_1: {focus}\n") + "{{focus}}" for focus in "ab")
-    assert hash_of(one) != hash_of(two)
