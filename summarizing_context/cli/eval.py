@@ -323,7 +323,8 @@ def shown(
     report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
 ) -> Result:
     """Write the reports of a run and return its result."""
-    checked, page = report.check(gates or ()), report.write(out)
+    checked = report.check(gates or {})
+    page = report.write(out, checked)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
@@ -351,4 +352,4 @@ def shown(
     tests.append(("questions", "something was measured", f"{len(report.asked):,} questions", not report.asked))
     write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
-    return Result(report.document(), parts, status, output.told_lines(report.left_out))
+    return Result(report.document(checked), parts, status, output.told_lines(report.left_out))

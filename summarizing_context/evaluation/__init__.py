@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette as Cassette
     from summarizing_context.evaluation.datasets import Dataset as Dataset
-    from summarizing_context.evaluation.report import Bound as Bound
     from summarizing_context.evaluation.report import Report as Report
     from summarizing_context.evaluation.run import Arm as Arm
     from summarizing_context.evaluation.run import Metric as Metric
     from summarizing_context.evaluation.run import Run as Run
 
-_HOMES = {"Arm": "run", "Bound": "report", "Cassette": "cassettes", "Dataset": "datasets", "Metric": "run"}
+_HOMES = {"Arm": "run", "Cassette": "cassettes", "Dataset": "datasets", "Metric": "run"}
 _HOMES |= {"Report": "report", "Run": "run"}
 
 __all__ = sorted(_HOMES)

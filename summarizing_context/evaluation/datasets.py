@@ -22,8 +22,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from summarizing_context.errors import MessageError, SettingsError, TranscriptError
-from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording, read_file
-from summarizing_context.evaluation.report import Bound
+from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.messages.reading import check_message, read_message
@@ -57,8 +56,6 @@ class Dataset:
     logs: list[Log]
     skipped: list[str] = field(default_factory=list)  # lines that cannot be read, as `file:line: why`
     recording: Recording | None = None
-    claim: str = ""
-    bounds: list[Bound] = field(default_factory=list)
 
     @classmethod
     def load(cls, *sources: str | Path, format: str = AUTO) -> Dataset:
@@ -360,19 +357,13 @@ def _shared_runs(text: str, said: Text) -> Iterator[str]:
 # Recorded answers
 
 
-class _Gates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    claim: str = "Answers of a model to questions about these sessions, from views with equal tokens."
-    bounds: list[Bound] = []
-
-
 def recorded(recording: Recording) -> Dataset:
-    """Return the cases of recorded answers, each as a session of its own, with the `gates.toml` of their folder."""
-    file, logs = recording.folder / "gates.toml", []
-    gates = read_file(file, _Gates) if file.exists() else _Gates()
+    """Return the cases of recorded answers, each as a session of its own."""
+    logs = []
     for case in recording.cases:
         ask = partial(_recorded_case, recording, case)
         logs.append(Log(case.name, case.drawn_as, partial(recording.messages, case), ask))
-    return Dataset(recording.folder.resolve().name, logs, [], recording, gates.claim, gates.bounds)
+    return Dataset(recording.folder.resolve().name, logs, [], recording)
 
 
 def _recorded_case(recording: Recording, case: Case, messages: list[Message], _: int) -> Cases:

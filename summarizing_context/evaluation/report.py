@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -144,17 +144,6 @@ class Tuning(msgspec.Struct, frozen=True):
     winner: str
 
 
-class Bound(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a figure of an arm must reach; `arm` is the first one if none is named."""
-
-    metric: str = RIGHT
-    category: str = "all"  # or one of the categories
-    arm: str = ""
-    at_least: float | None = None
-    at_most: float | None = None
-    not_behind: bool = False  # the interval of the difference from the baseline is not wholly below zero
-
-
 class Gate(msgspec.Struct, frozen=True):
     """What became of one bound. What nothing was measured for has failed."""
 
@@ -173,9 +162,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     asked: list[Asked]
     views: list[Viewed]
     spent: list[Spent]
-    claim: str = ""
     settings: dict[str, dict[str, Any]] = {}  # by arm, what is not default
-    bounds: list[Bound] = []
     made_by: dict[str, list[str]] = {}  # models, by what they did
     missing: int = 0  # requests without a recorded reply
     left_out: list[str] = []  # lines and places that were not measured, with the reason
@@ -274,38 +261,24 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # Gates
 
-    def check(self, bounds: Iterable[Bound] | Mapping[str, float] = ()) -> list[Gate]:
-        """Return what became of bounds; those of the run if none are given. A mapping names figures of the first arm:
-        `{"right": 0.9, "laws": 0}`."""
-        if isinstance(bounds, Mapping):
-            bounds = [
-                Bound(name, at_most=one) if name in AT_MOST else Bound(name, at_least=one)
-                for name, one in bounds.items()
-            ]
-        return [self._gate(bound) for bound in list(bounds) or self.bounds]
-
-    def _gate(self, bound: Bound) -> Gate:
-        arm, metric, category = bound.arm or self.first, bound.metric, bound.category
-        if metric not in (known := [*self.metrics, *AT_MOST]):
-            raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
-        name = f"{arm}, {metric if category == 'all' else category}"
-        name += f", at least {bound.at_least:.1%}" if bound.at_least is not None else ""
-        name += f", at most {bound.at_most:g}" if bound.at_most is not None else ""
-        name += f", not behind {self.baseline}" if bound.not_behind else ""
-        if metric in AT_MOST:
-            figure, most = self.figure(arm, metric), bound.at_most
-            if figure is None or most is None:
-                return Gate(name, False, NOTHING)
-            return Gate(name, figure <= most, f"{figure:,.6g}")
-        score, lead = self.score(arm, metric, category), self.ahead(arm, "", metric, category)
-        if score is None or (bound.not_behind and lead is None):
-            return Gate(name, False, NOTHING)
-        words = f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
-        passed = bound.at_least is None or score.mean >= bound.at_least
-        if bound.not_behind and lead is not None:
-            words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}]"
-            passed = passed and lead.high >= 0
-        return Gate(name, passed, words)
+    def check(self, bounds: Mapping[str, float]) -> list[Gate]:
+        """Return what became of bounds for figures of the first arm: `{"right": 0.9, "laws": 0}`. Raise `SettingsError`
+        for a figure that there is not."""
+        arm, gates = self.first, list[Gate]()
+        for metric, bound in bounds.items():
+            if metric not in (known := [*self.metrics, *AT_MOST]):
+                raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
+            passed, words = False, NOTHING
+            if metric in AT_MOST:
+                name, figure = f"{arm}, {metric}, at most {bound:g}", self.figure(arm, metric)
+                if figure is not None:
+                    passed, words = figure <= bound, f"{figure:,.6g}"
+            else:
+                name, score = f"{arm}, {metric}, at least {bound:.1%}", self.score(arm, metric)
+                if score is not None:
+                    passed, words = score.mean >= bound, f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
+            gates.append(Gate(name, passed, words))
+        return gates
 
     def compare(self, old: Report) -> list[tuple[str, str, Interval, bool]]:
         """Return arm, what is compared, the change since an older run, and whether that is surely worse. Scores are
@@ -343,7 +316,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         whole = {"arms": arms, "settings": settings, "asked": [*asked.values()], "views": views, "spent": spent}
         return msgspec.structs.replace(first, **whole)
 
-    def document(self) -> dict[str, Any]:
+    def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
 
         def of(interval: Interval | None) -> dict[str, float] | None:
@@ -366,16 +339,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             **{name: getattr(self, name) for name in own},
             "arms": arms,
             "questions": len(self.asked),
-            "gates": msgspec.to_builtins(self.check()),
+            "gates": msgspec.to_builtins(gates),
             **({} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}),
         }
 
-    def write(self, folder: Path | str) -> Path:
+    def write(self, folder: Path | str, gates: Sequence[Gate] = ()) -> Path:
         """Write `report.json` and the page `report.html` into a folder; return the page."""
         folder, whole = Path(folder), msgspec.to_builtins(self)
         page = (files("summarizing_context.evaluation") / "report.html").read_text(encoding="utf8")
         # Nothing in a text ends the element, and control characters become dots, as on a terminal.
-        data = inert(json.dumps({**whole, "figures": self.document()}, ensure_ascii=False)).replace("<", "\\u003c")
+        data = inert(json.dumps({**whole, "figures": self.document(gates)}, ensure_ascii=False)).replace("<", "\\u003c")
         make_private_folder(folder)
         write_private(folder / "report.json", indented(whole))
         write_private(folder / "report.html", page.replace("{{data}}", data))

@@ -114,7 +114,7 @@ class Run:
         folder = self.dataset.recording
         if not self.arms and folder is not None:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
-            self.arms = [Arm(name) for name in views.ARMS if self.dataset.bounds or not read or name in read]
+            self.arms = [Arm(name) for name in views.ARMS if not read or name in read]
         self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
         known = views.MECHANICAL if folder is None else views.ARMS
@@ -186,9 +186,7 @@ class Run:
             asked=asked,
             views=[one for part in parts for one in part.views],
             spent=[one for part in parts for one in part.spent],
-            claim=self.dataset.claim,
             settings=shown,
-            bounds=[bound for bound in self.dataset.bounds if (bound.arm or views.OURS) in about],
             made_by=made_by,
             missing=sum(part.missing for part in parts),
             left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],

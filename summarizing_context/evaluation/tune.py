@@ -171,7 +171,7 @@ def tune(
         dollars=dollars,
         winner=new.name if wins else start.name,
     )
-    return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts", claim="")
+    return msgspec.structs.replace(report, baseline=start.name, tuning=tuning, name="tuning of prompts")
 
 
 def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair]:
