@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +15,8 @@ from summarizing_context.cli import options
 from summarizing_context.cli.options import PromptsPath, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, dim, plain, records, told_lines
 from summarizing_context.messages.tokens import TokenCounter, choose_counter
-from summarizing_context.settings import Settings
+from summarizing_context.settings import Settings, without_default_cap
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, prompts_root
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import read_session
@@ -66,14 +69,14 @@ def render(
 
     Nothing is sent. Messages are cut into segments as a session would cut them.
     """
-    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, jobs_for
+    from summarizing_context.evaluation.tune import SUMMARIES
 
     prompt, counter = _find(name, prompts), anyio.run(choose_counter, "auto")
     if prompt.name not in SUMMARIES:
         raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(SUMMARIES)}")
     found = read_session(transcript, format=format)
     settings = Settings.load(store=":memory:", summarizer="extractive")
-    jobs = anyio.run(jobs_for, list(found.messages), settings, prompt.name)
+    jobs = anyio.run(_jobs_for, list(found.messages), settings, prompt.name)
     if number > len(jobs):
         raise InputError(f"--number: these messages ask for {len(jobs)} of {prompt.name}; take another number or log")
     job = jobs[number - 1]
@@ -90,9 +93,31 @@ def render(
     )
 
 
+async def _jobs_for(messages: Sequence[dict[str, Any]], settings: Settings, purpose: str) -> list[SummaryJob]:
+    """Return the jobs of one purpose that a session with these messages asks for, oldest first."""
+    from summarizing_context.assembly import open_context
+    from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+
+    jobs: list[SummaryJob] = []
+
+    class Noting:
+        async def summarize(self, job: SummaryJob) -> str:
+            if job.kind in ("rules", "memory"):
+                return "none"
+            if job.kind == purpose:
+                jobs.append(job)
+            return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens)
+
+    fixed: Any = {"store": ":memory:", "session_id": "render", "start_at": 0.0, "idle_after": "never"}
+    async with open_context(replace(without_default_cap(settings), **fixed), summarizer=Noting()) as context:
+        await context.set_messages(list(messages))
+        await context.wait_idle()
+    return sorted(jobs, key=lambda job: (job.rank, job.start))
+
+
 def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
     """Return what there is to know about a prompt, as JSON values."""
-    from summarizing_context.evaluation.prompt_inspection import fixed_text
+    from summarizing_context.evaluation.tune import fixed_text
 
     name, tokens = f"{prompt.name}/v{prompt.version}", counter.count(fixed_text(prompt))
     known = {"name": name, "purpose": prompt.name, "version": prompt.version, "about": prompt.purpose}

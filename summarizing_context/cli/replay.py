@@ -119,7 +119,6 @@ def replay(
     budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
     strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
     store: Annotated[Path | None, options.path("FILE", "Keep the sessions in this SQLite file.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="Take views without waiting for the worker.")] = False,
     jobs: options.Jobs = None,
     own: options.ModelOptions,
 ) -> Result:
@@ -139,7 +138,7 @@ def replay(
     variants = {one.strategy: one for one in (own.load(store=store, strategy=name) for name in names or (None,))}
     sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
     budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
-    plan = Plan(budgets, settings, live, tuple(variants), own.format, own.dry_run)
+    plan = Plan(budgets, settings, tuple(variants), own.format, own.dry_run)
     if own.dry_run:
         own.need_model(settings)
     files = transcripts.find_transcripts(paths)

@@ -137,7 +137,7 @@ def _side_by_side(pair: Pair) -> Table:
 def _prompts(path: Path, option: str) -> list[Prompt]:
     """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
     also for a prompt that breaks a rule: nothing is paid for it."""
-    from summarizing_context.evaluation.prompt_inspection import SUMMARIES, check_prompt
+    from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
 
     if re.fullmatch(r"v\d+\.md", path.name):
         found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]

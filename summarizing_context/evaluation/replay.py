@@ -125,7 +125,6 @@ class Plan:
 
     budgets: tuple[int, ...]  # tokens
     settings: Settings
-    live: bool = False  # views are taken at once, whether or not the summaries are ready
     strategies: tuple[str, ...] = ()  # in place of the settings' own
     format: str = "auto"  # of the transcripts
     dry_run: bool = False  # replies of the model are assumed: nothing is sent, and nothing is stored
@@ -231,7 +230,7 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
             continue
         in_memory = replace(without_default_cap(settings), store=MEMORY)
         async with open_model(in_memory, Cassette(Path(os.devnull), "forecast")) as model:
-            rows.append(await _replay(in_memory, name, log, replace(plan, live=False), costs, model))
+            rows.append(await _replay(in_memory, name, log, plan, costs, model))
     return rows
 
 
@@ -256,8 +255,7 @@ async def _replay(
                 await recorder.add(message)
             except MessageError as error:
                 raise TranscriptError(f"{log.where(index)}: {error}") from error
-            if not plan.live:
-                await context.wait_idle()
+            await context.wait_idle()
         return recorder.finish()
 
 

@@ -22,7 +22,6 @@ import msgspec
 from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request, open_model
 from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.prompt_inspection import check_prompt
 from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session
 from summarizing_context.evaluation.run import Arm, Run
 from summarizing_context.evaluation.views import Text, clipped, text_of
@@ -30,13 +29,16 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
-from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
+SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 PURPOSE = "segment"  # of the prompts that are proposed
 START = "start"
 _MINIBATCH = 3  # sessions that one proposal is told about
 _MAX_PAIRS = 6
+_CAP = 450  # tokens of the fixed text, as sent; and what stands for `max_tokens` when it is counted
+_CAP_OF_RULES = 600  # tokens; sent with a few short requests alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,6 @@ class Variant:
 
     name: str
     prompts: tuple[Prompt, ...] = ()
-    summarizer: Summarizer | None = None  # in the place of the model's
 
     def prompt(self, purpose: str) -> Prompt:
         """Return its prompt of a purpose, or the shipped one."""
@@ -55,19 +56,19 @@ class Variant:
 class Trial:
     """The sessions of a run, those that choose and those that judge, and what each variant came to on either side.
 
-    `settings` name the model that the prompts are for; no `cassette` is needed where variants bring their own
-    summarizers. Prompts are written into `folder`. The share `held_out` only judges; 0 where nothing has to be chosen.
+    `settings` name the model that the prompts are for. Prompts are written into `folder`. The share `held_out` only
+    judges; 0 where nothing has to be chosen.
     """
 
     def __init__(
         self,
         dataset: Dataset,
         settings: Settings,
-        cassette: Cassette | None,
+        cassette: Cassette,
         folder: Path,
         *,
-        held_out: float = 0.0,
-        watch: Callable[[Variant], None] = lambda _: None,
+        held_out: float,
+        watch: Callable[[Variant], None],
     ) -> None:
         self.refused: list[str] = []  # why a proposal was not tried
         # Logs of one session are on one side.
@@ -105,9 +106,8 @@ class Trial:
                 write_private(folder / prompt.name / f"v{prompt.version}.md", write_prompt(prompt))
             about = ", ".join(f"{each.name}/v{each.version} {each.hash[:8]}" for each in one.prompts) or "as shipped"
             settings = replace(self.settings, prompts=folder if one.prompts else None)
-            arms.append(Arm(one.name, settings, one.summarizer, f"prompts: {about}"))
-        path = None if self.cassette is None else self.cassette.path
-        return Run(dataset=side, arms=arms, cassette=path, judge=judge).report(self.cassette)
+            arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
+        return Run(dataset=side, arms=arms, cassette=self.cassette.path, judge=judge).report(self.cassette)
 
 
 def tune(
@@ -135,7 +135,7 @@ def tune(
     both = [start] if new is start else [start, new]
     report = Report.joined([trial.of(variant, judge=True) for variant in both])
     if judge is not None and new is not start:
-        if trial.judging.recording is None or trial.cassette is None:
+        if trial.judging.recording is None:
             raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
         report = trial.measure(trial.judging, *both, judge=judge)
 
@@ -194,7 +194,7 @@ def _most_changed(trial: Trial, report: Report, old: str, new: str) -> list[Pair
             wanted = (one for one in asked if any(start <= place < stop for place, _ in one.evidence))
             needed = list(dict.fromkeys(value for one in wanted for value in one.values))
             keeps = [[value for value in needed if Text([text]).holds(value)] for text in (was, now)]
-            shown = messages[start:stop] if trial.cassette is None else map(trial.cassette.scrub, messages[start:stop])
+            shown = map(trial.cassette.scrub, messages[start:stop])
             source = "\n\n".join(clipped(text_of([message]), 1_200) for message in shown)
             pairs.append(Pair(log.name, start, stop, clipped(source, 12_000), was, now, needed, *keeps))
         found += sorted(pairs, key=change, reverse=True)[:2]
@@ -217,6 +217,37 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
     return written
 
 
+# The rules for prompts
+
+
+def fixed_text(prompt: Prompt) -> str:
+    """Return what is sent with every request, whatever it is about."""
+    return prompt.render(**{name: _CAP if name == "max_tokens" else "" for name in prompt.placeholders})
+
+
+def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
+    """Yield what is wrong with one prompt that could be read."""
+    tokens, most = count(fixed_text(prompt)), _CAP_OF_RULES if prompt.name == "rules" else _CAP
+    if tokens > most:
+        yield f"its fixed text costs {tokens} tokens with every request; at most {most} are allowed"
+    if prompt.name in SUMMARIES:
+        found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
+        # Rules may be asked for by the prompt `rules` alone.
+        wanted = [f"## {name}" for name in NAMES if name != NAMES[CONSTRAINTS] or f"## {name}" in found]
+        if found != wanted:
+            lacking, extra = [one for one in wanted if one not in found], [one for one in found if one not in wanted]
+            faults = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
+            about = " and ".join(faults) or "has another order"
+            yield f"its sections must be the fixed ones, in their order: it {about}"
+    shipped = [name for name in names() if name.startswith(f"{prompt.name}/")]
+    given = load(shipped[-1]).placeholders if shipped else prompt.placeholders
+    if "max_tokens" in given - prompt.placeholders:
+        yield "it lacks the placeholder {{max_tokens}}, the longest summary"
+    if unknown := prompt.placeholders - given:
+        known = ", ".join(sorted(given))
+        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given {known}"
+
+
 # Prompts that a model proposes
 
 
@@ -231,8 +262,6 @@ class Proposer:
         """Return the model's reply."""
 
         async def asked() -> str:
-            if self.trial.cassette is None:
-                raise SettingsError("prompts are proposed by a model; name one")
             async with open_model(self.trial.settings, self.trial.cassette) as model:
                 reply = await model.ask(Request("proposal", model.maker, "", (question,), 2_000, self._asked[question]))
             if reply.fault:

@@ -173,7 +173,7 @@ def _is_transcript(file: Path) -> bool:
     list that names roles of messages at its beginning. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
-    if not file.name.endswith(_SUFFIXES) or file.name.endswith((".probes.json", ".meta.json")):
+    if not file.name.endswith(_SUFFIXES) or file.name.endswith(".meta.json"):
         return False
     is_database = file.name.endswith(".db")
     try:

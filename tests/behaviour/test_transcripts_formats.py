@@ -193,7 +193,7 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
     written(tmp_path / "package.json", {"name": "chat", "type": "module"})
     written(tmp_path / "users.json", {"users": [{"type": "user"}], "session_id": "s"})
-    written(tmp_path / "chat.probes.json", {"messages": CHAT})
+    written(tmp_path / "chat.meta.json", {"messages": CHAT})
     written(tmp_path / "long.json", {"tools": ["x" * 150_000], "messages": CHAT})
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])

@@ -18,7 +18,6 @@ from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import in_words
-from summarizing_context.evaluation.tune import Trial, Variant, tune
 from summarizing_context.extraction.values import exact_values
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
@@ -92,14 +91,3 @@ def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
         assert change.high < 0, (name, change)
         assert in_words(change).startswith("worse by")
     assert in_words(report.ahead("the same")) == f"equal on every question, {sessions} sessions"
-
-
-def test_tuning_keeps_the_start_and_shows_what_a_worse_prompt_loses(tmp_path: Path):
-    prompt = latest("segment")
-    worse = replace(prompt, version=9, text=f"{prompt.text}\n{WORSE['too short']}")
-    trial = Trial(of_sessions("openhands", "tau"), replace(settings(), max_tokens=8_000), None, tmp_path)
-    found = tune(trial, Variant("start", (), Recorded("start")), [Variant("short", (worse,), Recorded("too short"))])
-    assert found.tuning is not None
-    assert found.tuning.winner == "start"
-    assert f"+{WORSE['too short']}" in found.tuning.diff
-    assert any({*pair.old_keeps} - {*pair.new_keeps} for pair in found.tuning.pairs)

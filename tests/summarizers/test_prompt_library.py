@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context.errors import PromptError
-from summarizing_context.evaluation.prompt_inspection import check_prompt
+from summarizing_context.evaluation.tune import check_prompt
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
