@@ -78,9 +78,9 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
 
     async def take(case: Case, model: RecordedModel) -> None:
         writer, messages, questions = Writer(model), recording.messages(case), recording.at(case).questions
-        built = await build(case, messages, arms, recording.settings, writer)
+        _, views, _ = await build(case, messages, arms, recording.settings, writer)
         if not writer.missing:
-            answers = await read_answers(case, questions, built.views, model)
+            answers = await read_answers(case, questions, views, model)
             await mark_answers(case, questions, answers, model)
             recording.write(case, AskedCase(questions, list(arms), model.maker, model.maker))
 

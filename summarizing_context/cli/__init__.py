@@ -47,12 +47,6 @@ def build_command() -> Any:
             finally:
                 self.commands = every
 
-        def get_params(self, ctx: Any) -> list[Any]:
-            params = super().get_params(ctx)
-            for one in params:
-                one.hidden = one.hidden or one.name == "show_completion"
-            return params
-
     def show_version(asked: bool) -> None:
         if asked:
             from importlib.metadata import version

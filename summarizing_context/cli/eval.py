@@ -230,11 +230,8 @@ def ask(
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.recording import with_own_case
     from summarizing_context.evaluation.run import Run, record
-    from summarizing_context.evaluation.views import ARMS
 
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
-    for name in (name for name in chosen if name not in ARMS):
-        raise InputError(f"--arms: there is no arm {plain(name, 40)!r}; there are ours, extractive, {', '.join(ARMS)}")
     found = read_session(log, format=own.format)
     if not found.messages:
         raise TranscriptError(f"{log}:1: holds no message; name another transcript")

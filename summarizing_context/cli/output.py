@@ -221,16 +221,11 @@ def _cell(value: object) -> Text | str:
 
 
 def records(
-    title: str,
-    found: Iterable[Mapping[str, Any] | None],
-    columns: Mapping[str, str],
-    *,
-    wide: str = "",
-    fold: bool = False,
+    title: str, found: Iterable[Mapping[str, Any] | None], columns: Mapping[str, str], *, wide: str = ""
 ) -> Table:
     """Return a table of JSON objects; `columns` name their figures by heading, as `table` has them."""
     rows = (one and [one[figure] for figure in columns.values()] for one in found)
-    return table(title, *columns, rows=rows, wide=wide, fold=fold)
+    return table(title, *columns, rows=rows, wide=wide)
 
 
 def facts(title: str, rows: Iterable[tuple[str, object, str]]) -> Table:
@@ -247,9 +242,9 @@ def plain(text: object, width: int = 0) -> str:
     return line if not width or len(line) <= width else line[: width - 1] + "…"
 
 
-def dim(text: object, width: int = 0) -> Text:
+def dim(text: object) -> Text:
     """Return a remark, which stands back."""
-    return Text(plain(text, width), style="dim")
+    return Text(plain(text), style="dim")
 
 
 def mark(is_good: bool, good: str, bad: str) -> Text:

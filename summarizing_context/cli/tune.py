@@ -106,9 +106,7 @@ def tune(
         parts.append(table(title, "prompt", "#score", rows=rows))
     parts.append(eval.score_table(report, marked=tuning.winner))
     for arm in (tuning.old, tuning.new):
-        lines = sum(one.dropped for one in report.spent if one.arm == arm)
-        costs = f"summaries of 1M tokens of history cost {dollars(tuning.dollars.get(arm))}"
-        parts.append(dim(f"{arm}: {costs}; the checks took {counted(lines, 'line')} out of its replies"))
+        parts.append(dim(f"{arm}: summaries of 1M tokens of history cost {dollars(tuning.dollars.get(arm))}"))
     parts.append(Text(plain(report.verdict), "bold"))
     parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
     took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"

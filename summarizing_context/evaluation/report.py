@@ -110,7 +110,6 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True):
     history_tokens: int
     input_tokens: int = 0
     output_tokens: int = 0
-    dropped: int = 0  # lines of replies that the checks took out, for their source does not hold what they say
     laws: dict[str, int] | None = None  # that were broken, with how often; None where no view was judged
     summaries: list[tuple[int, int, str]] = []  # first message, one past the last, text
     stand_ins: int = 0  # segments for which no reply could serve, so that an extract stands for them
@@ -200,10 +199,10 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the mean over sessions; None where nothing was asked."""
         return mean_of(self.points(arm, metric, category))
 
-    def ahead(self, arm: str, other: str = "", metric: str = "", category: str = "all") -> Interval | None:
+    def ahead(self, arm: str, other: str = "", category: str = "all") -> Interval | None:
         """Return how far an arm is ahead of another, the baseline if none is named, over questions that both have."""
-        theirs = self.points(other or self.baseline, metric, category)
-        return paired(self.points(arm, metric, category), theirs)
+        theirs = self.points(other or self.baseline, "", category)
+        return paired(self.points(arm, "", category), theirs)
 
     def figure(self, arm: str, name: str) -> float | None:
         """Return a figure of an arm that is no score: `tokens` of a view, `cost` (tokens of models for 1,000 tokens of

@@ -246,15 +246,15 @@ class Run:
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
             async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
-                built = await views.build(case, messages, [*{*asked.arms, *bare}], recording.settings, model)
+                arms = [*{*asked.arms, *bare}]
+                ours, shown, compacted = await views.build(case, messages, arms, recording.settings, model)
             if self.writer is not None:
                 folder.check()
             for name in bare:
-                tokens = built.compaction_tokens if name.startswith(views.COMPACT) else 0
-                spent = Spent(log.session, name, history, tokens)
-                part.spent.append(_spent(log, name, history, built.ours) if name == views.OURS else spent)
+                spent = Spent(log.session, name, history, compacted if name.startswith(views.COMPACT) else 0)
+                part.spent.append(_spent(log, name, history, ours) if name == views.OURS else spent)
             if not folder.missed:  # while a summary is missing, the tokens of our view are not known
-                texts |= {(case.name, name): text for name, text in built.views.items()}
+                texts |= {(case.name, name): text for name, text in shown.items()}
 
         for case, questions in cases:
             answers, marks = dict[str, dict[str, str]](), dict[tuple[str, str], int]()
@@ -328,4 +328,4 @@ async def record(
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
     laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
     tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, played.dropped, laws, played.summaries, played.stand_ins)
+    return Spent(log.session, arm, history, *tokens, laws, played.summaries, played.stand_ins)

@@ -83,7 +83,6 @@ class Played(NamedTuple):
     views: dict[int, str]
     tally: Tally
     summaries: list[tuple[int, int, str]]
-    dropped: int  # lines of replies that the checks took out
     refused: int  # replies that cannot serve as summaries
     stand_ins: int  # segments for which no reply could serve, so that an extract stands for them
 
@@ -121,8 +120,7 @@ async def play(
                 await recorder.add(message)
         figures, nodes = context.statistics(), context.summaries()
         summaries = [(node.start, node.stop, node.text) for node in nodes if node.made_by != "stand-in"]
-        counts = figures.dropped_lines, figures.refused_replies, len(nodes) - len(summaries)
-        return Played(views, recorder.finish(), summaries, *counts)
+        return Played(views, recorder.finish(), summaries, figures.refused_replies, len(nodes) - len(summaries))
 
 
 async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:
@@ -176,16 +174,13 @@ class Writer(Protocol):
         ...
 
 
-class Built(NamedTuple):
-    """Our session, the views of a case by arm, and the tokens that one-shot compaction read and wrote."""
+async def build(
+    case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Writer
+) -> tuple[Played, dict[str, str], int]:
+    """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote.
 
-    ours: Played
-    views: dict[str, str]
-    compaction_tokens: int
-
-
-async def build(case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Writer) -> Built:
-    """Return the views of these arms, with summaries by `writer`. An arm that it gives no compaction has no view."""
+    Summaries are by `writer`. An arm that it gives no compaction has no view.
+    """
     settings, at = replace(own, max_tokens=case.budget), len(messages)
     ours = await play(messages, [at], settings, writer)
     past, views = Past(messages, case.tokens or estimate_text(ours.views[at])), dict[str, str]()
@@ -209,7 +204,7 @@ async def build(case: Case, messages: Sequence[Message], arms: Sequence[str], ow
             text = mechanical(arm, past)
         if summary or not arm.startswith(COMPACT):
             views[arm] = text.encode("utf8", "replace").decode()  # as a file holds it
-    return Built(ours, views, compaction_tokens)
+    return ours, views, compaction_tokens
 
 
 def compaction(messages: Sequence[Message]) -> SummaryJob:

@@ -118,7 +118,7 @@ BOTH = ("--model", WRITER, "--judge-model", JUDGE)
     [
         (("--model", WRITER, "--judge-model", WRITER), "name another model"),
         ((*BOTH, "--judge-provider", "oracle"), "--judge-provider"),
-        ((*BOTH, "--arms", "hierarchical"), "there is no arm"),
+        ((*BOTH, "--arms", "hierarchical", "--budget", "1500"), "there is no arm"),
         ((*BOTH, "--budget", "900k"), "take a budget below"),
         (("--judge-model", JUDGE), "--model: name the model that summarizes"),
         (("--judge-model", JUDGE, "--summarizer", "extractive"), "--model: name the model that summarizes"),
