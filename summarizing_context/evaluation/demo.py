@@ -80,18 +80,12 @@ async def play_demo(
 
 
 def demo_session(turns: int | None = None) -> list[Message]:
-    """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens.
-
-    A shorter session keeps the turns that the questions ask about, and the earliest of the others.
-    """
+    """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens; or its first
+    turns."""
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
     messages: list[Message] = [json.loads(line) for line in lines]
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
-    asked_about = (0, 1, 2, 4, 7, 24)
-    ranked = sorted(range(len(starts)), key=lambda number: number not in asked_about)
-    kept = sorted(ranked[: max(len(asked_about), len(starts) if turns is None else turns)])
-    ends = [*starts[1:], len(messages)]
-    return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
+    return messages if turns is None else messages[: starts[turns]]
 
 
 def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:

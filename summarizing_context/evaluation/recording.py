@@ -52,7 +52,6 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     question: str
     answer: str = ""
     evidence: list[int] = []  # messages, from 0
-    needed_after_cut: bool = False
     values: list[str] = []
     used_at: int | None = None  # the message whose tool call uses them
 
