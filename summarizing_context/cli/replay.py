@@ -236,7 +236,7 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 
 
 def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableType]:
-    """Show what the summaries of a replay would take, by file and in all, and add it to the document."""
+    """Show what the summaries of a replay would take, and add it to the document, there also by file."""
     from summarizing_context.evaluation.cassettes import Spent, price_of
 
     price, total = load_models(settings.prices).price_of(str(settings.model)), document["total"]
@@ -248,11 +248,8 @@ def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableTy
     document |= asked.document
     columns = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
     columns |= {"#output": "model_output_tokens", "#price": "price"}
-    rows = document["rows"] if len(document["rows"]) <= _MOST_ROWS else []
-    rows, sums = (
-        [{**row, "price": dollars(row["estimated_cost"])} for row in some] for some in (rows, document["totals"])
-    )
-    return [_table("Dry run", rows, sums, columns), *asked.shown]
+    sums = [{**row, "price": dollars(row["estimated_cost"])} for row in document["totals"]]
+    return [_table("Dry run", [], sums, columns), *asked.shown]
 
 
 @command(commands, TRANSCRIPTS, "import")

@@ -256,7 +256,7 @@ class MemoryExtractor:
 
             def made() -> SummaryJob:
                 content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
-                asked = recipe.instructions("memory", 0, most), content, most
+                asked = recipe.instructions("memory", most), content, most
                 place = 0, piece.start, piece.stop
                 return SummaryJob(
                     "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=recipe.hashes["memory"]

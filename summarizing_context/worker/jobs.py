@@ -68,7 +68,7 @@ class Recipe:
     shared: bool  # whether the store may keep and offer them under these hashes
     max_tokens: int  # of a segment's summary, or of a note
     merge_tokens: int  # of a merge
-    instructions: Callable[[Prompted, int, int], str]  # by what is asked for, rank, and the tokens it may take
+    instructions: Callable[[Prompted, int], str]  # by what is asked for, and the tokens it may take
     redact: Redact | None = None
     memory_tokens: int = FIRST_CAP
     other_rooms: tuple[Recipe, ...] = ()  # how they are made for rooms of other sizes
@@ -116,7 +116,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
         return recipe_hash({**common, **asked, **fixed})
 
-    def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
+    def instructions(kind: Prompted, max_tokens: int) -> str:
         text = prompts[kind].render(max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in instructed else text
 

@@ -183,7 +183,7 @@ class RuleCalls:
             if spoken := [(index, entry, text) for index, entry, text in messages if text]:
                 job = SummaryJob(
                     kind="rules",
-                    instructions=self.recipe.instructions("rules", 0, RULES_TOKENS),
+                    instructions=self.recipe.instructions("rules", RULES_TOKENS),
                     content=content,
                     max_tokens=RULES_TOKENS,
                     rank=0,

@@ -437,7 +437,7 @@ class Worker:
                 context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
             return SummaryJob(
                 kind="rollup" if is_merge else "segment",
-                instructions=recipe.instructions(purpose, rank, most),
+                instructions=recipe.instructions(purpose, most),
                 content=content,
                 max_tokens=most,
                 rank=rank,
