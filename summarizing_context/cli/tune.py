@@ -18,7 +18,6 @@ from rich.text import Text
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
 from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
-from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 
 if TYPE_CHECKING:
@@ -148,6 +147,6 @@ def _prompts(path: Path, option: str) -> list[Prompt]:
         found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
     if not found:
         raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
-    for complaint in (words for prompt in found for words in check_prompt(prompt, estimate_text)):
+    for complaint in (words for prompt in found for words in check_prompt(prompt)):
         raise InputError(f"{option}: {plain(path)}: {complaint}")
     return found

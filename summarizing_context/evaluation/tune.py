@@ -225,9 +225,9 @@ def fixed_text(prompt: Prompt) -> str:
     return prompt.render(**{name: _CAP if name == "max_tokens" else "" for name in prompt.placeholders})
 
 
-def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
+def check_prompt(prompt: Prompt) -> Iterator[str]:
     """Yield what is wrong with one prompt that could be read."""
-    tokens, most = count(fixed_text(prompt)), _CAP_OF_RULES if prompt.name == "rules" else _CAP
+    tokens, most = estimate_text(fixed_text(prompt)), _CAP_OF_RULES if prompt.name == "rules" else _CAP
     if tokens > most:
         yield f"its fixed text costs {tokens} tokens with every request; at most {most} are allowed"
     if prompt.name in SUMMARIES:
@@ -277,7 +277,7 @@ class Proposer:
         if text == self.old.text:
             return self.start, []
         prompt = replace(self.old, version=self.old.version + 1, text=text)
-        complaints = list(check_prompt(prompt, estimate_text))
+        complaints = list(check_prompt(prompt))
         if prompt.placeholders != self.old.placeholders:
             complaints = [f"it must have the placeholders {', '.join(sorted(self.old.placeholders))}, no others"]
         others = tuple(one for one in self.start.prompts if one.name != PURPOSE)
