@@ -36,7 +36,14 @@ class Setup:
 
 
 class Manager:
-    """One session of one framework."""
+    """One session of one framework; each module here has an `Adapter`."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.setup, self.model = setup, setup.model
+        self.system: list[Any] = []  # rows of the system, where the framework keeps them apart
+
+    async def open(self) -> None:
+        """Do what has to be awaited before the first message."""
 
     async def add(self, message: Message) -> None:
         """Append a message, in the framework's own form."""
@@ -99,8 +106,9 @@ MANAGERS: dict[str, Entry] = {
 async def open_manager(setup: Setup) -> Manager:
     """Open one session of a manager; its environment must be the present one."""
     module = importlib.import_module(f"evals.performance.managers.{MANAGERS[setup.name].module}")
-    opened: Manager = await module.open_manager(setup)
-    return opened
+    manager: Manager = module.Adapter(setup)
+    await manager.open()
+    return manager
 
 
 def ensure(package: str) -> Path:

@@ -33,19 +33,22 @@ class ChatModel(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
 
 
-class Adk(Manager):
+class Adapter(Manager):
     """A session of events. A reply carries the tokens of its request, by which the threshold is checked."""
 
-    def __init__(self, setup: Setup, service: Any, session: Any) -> None:
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         model = ChatModel(model="fake", fake=setup.model)
-        self.agent, self.service, self.session = LlmAgent(name=AGENT, model=model), service, session
+        self.agent, self.service = LlmAgent(name=AGENT, model=model), InMemorySessionService()
         self.config = EventsCompactionConfig(
             summarizer=LlmEventSummarizer(llm=model),
             token_threshold=int(setup.budget * TRIGGER),
             event_retention_size=KEEP,
         )
-        self.system: list[Message] = []
         self.clock, self.tokens = count(1), 0
+
+    async def open(self) -> None:
+        self.session = await self.service.create_session(app_name="bench", user_id="one")
 
     async def add(self, message: Message) -> None:
         role, text = message["role"], message["content"]
@@ -81,8 +84,3 @@ class Adk(Manager):
             rows += rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])
         self.tokens = sum(map(message_tokens, rows))
         return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    service = InMemorySessionService()
-    return Adk(setup, service, await service.create_session(app_name="bench", user_id="one"))

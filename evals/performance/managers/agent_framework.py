@@ -20,11 +20,12 @@ class Counter:
         return text_tokens(text)
 
 
-class AgentFramework(Manager):
+class Adapter(Manager):
     """Messages of one agent, annotated and projected before each request. It is its own chat client for summaries."""
 
     def __init__(self, setup: Setup) -> None:
-        self.model, self.messages = setup.model, list[Native]()
+        super().__init__(setup)
+        self.messages: list[Native] = []
         strategy = SummarizationStrategy(client=self, target_count=KEEP, threshold=KEEP // 2, tokenizer=Counter())
         budget = int(setup.budget * TRIGGER)
         self.strategy = TokenBudgetComposedStrategy(token_budget=budget, tokenizer=Counter(), strategies=[strategy])
@@ -53,7 +54,3 @@ class AgentFramework(Manager):
             asked = [(call.call_id, call.name, call.arguments) for call in calls]
             rows += rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])
         return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return AgentFramework(setup)

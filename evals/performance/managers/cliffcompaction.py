@@ -12,11 +12,12 @@ from evals.performance.managers import TRIGGER, Manager, Setup
 from evals.performance.tokens import Message
 
 
-class CliffCompaction(Manager):
+class Adapter(Manager):
     """The client sends all its history each time."""
 
-    def __init__(self, budget: int) -> None:
-        self.engine = Engine(Config(threshold_tokens=int(budget * TRIGGER)))
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.engine = Engine(Config(threshold_tokens=int(setup.budget * TRIGGER)))
         self.messages: list[Message] = []
 
     async def add(self, message: Message) -> None:
@@ -24,7 +25,3 @@ class CliffCompaction(Manager):
 
     async def view(self) -> Any:
         return self.engine.prepare({"messages": self.messages}, DIALECT).outgoing_body()["messages"]
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return CliffCompaction(setup.budget)

@@ -21,18 +21,16 @@ from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, rende
 
 IDS = count(1)  # the reducer of a graph gives each message an id
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+KINDS = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage, "tool": ToolMessage}
 
 
 def to_langchain(message: Message) -> BaseMessage:
-    id, content = f"m{next(IDS)}", message["content"]
-    if message["role"] == "system":
-        return SystemMessage(content=content, id=id)
-    if message["role"] == "user":
-        return HumanMessage(content=content, id=id)
+    fields: dict[str, Any] = {"content": message["content"], "id": f"m{next(IDS)}"}
     if message["role"] == "tool":
-        return ToolMessage(content=content, tool_call_id=message["tool_call_id"], name="read_file", id=id)
-    calls: Any = [{"id": call, "name": name, "args": arguments} for call, name, arguments in calls_of(message)]
-    return AIMessage(content=content, id=id, tool_calls=calls)
+        fields |= {"tool_call_id": message["tool_call_id"], "name": "read_file"}
+    if message["role"] == "assistant":
+        fields["tool_calls"] = [{"id": id, "name": name, "args": given} for id, name, given in calls_of(message)]
+    return KINDS[message["role"]](**fields)
 
 
 def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
@@ -82,13 +80,19 @@ class ChatModel(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
 
-class LangChain(Manager):
+class Adapter(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
-    def __init__(self, middleware: SummarizationMiddleware) -> None:
-        self.middleware = middleware
-        self.system: list[BaseMessage] = []
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         self.messages: Any = []
+        self.middleware = self.made()
+
+    def made(self) -> Any:
+        """Return the middleware."""
+        trigger = ("tokens", int(self.setup.budget * TRIGGER))
+        model = ChatModel(fake=self.model)
+        return SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
 
     async def add(self, message: Message) -> None:
         (self.system if message["role"] == "system" else self.messages).append(to_langchain(message))
@@ -101,9 +105,3 @@ class LangChain(Manager):
 
     def shown(self, view: Any) -> list[Message]:
         return from_langchain(view)
-
-
-async def open_manager(setup: Setup) -> Manager:
-    trigger = ("tokens", int(setup.budget * TRIGGER))
-    model = ChatModel(fake=setup.model)
-    return LangChain(SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens))

@@ -11,25 +11,24 @@ from typing import Any
 from agents import SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession
 
-from evals.performance.fake_model import FakeModel
 from evals.performance.managers import TRIGGER, Manager, Setup
 from evals.performance.tokens import Message, message_tokens, render, tool_call
 
 
-class OpenAIAgents(Manager):
+class Adapter(Manager):
     """The session of a runner: it is compacted when a run has ended, and read before each request."""
 
-    def __init__(self, model: FakeModel, budget: int) -> None:
-        self.model, self.system = model, list[Message]()
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.new: list[Any] = []  # items of the run
         self.ended = False
         self.session = OpenAIResponsesCompactionSession(
             "one",
             SQLiteSession("one"),
             client=SimpleNamespace(responses=SimpleNamespace(compact=self._compact)),
             compaction_mode="input",
-            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= budget * TRIGGER,
+            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= setup.budget * TRIGGER,
         )
-        self.new: list[Any] = []
 
     def _tokens(self, items: Any) -> int:
         return sum(map(message_tokens, self.shown(items)))
@@ -78,7 +77,3 @@ class OpenAIAgents(Manager):
             else:
                 rows.append({"role": item["role"], "content": item["content"]})
         return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return OpenAIAgents(setup.model, setup.budget)

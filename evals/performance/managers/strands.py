@@ -39,14 +39,14 @@ class ChatModel(Model):
         yield {"messageStop": {"stopReason": "end_turn"}}
 
 
-class Strands(Manager):
+class Adapter(Manager):
     """The messages of an agent."""
 
     def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
         manager = SummarizingConversationManager(proactive_compression={"compression_threshold": TRIGGER})
         model = ChatModel(setup.model, setup.budget)
         self.agent = Agent(model=model, callback_handler=None, conversation_manager=manager)
-        self.system: list[Message] = []
 
     async def add(self, message: Message) -> None:
         messages, role, text = self.agent.messages, message["role"], {"text": message["content"]}
@@ -84,7 +84,3 @@ def _rows(messages: Any) -> list[Message]:
         asked = [(call["toolUseId"], call["name"], call["input"]) for call in calls]
         rows += rows_of(message["role"], text, asked, answers)
     return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return Strands(setup)
