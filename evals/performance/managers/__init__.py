@@ -40,13 +40,17 @@ class Manager:
 
     def __init__(self, setup: Setup) -> None:
         self.setup, self.model = setup, setup.model
-        self.system: list[Any] = []  # rows of the system, where the framework keeps them apart
+        self.system: list[Message] = []  # rows of the system, where the framework keeps them apart
 
     async def open(self) -> None:
         """Do what has to be awaited before the first message."""
 
     async def add(self, message: Message) -> None:
-        """Append a message, in the framework's own form."""
+        """Append a message."""
+        await self.append(message) if message["role"] != "system" else self.system.append(message)
+
+    async def append(self, message: Message) -> None:
+        """Append a message that is none of the system, in the framework's own form."""
         raise NotImplementedError
 
     async def load(self, messages: Sequence[Message]) -> None:
@@ -60,7 +64,15 @@ class Manager:
 
     def shown(self, view: Any) -> list[Message]:
         """That request as plain messages."""
-        return list(view)
+        return [*self.system, *self.rows(view)]
+
+    def rows(self, messages: Any) -> list[Message]:
+        """Messages of the framework as plain ones."""
+        return [row for message in messages for row in self.plain(message)]
+
+    def plain(self, message: Any) -> list[Message]:
+        """One message of the framework as plain ones."""
+        return [message]
 
     async def settle(self) -> None:
         """Wait for background work, if there is any."""

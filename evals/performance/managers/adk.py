@@ -50,11 +50,8 @@ class Adapter(Manager):
     async def open(self) -> None:
         self.session = await self.service.create_session(app_name="bench", user_id="one")
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         role, text = message["role"], message["content"]
-        if role == "system":
-            self.system.append(message)
-            return
         parts = [types.Part(text=text)]
         if role == "tool":
             answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
@@ -74,13 +71,15 @@ class Adapter(Manager):
         return _get_contents(None, self.session.events, AGENT, preserve_function_call_ids=True)
 
     def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = list(self.system)
-        for content in view:
-            answers = [part.function_response for part in content.parts if part.function_response]
-            calls = [part.function_call for part in content.parts if part.function_call]
-            text = "".join(part.text or "" for part in content.parts)
-            role = "user" if content.role == "user" else "assistant"
-            asked = [(call.id, call.name, call.args) for call in calls]
-            rows += rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])
+        rows = super().shown(view)
         self.tokens = sum(map(message_tokens, rows))
         return rows
+
+    def plain(self, message: types.Content) -> list[Message]:
+        parts = message.parts
+        answers = [part.function_response for part in parts if part.function_response]
+        calls = [part.function_call for part in parts if part.function_call]
+        text = "".join(part.text or "" for part in parts)
+        role = "user" if message.role == "user" else "assistant"
+        asked = [(call.id, call.name, call.args) for call in calls]
+        return rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])

@@ -31,7 +31,7 @@ class Adapter(Manager):
         self.strategy = TokenBudgetComposedStrategy(token_budget=budget, tokenizer=Counter(), strategies=[strategy])
 
     async def get_response(self, messages: list[Native], **_: Any) -> Any:
-        return SimpleNamespace(text=await self.model.summarize(render(self.shown(messages))))
+        return SimpleNamespace(text=await self.model.summarize(render(self.rows(messages))))
 
     async def add(self, message: Message) -> None:
         contents = [Content.from_text(message["content"])]
@@ -45,12 +45,9 @@ class Adapter(Manager):
     async def view(self) -> Any:
         return await apply_compaction(self.messages, strategy=self.strategy, tokenizer=Counter())
 
-    def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = []
-        for message in view:
-            results = [content for content in message.contents if content.type == "function_result"]
-            calls = [content for content in message.contents if content.type == "function_call"]
-            text = "".join(content.text for content in message.contents if content.type == "text")
-            asked = [(call.call_id, call.name, call.arguments) for call in calls]
-            rows += rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])
-        return rows
+    def plain(self, message: Native) -> list[Message]:
+        results = [content for content in message.contents if content.type == "function_result"]
+        calls = [content for content in message.contents if content.type == "function_call"]
+        text = "".join(content.text for content in message.contents if content.type == "text")
+        asked = [(call.call_id, call.name, call.arguments) for call in calls]
+        return rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])

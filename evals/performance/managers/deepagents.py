@@ -16,7 +16,7 @@ class Adapter(langchain.Adapter):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
     def made(self) -> Any:
-        self.chat = langchain.ChatModel(fake=self.model, profile={"max_input_tokens": self.setup.budget})
+        self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.setup.budget})
         session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
         self.state: dict[str, Any] = {"messages": self.messages, session: "one"}
         backend = FilesystemBackend(root_dir=str(self.setup.folder), virtual_mode=True)
@@ -27,7 +27,7 @@ class Adapter(langchain.Adapter):
         request = ModelRequest(
             model=self.chat,
             messages=list(self.messages),
-            system_message=self.system[0] if self.system else None,
+            system_message=langchain.to_langchain(self.system[0]) if self.system else None,
             tools=[],
             tool_choice=None,
             response_format=None,
@@ -43,4 +43,4 @@ class Adapter(langchain.Adapter):
         done = await self.middleware.awrap_model_call(request, send)
         if isinstance(done, ExtendedModelResponse) and done.command is not None:
             self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
-        return [*self.system, *sent]
+        return sent

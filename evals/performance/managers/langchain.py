@@ -6,7 +6,7 @@ The messages, the counter of tokens and the chat model are deepagents', too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -33,16 +33,6 @@ def to_langchain(message: Message) -> BaseMessage:
     return KINDS[message["role"]](**fields)
 
 
-def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
-    rows: list[Message] = []
-    for message in messages:
-        calls = message.tool_calls if isinstance(message, AIMessage) else []
-        asked = [(call["id"], call["name"], call["args"]) for call in calls]
-        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
-        rows += rows_of(ROLES[message.type], _text(message), asked, results)
-    return rows
-
-
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
     """What `tokens` counts, without the way over plain messages."""
     total = 0
@@ -66,7 +56,7 @@ def _text(message: BaseMessage) -> str:
 class ChatModel(BaseChatModel):
     """A chat model whose answers are the fake summarizer's."""
 
-    fake: Any
+    manager: Any
 
     @property
     def _llm_type(self) -> str:
@@ -76,7 +66,7 @@ class ChatModel(BaseChatModel):
         raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        text = await self.fake.summarize(render(from_langchain(messages)))
+        text = await self.manager.model.summarize(render(self.manager.rows(messages)))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
 
@@ -91,17 +81,20 @@ class Adapter(Manager):
     def made(self) -> Any:
         """Return the middleware."""
         trigger = ("tokens", int(self.setup.budget * TRIGGER))
-        model = ChatModel(fake=self.model)
+        model = ChatModel(manager=self)
         return SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
 
-    async def add(self, message: Message) -> None:
-        (self.system if message["role"] == "system" else self.messages).append(to_langchain(message))
+    async def append(self, message: Message) -> None:
+        self.messages.append(to_langchain(message))
 
     async def view(self) -> list[BaseMessage]:
         update = await self.middleware.abefore_model({"messages": self.messages}, None)
         if update:
             self.messages = add_messages(self.messages, update["messages"])
-        return [*self.system, *self.messages]
+        return list(self.messages)
 
-    def shown(self, view: Any) -> list[Message]:
-        return from_langchain(view)
+    def plain(self, message: BaseMessage) -> list[Message]:
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        asked = [(call["id"], call["name"], call["args"]) for call in calls]
+        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
+        return rows_of(ROLES[message.type], _text(message), asked, results)

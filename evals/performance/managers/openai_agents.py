@@ -38,11 +38,8 @@ class Adapter(Manager):
         kept = [item for item in input if item.get("role") == "user"]
         return SimpleNamespace(output=[*kept, {"type": "compaction", "encrypted_content": summary}], usage=None)
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         role, content = message["role"], message["content"]
-        if role == "system":
-            self.system.append(message)
-            return
         if role == "user" and self.new:  # the run before has ended
             self.ended = True
             await self.session.add_items(self.new)
@@ -63,9 +60,9 @@ class Adapter(Manager):
             self.new = []
         return await self.session.get_items()
 
-    def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = list(self.system)
-        for item in view:
+    def rows(self, messages: Any) -> list[Message]:
+        rows: list[Message] = []
+        for item in messages:
             kind = item.get("type", "message")
             if kind == "function_call":
                 call = tool_call(item["call_id"], item["name"], item["arguments"])

@@ -55,16 +55,15 @@ class Adapter(Manager):
         )
 
     async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        text = await self.model.summarize(f"{info.instructions or ''}\n{render(self.shown(messages))}")
+        text = await self.model.summarize(f"{info.instructions or ''}\n{render(self.rows(messages))}")
         return ModelResponse(parts=[TextPart(text)])
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         role, content = message["role"], message["content"]
-        if role == "system":
-            self.system.append(SystemPromptPart(content))
-        elif role == "user":
-            self.messages.append(ModelRequest(parts=[*self.system, UserPromptPart(content)]))
-            self.system = []
+        if role == "user":
+            rules = [SystemPromptPart(row["content"]) for row in self.system]
+            self.messages.append(ModelRequest(parts=[*rules, UserPromptPart(content)]))
+            self.system = []  # they stand in the first request
         elif role == "tool":
             result = ToolReturnPart("read_file", content, tool_call_id=message["tool_call_id"])
             last = self.messages[-1]
@@ -91,22 +90,20 @@ class Adapter(Manager):
         self.messages = run.messages
         return list(request.messages)
 
-    def shown(self, view: Any) -> list[Message]:
+    def plain(self, message: ModelMessage) -> list[Message]:
+        if isinstance(message, ModelResponse):
+            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+            return rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
         rows: list[Message] = []
-        for message in view:
-            if isinstance(message, ModelResponse):
-                text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
-                calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-                rows += rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
-                continue
-            for part in message.parts:
-                content = part.content or ""
-                if isinstance(part, ToolReturnPart):
-                    rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
-                    continue
-                if not isinstance(content, str):
-                    pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
-                    content = "".join(pieces)
+        for part in message.parts:
+            content = part.content or ""
+            if not isinstance(content, str):
+                pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
+                content = "".join(pieces)
+            if isinstance(part, ToolReturnPart):
+                rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
+            else:
                 rows.append({"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content})
         return rows
 
