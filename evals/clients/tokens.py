@@ -8,20 +8,21 @@ from __future__ import annotations
 import functools
 import gzip
 import hashlib
+import importlib.resources
 import importlib.util
 import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import tiktoken
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
-
 _PER_MESSAGE = 4  # tokens that a provider puts around each message
-
 _UNSEEN = ("cache_control", "id", "signature", "encrypted_content", "type", "role", "status")  # no text for the model
 
 Item = Mapping[str, Any]
@@ -29,18 +30,13 @@ Item = Mapping[str, Any]
 
 @functools.cache
 def _encoding() -> tiktoken.Encoding:
-    """o200k_base, from the ranks that bpe-openai brings where tiktoken has not downloaded them."""
-    found = importlib.util.find_spec("bpe_openai")
-    if found is not None and found.submodule_search_locations and "TIKTOKEN_CACHE_DIR" not in os.environ:
-        ranks = gzip.decompress(Path(found.submodule_search_locations[0], "data/o200k_base.tiktoken.gz").read_bytes())
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, hashlib.sha1(_RANKS.encode()).hexdigest()).write_bytes(ranks)
-            os.environ["TIKTOKEN_CACHE_DIR"] = folder
-            try:
-                return tiktoken.get_encoding("o200k_base")
-            finally:
-                del os.environ["TIKTOKEN_CACHE_DIR"]
-    return tiktoken.get_encoding("o200k_base")
+    """o200k_base, from the ranks that bpe-openai brings, if it is there: tiktoken would download them."""
+    if importlib.util.find_spec("bpe_openai") is None:
+        return tiktoken.get_encoding("o200k_base")
+    ranks = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TIKTOKEN_CACHE_DIR=folder):
+        Path(folder, hashlib.sha1(_RANKS.encode()).hexdigest()).write_bytes(gzip.decompress(ranks))
+        return tiktoken.get_encoding("o200k_base")
 
 
 @functools.lru_cache(maxsize=200_000)
@@ -99,5 +95,4 @@ def _plain(value: Any) -> Any:
 
 def kept_items(before: Sequence[str], now: Sequence[str]) -> int:
     """How many items both begin with, as `canonical` writes them."""
-    pairs = enumerate(zip(before, now, strict=False))
-    return next((at for at, (one, other) in pairs if one != other), min(len(before), len(now)))
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))))

@@ -146,7 +146,8 @@ class Provider:
                 self.pausing.set()
                 await self.resumed.wait()
             name = f"event: {event['type']}\n" if "type" in event else ""
-            yield f"{name}data: {json.dumps(event)}\n\n"
+            numbered = {**event, "sequence_number": at} if dialect == "responses" else event
+            yield f"{name}data: {json.dumps(numbered)}\n\n"
             await asyncio.sleep(0)
         if dialect == "chat":
             yield "data: [DONE]\n\n"
@@ -155,9 +156,8 @@ class Provider:
 
 def _words(item: Mapping[str, Any]) -> list[str]:
     content = item.get("content")
-    if isinstance(content, str):
-        return [content]
-    return [str(block["text"]) for block in content or () if isinstance(block, dict) and "text" in block]
+    blocks = [{"text": content}] if isinstance(content, str) else content or ()
+    return [str(block["text"]) for block in blocks if "text" in block]
 
 
 def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
@@ -174,10 +174,8 @@ def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
 async def provided(provider: Any) -> AsyncIterator[str]:
     """The provider at work, by its address; any application of ASGI may be one."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(
-            provider, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
-        )
-        server = _Server(config)
+        plain: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off"}
+        server = _Server(uvicorn.Config(provider, **plain, timeout_graceful_shutdown=1))
         running = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -197,16 +195,11 @@ class _Server(uvicorn.Server):
 
 def tool_names(body: Body) -> set[str]:
     """The tools that a request offers, those of namespaces too."""
-    items = [item for item in body.get("input") or () if isinstance(item, Mapping)]
     tools = list(body.get("tools") or ())
-    for item in items:
+    for item in history(body):
         tools += item["tools"] if item.get("type") == "additional_tools" else ()
-    found: set[str] = set()
-    for tool in tools:
-        inner = tool.get("tools") if tool.get("type") == "namespace" else None
-        for each in inner or [tool.get("function") or tool]:
-            found.add(each.get("name", each.get("type", "")))
-    return found
+    spaces = [tool["tools"] if tool.get("type") == "namespace" else [tool.get("function") or tool] for tool in tools]
+    return {tool.get("name", tool.get("type", "")) for space in spaces for tool in space}
 
 
 def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
@@ -237,10 +230,8 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
     usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
     usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.output}
     about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
-    yield {
-        "type": "message_start",
-        "message": {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage},
-    }
+    begun = {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield {"type": "message_start", "message": begun}
 
     # Each block empty, and what fills it.
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
@@ -264,22 +255,20 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
 
 def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a completion of OpenAI's as chunks."""
-    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.output}
-    usage |= {"total_tokens": seen.tokens + seen.output}
-    details = {"prompt_tokens_details": {"cached_tokens": seen.cached}}
     about = {"id": f"chatcmpl-{turn.number}", "created": int(time.time()), "model": body["model"]}
     about["object"] = "chat.completion.chunk"
-    calls = []
+    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
     for at, call in enumerate(turn.calls):
         name, arguments = named_call(call, tool_names(body))
         function = {"name": name, "arguments": json.dumps(arguments)}
-        calls.append({"index": at, "id": call.id, "type": "function", "function": function})
-    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
-    for delta in [*deltas, *({"tool_calls": [call]} for call in calls)]:
+        deltas.append({"tool_calls": [{"index": at, "id": call.id, "type": "function", "function": function}]})
+    for delta in deltas:
         yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    reason = "tool_calls" if calls else "stop"
+    reason = "tool_calls" if turn.calls else "stop"
     yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
-    yield {**about, "choices": [], "usage": {**usage, **details}}
+    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.output}
+    usage |= {"total_tokens": seen.tokens + seen.output}
+    yield {**about, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": seen.cached}}}
 
 
 def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
@@ -300,15 +289,14 @@ def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
     usage |= {"output_tokens": seen.output, "output_tokens_details": {"reasoning_tokens": 0}}
     usage |= {"total_tokens": seen.tokens + seen.output}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": body["model"]}
-    events: list[Event] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
+    yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
     for at, item in enumerate(items):
-        events.append({"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}})
+        yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}}
         where = {"item_id": item["id"], "output_index": at, "content_index": 0}
-        parts = _parts(turn.text) if item["type"] == "message" else []
-        events += [{"type": "response.output_text.delta", **where, "delta": part} for part in parts]
-        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
-    events.append({"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}})
-    yield from ({**event, "sequence_number": at} for at, event in enumerate(events))
+        for part in _parts(turn.text) if item["type"] == "message" else []:
+            yield {"type": "response.output_text.delta", **where, "delta": part}
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+    yield {"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}}
 
 
 def _parts(text: str, size: int = 60) -> list[str]:

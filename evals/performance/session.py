@@ -22,8 +22,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import median
 
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers.ours import ByFakeModel
 from evals.performance.tokens import Message, tool_call
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 
 PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
@@ -68,16 +70,13 @@ def plain(count: int) -> list[Message]:
     return [{"role": roles[at % 2], "content": f"{at}: {text}"} for at, text in enumerate(texts)]
 
 
-class QuickModel:
-    """Answers after ten milliseconds with words of its source, so that each reply is checked against it."""
+def quick_model() -> ByFakeModel:
+    """Return a model that answers after ten milliseconds with words of its request, so that each reply is checked."""
 
-    recipe = "quick-model/1"
+    def write(request: str, max_tokens: int) -> str:
+        return "## Done\n- " + " ".join(word for word in request.split()[-500:] if word.isalnum())[:1_200]
 
-    async def summarize(self, job: SummaryJob) -> str:
-        await asyncio.sleep(0.01)
-        if job.kind == "rules":
-            return "none"
-        return "## Done\n- " + " ".join(word for word in job.content.split()[:500] if word.isalnum())[:1_500]
+    return ByFakeModel(FakeModel(0.01, write=write))
 
 
 async def add_by_many(context: SummarizingContext, rows: Iterable[Message]) -> float:
@@ -150,7 +149,7 @@ async def adders() -> dict[str, float]:
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
                 store = Path(folder) / "a.db"
                 settings = Settings(store=store, token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
-                async with open_context(settings, summarizer=QuickModel() if name == "model" else None) as context:
+                async with open_context(settings, summarizer=quick_model() if name == "model" else None) as context:
                     best[name] = min(await add_by_many(context, rows), best.get(name, float("inf")))
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
@@ -168,7 +167,7 @@ async def busy_views() -> dict[str, float]:
             for _ in range(250):
                 idle.append(await view_seconds(context))
                 await asyncio.sleep(0.002)
-            async with open_context(settings, summarizer=QuickModel()) as other:
+            async with open_context(settings, summarizer=quick_model()) as other:
                 await other.set_messages(messages(3_000, seed=10 + seed))
                 await other.get_messages_for_request()
                 while other.statistics().summaries_pending and len(busy) < 250 * (seed + 1):
