@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evals.clients.script import summary_name
-from evals.clients.tokens import kept_items
-from evals.clients.upstream import Seen
+from evals.clients.upstream import Seen, kept_items
 
 # US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
 # that. Claude Sonnet 4.5, and for all others GPT-5.1, by their providers' pages.
