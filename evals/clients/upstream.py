@@ -32,17 +32,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem
-from evals.clients.script import SUBTASK, Call, Plan, Thread, Turn, is_compaction, next_turn, wanted_summary
+from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Thread, Turn, next_turn, summary_name
 
 Body = Mapping[str, Any]
 Event = Body
 
 _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
-
-_THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")
-
+_THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")  # headers that name one
 _AGENT = "x-claude-code-agent-id"
-
 UNIQUE = 1_000  # the tokens that reply N claims to have taken, less N
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
@@ -110,7 +107,7 @@ class Provider:
         """What a request is for, and the name of its thread."""
         ids = [*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")]
         name = ":".join(ids)
-        if is_compaction(_last_words(history(body))):
+        if COMPACTS.search(_last_words(history(body))):
             return "compaction", f"compaction:{name}"
         if not tool_names(body):
             return "plain", f"plain:{name}"
@@ -137,9 +134,10 @@ class Provider:
     def _turn(self, seen: Seen, thread: Thread, body: Body) -> Turn:
         """Return what is replied, and note what results of calls the request lacks."""
         if seen.kind == "plain":
-            return Turn(seen.number, "Reading the files of a shop")
+            return Turn(seen.number, "Reading the files of a shop", thinks=False)
         if seen.kind == "compaction":
-            return Turn(seen.number, wanted_summary(seen.number))
+            words = "the files of src are being read one by one; no push to main."
+            return Turn(seen.number, f"<summary>{summary_name(seen.number)} {words}</summary>", thinks=False)
         end = "\n".join(seen.items[-2:])
         if thread.last is not None and thread.last[0] == end:  # asked again
             return thread.last[1]
@@ -250,7 +248,7 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
 
     # Each block empty, and what fills it.
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
-    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinking:
+    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinks:
         signed = {"type": "signature_delta", "signature": seal.sign(turn.thinking)}
         deltas = [{"type": "thinking_delta", "thinking": turn.thinking}, signed]
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
@@ -289,7 +287,7 @@ def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
 def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a response of OpenAI's as events."""
     number, items = turn.number, list[dict[str, Any]]()
-    if turn.thinking:
+    if turn.thinks:
         summary, id = [{"type": "summary_text", "text": turn.thinking}], f"rs_{number}"
         items.append({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": seal.sign(id)})
     said = [{"type": "output_text", "text": turn.text, "annotations": []}]
