@@ -92,6 +92,7 @@ def measure(path: Path, budgets: Sequence[int]) -> Sums:
 
 
 def main() -> None:
+    """Play the sessions, and print a line for each budget and arm."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--budget", type=int, action="append", help="16,000, 32,000, 64,000 and 128,000 if not given")
@@ -109,7 +110,7 @@ def main() -> None:
     columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
     columns += ["uncached", "cost"]
     print(f"{'budget':13}", *(f"{column:>11}" for column in columns))
-    for (budget, arm), one in sorted(sums.items(), key=lambda item: (item[0][0], list(ARMS).index(item[0][1]))):
+    for (budget, arm), one in sorted(sums.items(), key=lambda item: item[0][0]):
         today = sums[budget, "today"]
         costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
         pairs = ("at_end", "activations"), ("unfinished", "activations")

@@ -9,12 +9,10 @@ import threading
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from evals.performance.tokens import CHARACTERS, Message, shared_characters, text_tokens
 
-Mode = Literal["works", "burst", "always", "never"]
-MODES: tuple[str, ...] = get_args(Mode)
+MODES = ("works", "burst", "always", "never")  # how a model behaves: it fails in a burst or always, or never answers
 BURST = range(3, 8)  # the calls that fail in a burst
 SUMMARY_TOKENS = 300
 CACHEABLE = 1_024  # tokens: providers cache no shorter beginning
@@ -28,9 +26,8 @@ class ModelDown(RuntimeError):
 
 def filler(request: str, max_tokens: int) -> str:
     """A summary without a fact, as long as is allowed; another request has another one."""
-    says = (
-        f"Summary s{hashlib.sha256(request.encode()).hexdigest()[:8]}: the goal, what was decided, and what is next. "
-    )
+    number = hashlib.sha256(request.encode()).hexdigest()[:8]
+    says = f"Summary s{number}: the goal, what was decided, and what is next. "
     rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
     length = max_tokens * CHARACTERS
     return (says + rest * (length // len(rest) + 1))[:length]
@@ -59,10 +56,10 @@ class Reader:
 
 @dataclass
 class FakeModel:
-    """`works`, fails in a `burst`, fails `always`, or `never` answers. Without a latency it answers when released."""
+    """A summarizer of any manager. Without a latency it answers when released."""
 
     latency: float | None  # seconds
-    mode: Mode = "works"
+    mode: str = "works"  # of MODES
     write: Callable[[str, int], str] = filler
     max_tokens: int = SUMMARY_TOKENS  # of a summary, where its request names no other number
     is_open: bool = False  # answer at once
