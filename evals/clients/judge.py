@@ -76,7 +76,7 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
     # A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
     records = told.get("records", ())
     numbers = {(record["usage"] or {}).get("output", 0): record for record in records}
-    found = {each.number: numbers[each.output] for each in seen if each.output in numbers}
+    found = {each.number: numbers[each.number] for each in seen if each.number in numbers}
     rest = [record for record in records if record not in found.values()]
     missing = [each.number for each in seen if each.number not in found and not each.ended]
     found |= dict(zip(missing, rest, strict=False))

@@ -40,7 +40,6 @@ Event = Body
 _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
 _THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")  # headers that name one
 _AGENT = "x-claude-code-agent-id"
-UNIQUE = 1_000  # the tokens that reply N claims to have taken, less N
 
 _RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
 _PER_MESSAGE = 4  # tokens that a provider puts around each message
@@ -51,7 +50,7 @@ _UNSEEN = ("cache_control", "id", "signature", "encrypted_content", "type", "rol
 class Seen:
     """One request for a reply."""
 
-    number: int
+    number: int  # and the tokens that its reply claims to have taken: so a reply is known by its usage
     thread: str
     kind: str  # agent, child, plain or compaction
     items: list[str]  # of its history, canonical
@@ -60,11 +59,6 @@ class Seen:
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
-
-    @property
-    def output(self) -> int:
-        """The tokens that its reply claims to have taken: so a reply is known by its usage."""
-        return UNIQUE + self.number
 
 
 class Provider:
@@ -193,8 +187,6 @@ async def provided(provider: Any) -> AsyncIterator[str]:
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
-            if isinstance(provider, Provider):
-                provider.resumed.set()
             server.should_exit = True
             await running
 
@@ -241,7 +233,7 @@ def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
 def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a message of Anthropic's as events."""
     usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
-    usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.output}
+    usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.number}
     about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
     begun = {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield {"type": "message_start", "message": begun}
@@ -279,8 +271,8 @@ def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
         yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     reason = "tool_calls" if turn.calls else "stop"
     yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
-    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.output}
-    usage |= {"total_tokens": seen.tokens + seen.output}
+    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.number}
+    usage |= {"total_tokens": seen.tokens + seen.number}
     yield {**about, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": seen.cached}}}
 
 
@@ -299,8 +291,8 @@ def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
         space = {"namespace": "multi_agent_v1"} if name in ("spawn_agent", "wait_agent") else {}
         items.append({**item, "arguments": json.dumps(arguments), **space})
     usage = {"input_tokens": seen.tokens, "input_tokens_details": {"cached_tokens": seen.cached}}
-    usage |= {"output_tokens": seen.output, "output_tokens_details": {"reasoning_tokens": 0}}
-    usage |= {"total_tokens": seen.tokens + seen.output}
+    usage |= {"output_tokens": seen.number, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage |= {"total_tokens": seen.tokens + seen.number}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": body["model"]}
     yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
     for at, item in enumerate(items):

@@ -18,9 +18,10 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from evals.performance.fake_model import FakeModel
 from evals.performance.managers.ours import ByFakeModel
@@ -79,36 +80,33 @@ def quick_model() -> ByFakeModel:
     return ByFakeModel(FakeModel(0.01, write=write))
 
 
+async def seconds(work: Awaitable[Any]) -> float:
+    """Return how long something takes."""
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
+
+
 async def add_by_many(context: SummarizingContext, rows: Iterable[Message]) -> float:
     """Add all messages by many tasks at once; return the seconds."""
-    source, began = iter(rows), time.perf_counter()
+    source = iter(rows)
 
     async def add() -> None:
         for message in source:
             await context.add_message(message)
 
-    await asyncio.gather(*(add() for _ in range(ADDERS)))
-    return time.perf_counter() - began
-
-
-async def view_seconds(context: SummarizingContext) -> float:
-    """Return how long a view takes."""
-    began = time.perf_counter()
-    await context.get_messages_for_request()
-    return time.perf_counter() - began
+    return await seconds(asyncio.gather(*(add() for _ in range(ADDERS))))
 
 
 async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> tuple[float, float]:
     """Add messages with a view after every tenth; return the medians of both in seconds, activations left out."""
     adds, views = [], []
     for at, message in enumerate(source):
-        began = time.perf_counter()
-        await context.add_message(message)
-        adds.append(time.perf_counter() - began)
+        adds.append(await seconds(context.add_message(message)))
         if at % 10 == 9:
-            seconds = await view_seconds(context)
+            view = await seconds(context.get_messages_for_request())
             if context.last_view is not None and not context.last_view.activation:
-                views.append(seconds)
+                views.append(view)
     return median(adds), median(views[len(views) // 4 :])  # the first ones show a short log
 
 
@@ -165,13 +163,13 @@ async def busy_views() -> dict[str, float]:
         await context.get_messages_for_request()
         for seed in range(ROUNDS):
             for _ in range(250):
-                idle.append(await view_seconds(context))
+                idle.append(await seconds(context.get_messages_for_request()))
                 await asyncio.sleep(0.002)
             async with open_context(settings, summarizer=quick_model()) as other:
                 await other.set_messages(messages(3_000, seed=10 + seed))
                 await other.get_messages_for_request()
                 while other.statistics().summaries_pending and len(busy) < 250 * (seed + 1):
-                    busy.append(await view_seconds(context))
+                    busy.append(await seconds(context.get_messages_for_request()))
                     await asyncio.sleep(0.002)
     return {"view_busy_over_idle": median(busy) / median(idle)}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.clients import rules
 from evals.clients.judge import Verdict, judge
-from evals.clients.upstream import UNIQUE, Seen
+from evals.clients.upstream import Seen
 
 
 def seen(number: int, items: list[str], **more: Any) -> Seen:
@@ -17,7 +17,7 @@ def seen(number: int, items: list[str], **more: Any) -> Seen:
 
 
 def record(number: int | None, activation: str | None = None) -> dict[str, Any]:
-    usage = None if number is None else {"output": UNIQUE + number}
+    usage = None if number is None else {"output": number}
     return {"session": "s", "activation": activation, "usage": usage}
 
 
