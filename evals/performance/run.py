@@ -29,7 +29,7 @@ from typing import Any
 
 from evals.clients.rules import Seal, problem
 from evals.performance.fake_model import MODES, FakeModel, Reader, view_number
-from evals.performance.managers import MANAGERS, Manager, Setup, open_manager
+from evals.performance.managers import MANAGERS, Manager, open_manager
 from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, steps, wire
 
 WAITED = 0.8  # of the summarizer's latency: a view in which the process did nothing for longer has waited for it
@@ -63,7 +63,7 @@ class Run:
     last: str = ""  # view, as text
 
     def __post_init__(self) -> None:
-        self.model, self.budget = self.manager.model, self.manager.setup.budget
+        self.model, self.budget = self.manager.model, self.manager.budget
 
     async def play(self, messages: Iterable[Message | None]) -> None:
         """Add every message, and ask for a view where the agent would."""
@@ -182,7 +182,7 @@ class Run:
 async def last_view(asked: argparse.Namespace, folder: Path, messages: Sequence[Message]) -> dict[str, Any]:
     """Return the last view of a chat. A view is asked for behind every message of the user."""
     model = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY)
-    run = Run(await open_manager(Setup(asked.manager, asked.budget, model, Path(tempfile.mkdtemp(dir=folder)))))
+    run = Run(await open_manager(asked.manager, asked.budget, model, Path(tempfile.mkdtemp(dir=folder))))
     for message in messages:
         await run.play([message, None] if message["role"] == "user" else [message])
     await run.answered()
@@ -196,8 +196,7 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
         chats = json.loads(asked.chats.read_text("utf-8"))
         return [await last_view(asked, folder, messages) for messages in chats]
     model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
-    setup = Setup(asked.manager, asked.budget, model, folder)
-    manager = await open_manager(setup)
+    manager = await open_manager(asked.manager, asked.budget, model, folder)
     run, rows = Run(manager, asked.agent_latency), list(steps(asked.turns))
     beating = asyncio.create_task(run.beat())
     if asked.kind == "cold":
@@ -220,7 +219,7 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
         calls = model.calls
-        manager = await open_manager(setup)
+        await manager.open()
         await manager.view()
         await manager.settle()
         figures["reopen_calls"] = model.calls - calls

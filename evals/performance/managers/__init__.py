@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,25 +25,19 @@ ENVIRONMENTS = Path(__file__).parents[1] / ".environments"
 LIMIT = 900  # seconds for one installation
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What an adapter builds its manager from."""
+@dataclass(eq=False, repr=False)  # frameworks may want to hash it
+class Manager:
+    """One session of one framework; each module here has an `Adapter`."""
 
     name: str  # in the table of managers
     budget: int  # tokens
     model: FakeModel
     folder: Path  # of its own; empty, or that of the session that is opened again
-
-
-class Manager:
-    """One session of one framework; each module here has an `Adapter`."""
-
-    def __init__(self, setup: Setup) -> None:
-        self.setup, self.model = setup, setup.model
-        self.system: list[Message] = []  # rows of the system, where the framework keeps them apart
+    system: list[Message] = field(default_factory=list)  # its rows, where the framework keeps them apart
 
     async def open(self) -> None:
-        """Do what has to be awaited before the first message."""
+        """Begin the session, or open it again."""
+        raise NotImplementedError
 
     async def add(self, message: Message) -> None:
         """Append a message."""
@@ -115,10 +109,10 @@ MANAGERS: dict[str, Entry] = {
 }
 
 
-async def open_manager(setup: Setup) -> Manager:
+async def open_manager(name: str, budget: int, model: FakeModel, folder: Path) -> Manager:
     """Open one session of a manager; its environment must be the present one."""
-    module = importlib.import_module(f"evals.performance.managers.{MANAGERS[setup.name].module}")
-    manager: Manager = module.Adapter(setup)
+    module = importlib.import_module(f"evals.performance.managers.{MANAGERS[name].module}")
+    manager: Manager = module.Adapter(name, budget, model, folder)
     await manager.open()
     return manager
 

@@ -16,7 +16,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, calls_of, message_tokens, rows_of
 
 AGENT = "agent"
@@ -36,18 +36,15 @@ class ChatModel(BaseLlm):
 class Adapter(Manager):
     """A session of events. A reply carries the tokens of its request, by which the threshold is checked."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        model = ChatModel(model="fake", fake=setup.model)
+    async def open(self) -> None:
+        model = ChatModel(model="fake", fake=self.model)
         self.agent, self.service = LlmAgent(name=AGENT, model=model), InMemorySessionService()
         self.config = EventsCompactionConfig(
             summarizer=LlmEventSummarizer(llm=model),
-            token_threshold=int(setup.budget * TRIGGER),
+            token_threshold=int(self.budget * TRIGGER),
             event_retention_size=KEEP,
         )
         self.clock, self.tokens = count(1), 0
-
-    async def open(self) -> None:
         self.session = await self.service.create_session(app_name="bench", user_id="one")
 
     async def append(self, message: Message) -> None:

@@ -9,7 +9,7 @@ from agent_framework import Content
 from agent_framework import Message as Native
 from agent_framework._compaction import SummarizationStrategy, TokenBudgetComposedStrategy, apply_compaction
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 
@@ -23,11 +23,10 @@ class Counter:
 class Adapter(Manager):
     """Messages of one agent, annotated and projected before each request. It is its own chat client for summaries."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    async def open(self) -> None:
         self.messages: list[Native] = []
         strategy = SummarizationStrategy(client=self, target_count=KEEP, threshold=KEEP // 2, tokenizer=Counter())
-        budget = int(setup.budget * TRIGGER)
+        budget = int(self.budget * TRIGGER)
         self.strategy = TokenBudgetComposedStrategy(token_budget=budget, tokenizer=Counter(), strategies=[strategy])
 
     async def get_response(self, messages: list[Native], **_: Any) -> Any:

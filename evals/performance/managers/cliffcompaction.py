@@ -8,16 +8,15 @@ from cliffcompaction.config import Config
 from cliffcompaction.dialects.openai_chat import DIALECT
 from cliffcompaction.engine import Engine
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message
 
 
 class Adapter(Manager):
     """The client sends all its history each time."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
-        self.engine = Engine(Config(threshold_tokens=int(setup.budget * TRIGGER)))
+    async def open(self) -> None:
+        self.engine = Engine(Config(threshold_tokens=int(self.budget * TRIGGER)))
         self.messages: list[Message] = []
 
     async def add(self, message: Message) -> None:

@@ -16,10 +16,10 @@ class Adapter(langchain.Adapter):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
     def made(self) -> Any:
-        self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.setup.budget})
+        self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.budget})
         session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
         self.state: dict[str, Any] = {"messages": self.messages, session: "one"}
-        backend = FilesystemBackend(root_dir=str(self.setup.folder), virtual_mode=True)
+        backend = FilesystemBackend(root_dir=str(self.folder), virtual_mode=True)
         return summarization.create_summarization_middleware(self.chat, backend, token_counter=langchain.count_tokens)
 
     async def view(self) -> list[BaseMessage]:

@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, render, rows_of
 
 IDS = count(1)  # the reducer of a graph gives each message an id
@@ -73,14 +73,13 @@ class ChatModel(BaseChatModel):
 class Adapter(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    async def open(self) -> None:
         self.messages: Any = []
         self.middleware = self.made()
 
     def made(self) -> Any:
         """Return the middleware."""
-        trigger = ("tokens", int(self.setup.budget * TRIGGER))
+        trigger = ("tokens", int(self.budget * TRIGGER))
         model = ChatModel(manager=self)
         return SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
 

@@ -11,15 +11,14 @@ from typing import Any
 from agents import SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message, message_tokens, render, tool_call
 
 
 class Adapter(Manager):
     """The session of a runner: it is compacted when a run has ended, and read before each request."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    async def open(self) -> None:
         self.new: list[Any] = []  # items of the run
         self.ended = False
         self.session = OpenAIResponsesCompactionSession(
@@ -27,7 +26,7 @@ class Adapter(Manager):
             SQLiteSession("one"),
             client=SimpleNamespace(responses=SimpleNamespace(compact=self._compact)),
             compaction_mode="input",
-            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= setup.budget * TRIGGER,
+            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= self.budget * TRIGGER,
         )
 
     def _tokens(self, items: Any) -> int:

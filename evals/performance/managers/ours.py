@@ -30,8 +30,8 @@ class Adapter(Manager):
     """A context that closes with its manager."""
 
     async def open(self) -> None:
-        settings = Settings(store=self.setup.folder / "ours.db", session_id="one", max_tokens=self.setup.budget)
-        by_model = None if self.setup.name == "ours-extractive" else ByFakeModel(self.model)
+        settings = Settings(store=self.folder / "ours.db", session_id="one", max_tokens=self.budget)
+        by_model = None if self.name == "ours-extractive" else ByFakeModel(self.model)
         self.opened = open_context(settings, summarizer=by_model, count_tokens=text_tokens)
         self.context = await self.opened.__aenter__()
 

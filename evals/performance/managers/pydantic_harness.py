@@ -21,7 +21,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
@@ -31,15 +31,14 @@ DOCUMENTED_START = 0.85  # of the trigger
 class Adapter(Manager):
     """The hook that the agent loop calls before each request of a model."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    async def open(self) -> None:
         self.chat, self.messages = FunctionModel(self.answer), list[ModelMessage]()
         self.compaction = self.made()
 
     def made(self) -> Any:
         """Return the compaction."""
-        chat, budget = self.chat, self.setup.budget
-        if self.setup.name == "pydantic":
+        chat, budget = self.chat, self.budget
+        if self.name == "pydantic":
             trigger = int(budget * TRIGGER)
             return SummarizingCompaction(model=chat, max_tokens=trigger, tokenizer=text_tokens, keep_messages=KEEP)
         tokens = int(budget * DOCUMENTED_KEEP)

@@ -9,7 +9,7 @@ from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.hooks.events import BeforeModelCallEvent
 from strands.models.model import Model
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message, calls_of, message_tokens, render, rows_of
 
 
@@ -17,7 +17,7 @@ class ChatModel(Model):
     """A model whose answers are the fake summarizer's."""
 
     def __init__(self, manager: Manager) -> None:
-        self.manager, self.config = manager, {"context_window_limit": manager.setup.budget}
+        self.manager, self.config = manager, {"context_window_limit": manager.budget}
 
     def update_config(self, **_: Any) -> None:
         return None
@@ -41,8 +41,7 @@ class ChatModel(Model):
 class Adapter(Manager):
     """The messages of an agent."""
 
-    def __init__(self, setup: Setup) -> None:
-        super().__init__(setup)
+    async def open(self) -> None:
         manager = SummarizingConversationManager(proactive_compression={"compression_threshold": TRIGGER})
         self.agent = Agent(model=ChatModel(self), callback_handler=None, conversation_manager=manager)
 
