@@ -49,7 +49,7 @@ BUDGETS = {  # lines; a room of today stands in the row of the room that it beco
 BECOMES = {"extraction": "facts", "sessions": "session"}
 TOTALS = {"summarizing_context": 30_000, "tests": 24_000, "evals": 3_000}
 
-COSTS = {  # what a maintainer must carry beside lines, and how it is written
+COSTS = {  # what a maintainer carries besides lines, and how it is written
     "numeric constants": r"^(?:    )?_?[A-Z][A-Z0-9_]*(?:: [^=]+)? = [-(]?\d[\w.*+/ <()-]*(?:  #.*)?$",
     "regular expressions": r"\bre\.compile\(",
     "named tuples": r"^class \w+\(NamedTuple\b",

@@ -110,7 +110,10 @@ async def run(
     reading = asyncio.ensure_future(process.communicate())
     try:
         if pausing is not None:
-            await asyncio.wait_for(pausing.wait(), LEG)
+            waiting = asyncio.ensure_future(pausing.wait())
+            await asyncio.wait({reading, waiting}, timeout=LEG, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.cancel():  # it had not come to an end
+                raise TimeoutError
             await asyncio.sleep(0.3)  # the first half is on the screen
             process.send_signal(signal.SIGINT)
         output, errors = await asyncio.wait_for(asyncio.shield(reading), LEG)
@@ -133,7 +136,7 @@ async def say(
 
 
 async def run_session(client: Program, verdict: Verdict, steps: int, budget: int | None) -> None:
-    """Drive one client through a session, and say of it what is to be said; without a budget, there is no proxy."""
+    """Drive one client through a session, and judge it; without a budget, there is no proxy."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
     work, provider = write_sources(client.folder / "work"), Provider(plan)
@@ -170,10 +173,9 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
                 if client.compaction:
                     await say(client, client.compaction, work, verdict)
                 await say(client, "And now?", work, verdict, plan.final)
-                last = [seen for seen in provider.seen if seen.kind == "agent"][-1]
-                verdict.check(
-                    SUMMARIES in " ".join(last.items).replace("\\", ""), "the last request holds no summaries"
-                )
+                last = [" ".join(seen.items) for seen in provider.seen if seen.kind == "agent"][-1:]
+                has_view = any(SUMMARIES in items.replace("\\", "") for items in last)
+                verdict.check(has_view, "the last request holds no summaries")
             if client.takes_over:
                 await run([*OURS, "import", str(LOG), "--store", str(store)], work, client.environment())
                 given = ("continue", "cli-36", "--store", str(store), "--budget", "8k", "--in", *client.takes_over)
@@ -189,7 +191,7 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
 
 
 def main() -> int:
-    """Run the sessions one after the other, and print what is said of them."""
+    """Run the sessions one after the other, and print their verdicts."""
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
     parser.add_argument("--client", default="claude,codex,opencode", help=f"of {', '.join(PROGRAMS)}")
     parser.add_argument("--steps", type=int, default=100, help=f"of the main session; from 10 to {MOST_STEPS}")
