@@ -481,33 +481,30 @@ def _responses(body: Body, seal: Seal, cut: Container[str], given: Given | None)
 def _answered(items: Sequence[Body], chained: bool) -> None:
     """Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
     stand behind it and before its output. A request that goes on from another holds answers to what stands there."""
-    waiting: dict[str, str] = {}
-    programs: set[str] = set()
+    waiting: dict[str, str] = {}  # kinds of what has no answer yet, by id
     ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
     for item in items:
-        kind = item.get("type", "message")
+        kind, id = item.get("type", "message"), item.get("approval_request_id") or item.get("call_id") or ""
         caller = (item.get("caller") if kind in SHAPES["items"] else None) or {}
         if caller.get("type") == "program":
-            is_there = chained or caller["caller_id"] in programs
-            _must(is_there, f"{item.get('call_id')!r} was called by a program that is not there: {caller['caller_id']}")
+            is_there = chained or waiting.get(caller["caller_id"]) == "program"
+            _must(is_there, f"{id!r} was called by a program that is not there: {caller['caller_id']}")
+        if kind == "tool_search_output" and not id:
+            continue  # the server searched by itself
         if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
-            id = item.get("approval_request_id") or item.get("call_id") or ""
             wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")
-            if not id and kind == "tool_search_output":
-                continue  # the server searched by itself
             _must(chained or waiting.get(id) == wanted, f"no tool call found for {kind} with call_id {id}")
             waiting.pop(id, None)
-            programs.discard(id if kind == "program_output" else "")
         elif kind == "mcp_approval_request":
             waiting[item["id"]] = kind
         elif kind == "program" or (kind.endswith("_call") and item.get("call_id")):
             _must(item["call_id"] not in waiting, f"input: duplicate call ids: {item['call_id']}")
             waiting[item["call_id"]] = kind
-            programs.update([item["call_id"]] if kind == "program" else [])
         elif kind == "message" and item.get("role") != "assistant":
             _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
-    goes_on = programs if items[-1].get("type", "").endswith("_output") else set()  # it has called, and is answered
-    _must(not set(waiting) - goes_on, f"no tool output found for function call {sorted(waiting)}")
+    goes_on = items[-1].get("type", "").endswith("_output")  # programs have called, and are answered
+    left = sorted(id for id, kind in waiting.items() if kind != "program" or not goes_on)
+    _must(not left, f"no tool output found for function call {left}")
     calls = (item["call_id"] for item in items if item.get("type", "").endswith("_call") and item.get("call_id"))
     _unique(calls, "input: duplicate call ids")
 
