@@ -180,7 +180,7 @@ async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int)
                 await run([*OURS, "import", str(LOG), "--store", str(store)], work, client.environment())
                 given = ("continue", "cli-36", "--store", str(store), "--budget", "8k", "--in", *client.takes_over)
                 _, errors = await run([*OURS, *given], work, client.environment())
-                is_continued = client.rewrites_prompt or PROMPT in " ".join(provider.seen[-1].items)
+                is_continued = any(PROMPT in item for seen in provider.seen for item in seen.items)
                 verdict.check(is_continued, f"the session is not continued: {errors[-600:]!r}")
         if client.plugin:
             before = len(provider.seen)

@@ -54,7 +54,6 @@ class Program:
     takes_over: ClassVar[
         Sequence[str]
     ] = ()  # what `continue --in` is given, if it can go on with a session of another client
-    rewrites_prompt = False  # so that no request holds the prompt of `continue`
 
     @property
     def home(self) -> Path:
@@ -134,7 +133,6 @@ class OpenCode(Program):
 
     plugin = "opencode"
     takes_over = ("opencode", "--", "run")
-    rewrites_prompt = True
 
     def environment(self) -> dict[str, str]:
         model = {"name": "m1", "limit": {"context": 200_000, "output": 8_000}}

@@ -14,14 +14,9 @@ from evals.performance.tokens import CHARACTERS, Message, shared_characters, tex
 
 MODES = ("works", "burst", "always", "never")  # how a model behaves: it fails in a burst or always, or never answers
 BURST = range(3, 8)  # the calls that fail in a burst
-SUMMARY_TOKENS = 300
 CACHEABLE = 1_024  # tokens: providers cache no shorter beginning
 
 view_number: ContextVar[int] = ContextVar("view_number", default=0)  # of the view that is being made
-
-
-class ModelDown(RuntimeError):
-    """The failure that was asked for."""
 
 
 def filler(request: str, max_tokens: int) -> str:
@@ -61,7 +56,7 @@ class FakeModel:
     latency: float | None  # seconds
     mode: str = "works"  # of MODES
     write: Callable[[str, int], str] = filler
-    max_tokens: int = SUMMARY_TOKENS  # of a summary, where its request names no other number
+    max_tokens: int = 300  # of a summary, where its request names no other number
     is_open: bool = False  # answer at once
     agent_request: str = ""  # the last one, which a provider has in its cache
     waits: int = 0  # answers for which the agent stood still; without a latency
@@ -85,7 +80,7 @@ class FakeModel:
             self.pending.append((view_number.get(), answer))
             await answer
         if self.mode == "always" or (self.mode == "burst" and call in BURST):
-            raise ModelDown("503: the summarizer is unavailable (as asked for)")
+            raise RuntimeError("503: the summarizer is unavailable (as asked for)")
         shared, tokens = shared_characters(self.agent_request, text) // CHARACTERS, text_tokens(text)
         self.cached_tokens += shared if shared >= CACHEABLE else 0
         self.input_tokens += tokens
