@@ -33,7 +33,6 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import find_transcripts
 from summarizing_context.views.planner import CACHED, is_natural_end
 
-Sums = dict[tuple[int, str], Counter[str]]  # by budget and arm
 ARMS: dict[str, dict[str, Any]] = {
     "today": {},
     "ends": {"natural_ends": True},
@@ -76,9 +75,9 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
     return found
 
 
-def measure(path: Path, budgets: Sequence[int]) -> Sums:
-    """Return the counts of the sessions of a file."""
-    sums: Sums = {}
+def measure(path: Path, budgets: Sequence[int]) -> list[tuple[int, str, Counter[str]]]:
+    """Return the counts of the sessions of a file, by budget and arm."""
+    counts = []
     for log in read_checked(path):
         reads = read_messages(log.messages)
         for budget in budgets:
@@ -87,11 +86,12 @@ def measure(path: Path, budgets: Sequence[int]) -> Sums:
                     found = anyio.run(play, log.messages, reads, budget, arm)
                     if not found["ends"]:
                         break
-                    sums.setdefault((budget, arm), Counter()).update(found)
-    return sums
+                    counts.append((budget, arm, found))
+    return counts
 
 
 def main() -> None:
+    """Play the sessions, and print a line for each budget and arm."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--budget", type=int, action="append", help="16,000, 32,000, 64,000 and 128,000 if not given")
@@ -101,15 +101,18 @@ def main() -> None:
     rest, parts = map(int, given.part.split("/"))
     named = [(hashlib.sha256(path.name.encode()).digest()[0], path) for path in find_transcripts([given.folder])]
     paths = [path for digest, path in named if digest % parts == rest]
-    sums: Sums = {}
+    budgets = sorted(given.budget or (16_000, 32_000, 64_000, 128_000))
+    sums: dict[tuple[int, str], Counter[str]] = {(budget, arm): Counter() for budget in budgets for arm in ARMS}
     with ProcessPoolExecutor(given.jobs) as pool:
-        for counts in pool.map(partial(measure, budgets=given.budget or (16_000, 32_000, 64_000, 128_000)), paths):
-            for key, found in counts.items():
-                sums.setdefault(key, Counter()).update(found)
+        for counts in pool.map(partial(measure, budgets=budgets), paths):
+            for budget, arm, found in counts:
+                sums[budget, arm].update(found)
     columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
     columns += ["uncached", "cost"]
     print(f"{'budget':13}", *(f"{column:>11}" for column in columns))
-    for (budget, arm), one in sorted(sums.items(), key=lambda item: (item[0][0], list(ARMS).index(item[0][1]))):
+    for (budget, arm), one in sums.items():
+        if not one["sessions"]:
+            continue
         today = sums[budget, "today"]
         costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
         pairs = ("at_end", "activations"), ("unfinished", "activations")

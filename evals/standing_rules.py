@@ -49,31 +49,31 @@ def judge(
 ) -> tuple[Counter[str], list[str]]:
     """Count the session's rules beside the labels, and name those that are wrong or missed."""
     texts = [_plain("\n".join(content_texts(message.get("content")))) for message in messages]
-    places = [_places(texts[label["message"]], label["quote"]) for label in labels["rules"]]
-    figures, lines, matched = Counter(shown=len(rules), labelled=len(labels["rules"])), list[str](), set[int]()
+
+    def characters(message: int, quote: str) -> set[tuple[int, int]]:
+        """Return the places of the characters of a quote, wherever it stands in a message."""
+        words, text = _plain(quote), texts[message]
+        starts = [at for at in range(len(text)) if words and text.startswith(words, at)]
+        return {(message, place) for at in starts for place in range(at, at + len(words))}
+
+    marked = [characters(label["message"], label["quote"]) for label in labels["rules"]]
+    figures, lines, found = Counter(shown=len(rules), labelled=len(marked)), list[str](), set[int]()
     for rule in rules:
-        shown = _places(texts[rule.message], rule.quote)
-        hits = [
-            number
-            for number, label in enumerate(labels["rules"])
-            if label["message"] == rule.message
-            and any(start < end and begin < stop for start, stop in shown for begin, end in places[number])
-        ]
-        matched.update(hits)
+        shown = characters(rule.message, rule.quote)
+        hits = [number for number, places in enumerate(marked) if places & shown]
+        found.update(hits)
         figures["right"] += bool(hits)
         figures["ended_found"] += any(labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
         if not hits:
             lines.append(f'    wrong  [{rule.message}] {rule.source} "{rule.quote}"')
+    figures["found"] = len(found)
     for number, label in enumerate(labels["rules"]):
         figures["ended"] += label["ended_by"] is not None
-        figures["found"] += number in matched
-        if number not in matched:
+        if number not in found:
             lines.append(f'    missed [{label["message"]}] "{label["quote"]}"')
     for number, who in labels["messages"].items():
         by_label, by_session = who != "injected", bool(read_message(messages[int(number)]).typed)
-        figures["typed_both"] += by_label and by_session
-        figures["typed_label"] += by_label
-        figures["typed_session"] += by_session
+        figures.update(typed_both=by_label and by_session, typed_label=by_label, typed_session=by_session)
     return figures, lines
 
 
@@ -81,20 +81,16 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).translate(_MARKS).split())
 
 
-def _places(text: str, quote: str) -> list[tuple[int, int]]:
-    """Return where a quote stands in a text."""
-    words = _plain(quote)
-    return [(at, at + len(words)) for at in range(len(text)) if words and text.startswith(words, at)]
-
-
-def _share(figures: Counter[str], part: str, whole: str) -> str:
-    some, all = figures[part], figures[whole]
-    return f"{some}/{all}" + (f" = {some / all:.2f}" if all else "")
+def _shares(figures: Counter[str], part: str, shown: str, found: str, labelled: str) -> str:
+    """Return precision and recall as text."""
+    pairs = {"precision": (figures[part], figures[shown]), "recall": (figures[found], figures[labelled])}
+    said = [f"{name} {some}/{all}" + (f" = {some / all:.2f}" if all else "") for name, (some, all) in pairs.items()]
+    return ", ".join(said)
 
 
 def _told(figures: Counter[str]) -> str:
-    precision, recall = _share(figures, "right", "shown"), _share(figures, "found", "labelled")
-    return f"precision {precision}, recall {recall}, ended {figures['ended_found']}/{figures['ended']}"
+    shares = _shares(figures, "right", "shown", "found", "labelled")
+    return f"{shares}, ended {figures['ended_found']}/{figures['ended']}"
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -114,8 +110,7 @@ async def main(arguments: argparse.Namespace) -> None:
         print(f"{file.stem} {_told(figures)}", *(lines if arguments.show else []), sep="\n")
         total.update(figures)
     print(f"all: {_told(total)}; {total['missing']} requests have no reply")
-    precision = _share(total, "typed_both", "typed_session")
-    print(f"typed by a human: precision {precision}, recall {_share(total, 'typed_both', 'typed_label')}")
+    print("typed by a human:", _shares(total, "typed_both", "typed_session", "typed_both", "typed_label"))
 
 
 if __name__ == "__main__":

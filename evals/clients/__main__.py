@@ -7,6 +7,8 @@ clients come from npm, into `evals/clients/.programs`; `--programs` names anothe
 stays on the loopback, in a temporary folder. The exit status is 1 where a session does not hold.
 
 `--direct` plays the same sessions without the proxy, as clients compact them alone; the costs of both can be compared.
+`--plugins` plays a session with our plug-in instead: it is compacted, goes on, and once more when the service is gone.
+Then a stored session is continued in the client.
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -43,22 +44,26 @@ FIRST = (
     "Read the files of src one after the other and tell me what each of them does. Never push to main. "
     "The staging database listens on port 6543."
 )
+LOG = Path(__file__).parents[1] / "unseen2" / "logs" / "cli-36.jsonl.gz"  # of a session that is handed over
+OURS = (sys.executable, "-m", "summarizing_context")
+SUMMARIES, PROMPT = "<summary messages=", "[summarizing-context: the first "  # of a view, and of a session handed over
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy of the machine
 
 
 @asynccontextmanager
-async def proxied(provider: str, budget: int, store: Path, env: Mapping[str, str], *words: str) -> AsyncIterator[str]:
+async def proxied(client: Program, provider: str, budget: int, store: Path, *words: str) -> AsyncIterator[str]:
     """Run the proxy in front of a provider; yield its address. Raise `RuntimeError` if it does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     given = ["proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget), *words]
     log = store.with_suffix(".log")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "summarizing_context", *given, "--anthropic", provider, "--openai", provider),
-        env=env,
-        stdout=DEVNULL,
-        stderr=log.open("wb"),
-    )
+    with log.open("wb") as written:
+        process = await asyncio.create_subprocess_exec(
+            *(*OURS, *given, "--anthropic", provider, "--openai", provider),
+            env=client.environment(),
+            stdout=DEVNULL,
+            stderr=written,
+        )
     try:
         for _ in range(int(PATIENCE / 0.1)):
             with contextlib.suppress(OSError):
@@ -70,25 +75,10 @@ async def proxied(provider: str, budget: int, store: Path, env: Mapping[str, str
             raise RuntimeError(f"the proxy did not answer: {log.read_text()[-600:]}")
         yield f"http://127.0.0.1:{port}"
     finally:
-        await ended(process)
+        await end(process)
 
 
-async def started(words: Sequence[str], work: Path, env: Mapping[str, str]) -> Process:
-    """Start a program in a folder, away from the terminal of whoever measures."""
-    return await asyncio.create_subprocess_exec(
-        *words,
-        cwd=work,
-        env=env,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-
-
-async def ended(process: Process) -> None:
+async def end(process: Process) -> None:
     """End a process that was started here."""
     if process.returncode is None:
         process.terminate()
@@ -99,19 +89,62 @@ async def ended(process: Process) -> None:
             await process.wait()
 
 
-async def run_session(name: str, program: Path, folder: Path, steps: int, budget: int | None) -> Verdict:
-    """Drive one client through a session, and return what is said of it; without a budget, there is no proxy."""
+async def run(
+    words: Sequence[str], work: Path, env: Mapping[str, str], pausing: asyncio.Event | None = None
+) -> tuple[str, str]:
+    """Run a program in a folder, away from the terminal of whoever measures; return what it wrote, and its errors.
+
+    With `pausing` it is sent Ctrl-C in the middle of a reply. Raise `TimeoutError` where it does not end or get there.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *words,
+        cwd=work,
+        env=env,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,
+        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    reading = asyncio.ensure_future(process.communicate())
+    try:
+        if pausing is not None:
+            waiting = asyncio.ensure_future(pausing.wait())
+            await asyncio.wait({reading, waiting}, timeout=LEG, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.cancel():  # it had not come to an end
+                raise TimeoutError
+            await asyncio.sleep(0.3)  # the first half is on the screen
+            process.send_signal(signal.SIGINT)
+        output, errors = await asyncio.wait_for(asyncio.shield(reading), LEG)
+    finally:
+        await end(process)
+    return output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+
+
+async def say(
+    client: Program, text: str, work: Path, verdict: Verdict, expected: str = "", pausing: asyncio.Event | None = None
+) -> None:
+    """Say something; the words that come back have to be the expected ones."""
+    try:
+        output, errors = await run(client.command(text), work, client.environment(), pausing)
+    except TimeoutError:
+        verdict.check(False, f"{text!r}: the client did not come to its end")
+        return
+    words = client.heard(output)
+    verdict.check(expected in words, f"{text!r}: expected {expected!r}, heard {words[-300:]!r}; {errors[-600:]!r}")
+
+
+async def run_session(client: Program, verdict: Verdict, steps: int, budget: int | None) -> None:
+    """Drive one client through a session, and judge it; without a budget, there is no proxy."""
     cuts = (steps * 3 // 5, steps * 9 // 10)
     plan = Plan(steps, cuts=cuts, pause=steps * 4 // 5)
-    work = write_sources(folder / "work")
-    provider, verdict = Provider(plan), Verdict(name, PINS[name][1], budget=budget or 10**9)
+    work, provider = write_sources(client.folder / "work"), Provider(plan)
     async with provided(provider) as upstream, AsyncExitStack() as stack:
-        address = upstream
+        client.address = upstream
         if budget is not None:
-            env = {**os.environ, "HOME": str(folder), "NO_COLOR": "1"}
-            proxy = proxied(upstream, budget, folder / "proxy.db", env, "--no-token")
-            address = await stack.enter_async_context(proxy)
-        client = PROGRAMS[name](program, folder, address)
+            proxy = proxied(client, upstream, budget, client.folder / "proxy.db", "--no-token")
+            client.address = await stack.enter_async_context(proxy)
         await say(client, FIRST, work, verdict, plan.cut_text(cuts[0]))
         await say(client, "Go on with the next files.", work, verdict, pausing=provider.pausing)
         provider.resumed.set()
@@ -121,62 +154,74 @@ async def run_session(name: str, program: Path, folder: Path, steps: int, budget
         await say(client, "Go on to the end.", work, verdict, plan.final)
         told: dict[str, Any] = {}
         if budget is not None:
-            told = json.loads(await asyncio.to_thread(lambda: OPENER.open(f"{address}/_status", timeout=10).read()))
+            status = f"{client.address}/_status"
+            told = json.loads(await asyncio.to_thread(lambda: OPENER.open(status, timeout=10).read()))
         judge(verdict, provider.seen, told)
-    return verdict
 
 
-async def say(
-    client: Program, text: str, work: Path, verdict: Verdict, expected: str = "", pausing: asyncio.Event | None = None
-) -> None:
-    """Say something; the words that come back have to be the expected ones. With `pausing` the client is sent a signal
-    in the middle of a reply."""
-    verdict.legs += 1
-    process = await started(client.command(text), work, client.environment())
-    reading = asyncio.ensure_future(process.communicate())
-    was_paused = pausing is None
-    if pausing is not None:
-        waiting = asyncio.ensure_future(pausing.wait())
-        await asyncio.wait({reading, waiting}, timeout=LEG, return_when=asyncio.FIRST_COMPLETED)
-        if was_paused := waiting.done():
-            await asyncio.sleep(0.3)  # the first half is on the screen
-            process.send_signal(signal.SIGINT)
-        waiting.cancel()
-    done, _ = await asyncio.wait({reading}, timeout=LEG)
-    await ended(process)
-    output, errors = (data.decode("utf-8", "replace") for data in await reading)
-    words = client.heard(output)
-    if done and was_paused and expected in words:
-        verdict.legs_right += 1
-    else:
-        verdict.problems.append(f"{text!r}: expected {expected!r}, heard {words[-300:]!r}; {errors[-600:]!r}")
+async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int) -> None:
+    """Drive one client with its plug-in, if it has one, and continue a stored session in it."""
+    plan, work, store = Plan(steps), write_sources(client.folder / "work"), client.folder / "proxy.db"
+    provider = Provider(plan)
+    async with provided(provider) as upstream:
+        client.address = upstream
+        async with proxied(client, upstream, budget, store) as proxy:
+            if client.plugin:
+                port = proxy.rpartition(":")[2]
+                await run([*OURS, "install", client.plugin, "--yes", "--listen", port], work, client.environment())
+                await say(client, FIRST, work, verdict, plan.final)
+                if client.compaction:
+                    await say(client, client.compaction, work, verdict)
+                await say(client, "And now?", work, verdict, plan.final)
+                last = [" ".join(seen.items) for seen in provider.seen if seen.kind == "agent"][-1:]
+                has_view = any(SUMMARIES in items.replace("\\", "") for items in last)
+                verdict.check(has_view, "the last request holds no summaries")
+            if client.takes_over:
+                await run([*OURS, "import", str(LOG), "--store", str(store)], work, client.environment())
+                given = ("continue", "cli-36", "--store", str(store), "--budget", "8k", "--in", *client.takes_over)
+                _, errors = await run([*OURS, *given], work, client.environment())
+                is_continued = any(PROMPT in item for seen in provider.seen for item in seen.items)
+                verdict.check(is_continued, f"the session is not continued: {errors[-600:]!r}")
+        if client.plugin:
+            before = len(provider.seen)
+            await say(client, "Once more.", work, verdict, plan.final)  # without the service
+            verdict.check(len(provider.seen) > before, "the client does not go on without the service")
+    for seen in provider.seen:
+        verdict.note(seen)
 
 
 def main() -> int:
-    """Run the sessions one after the other, and print what is said of them."""
+    """Run the sessions one after the other, and print their verdicts."""
     parser = argparse.ArgumentParser(prog="python -m evals.clients", description=__doc__.splitlines()[0])
-    parser.add_argument("--client", default=",".join(PROGRAMS), help="clients, with commas between them")
+    parser.add_argument("--client", default="claude,codex,opencode", help=f"of {', '.join(PROGRAMS)}")
     parser.add_argument("--steps", type=int, default=100, help=f"of the main session; from 10 to {MOST_STEPS}")
     parser.add_argument("--budget", type=int, default=40_000, help="tokens of a request")
-    parser.add_argument("--direct", action="store_true", help="without the proxy")
+    ways = parser.add_mutually_exclusive_group()
+    ways.add_argument("--direct", action="store_true", help="without the proxy")
+    ways.add_argument("--plugins", action="store_true", help="with the plug-ins")
     parser.add_argument("--programs", type=Path, default=FOLDER, help="the folder in which npm installs the clients")
     parser.add_argument("--json", type=Path, help="write the verdicts there")
     options = parser.parse_args()
     names = options.client.split(",")
     if set(names) - set(PROGRAMS) or not 10 <= options.steps <= MOST_STEPS:
         parser.error(f"--client: of {', '.join(PROGRAMS)}; --steps: from 10 to {MOST_STEPS}")
+    budget = None if options.direct or options.plugins else options.budget
     console, verdicts = Console(stderr=True), list[Verdict]()
-    budget, title = (None, "without") if options.direct else (options.budget, "through")
     for name in names:
         try:
             program = install(name, options.programs)
         except (OSError, RuntimeError, subprocess.SubprocessError) as error:
             parser.error(f"{name} cannot be installed: {error}")
+        verdict = Verdict(name, PINS[name][1], budget=budget or 10**9)
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder, console.status(name):
-            session = run_session(name, program, Path(folder), options.steps, budget)
-            verdicts.append(asyncio.run(session))
-    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title=f"Real clients {title} the proxy")
-    for figure, _ in list(verdicts[0].asdict().items())[3:-1]:
+            client = PROGRAMS[name](program, Path(folder))
+            if options.plugins:
+                asyncio.run(run_plugin(client, verdict, options.steps, options.budget))
+            else:
+                asyncio.run(run_session(client, verdict, options.steps, budget))
+        verdicts.append(verdict)
+    made = Table("", *(f"{one.client} {one.version}" for one in verdicts), title="Real clients")
+    for figure in [*verdicts[0].asdict()][3:-1]:
         made.add_row(figure.replace("_", " "), *(f"{getattr(one, figure):,.6g}" for one in verdicts))
     console.print(made)
     for verdict in verdicts:

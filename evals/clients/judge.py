@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from evals.clients.script import summary_name
-from evals.clients.tokens import kept_items
-from evals.clients.upstream import Seen
+from evals.clients.upstream import Seen, kept_items
 
 # US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
-# that. Claude Sonnet 4.5 and GPT-5.1 by their providers' pages; OpenCode's sessions are priced as the latter.
-PRICES = {"claude": (0.3, 3.75), "codex": (0.125, 1.25), "opencode": (0.125, 1.25)}
+# that. Claude Sonnet 4.5, and for all others GPT-5.1, by their providers' pages.
+PRICES = {"claude": (0.3, 3.75), "codex": (0.125, 1.25), "opencode": (0.125, 1.25), "pi": (0.125, 1.25)}
 
 
 @dataclass(slots=True)
@@ -50,13 +49,34 @@ class Verdict:
         """Return all of it as JSON values."""
         return {"holds": self.holds, **asdict(self)}
 
+    def check(self, holds: bool, words: str) -> None:
+        """Count something that has to hold."""
+        self.legs += 1
+        self.legs_right += holds
+        self.problems += [] if holds else [words]
+
+    def note(self, seen: Seen) -> None:
+        """Count what one request says by itself."""
+        if seen.problem or seen.lost:
+            self.problems.append(f"request {seen.number} of {seen.kind}: {seen.problem or f'misses {seen.lost}'}")
+        self.requests += 1
+        self.above_budget += seen.tokens > self.budget
+        self.refused += bool(seen.problem)
+        self.lost += len(seen.lost)
+        self.tokens += seen.tokens
+        self.cached += seen.cached
+        self.most_tokens = max(self.most_tokens, seen.tokens)
+        read, written = PRICES[self.client]
+        step = 2 if seen.tokens > 200_000 else 1
+        self.dollars += step * (seen.cached * read + (seen.tokens - seen.cached) * written) / 1e6
+
 
 def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> None:
     """Fill in what the requests say; `told` is the status of the proxy, if there was one."""
     # A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
     records = told.get("records", ())
     numbers = {(record["usage"] or {}).get("output", 0): record for record in records}
-    found = {each.number: numbers[each.output] for each in seen if each.output in numbers}
+    found = {each.number: numbers[each.number] for each in seen if each.number in numbers}
     rest = [record for record in records if record not in found.values()]
     missing = [each.number for each in seen if each.number not in found and not each.ended]
     found |= dict(zip(missing, rest, strict=False))
@@ -64,6 +84,7 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
     before: dict[str, Seen] = {}
     threads: dict[str, set[tuple[str, bool]]] = {}
     for each in seen:
+        verdict.note(each)
         last, record = before.get(each.thread), found.get(each.number)
         if not each.problem:
             before[each.thread] = each
@@ -71,23 +92,11 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
             name = each.thread.removeprefix("compaction:"), each.kind == "child"
             threads.setdefault(record["session"], set()).add(name)
         if last is not None and not (record and record["activation"]):
-            goes_on = kept_items(last.items, each.items) == len(last.items)
             between = seen[last.number : each.number - 1]
-            if not goes_on and not any(one.kind == "compaction" for one in between):  # of the client itself
+            is_compacted = any(one.kind == "compaction" for one in between)  # by the client itself
+            if kept_items(last.items, each.items) < len(last.items) and not is_compacted:
                 verdict.unexplained += 1
                 verdict.problems.append(f"request {each.number} does not begin with request {last.number}")
-        if each.problem or each.lost:
-            verdict.problems.append(f"request {each.number} of {each.kind}: {each.problem or f'misses {each.lost}'}")
-        verdict.above_budget += each.tokens > verdict.budget
-        verdict.refused += bool(each.problem)
-        verdict.lost += len(each.lost)
-        verdict.tokens += each.tokens
-        verdict.cached += each.cached
-        read, written = PRICES[verdict.client]
-        step = 2 if each.tokens > 200_000 else 1
-        verdict.dollars += step * (each.cached * read + (each.tokens - each.cached) * written) / 1e6
-        verdict.most_tokens = max(verdict.most_tokens, each.tokens)
-    verdict.requests = len(seen)
     for number in (each.number for each in seen if each.kind == "compaction" and each.ended):
         later = (item for each in seen[number:] if each.kind == "agent" for item in each.items)
         verdict.compactions += 1

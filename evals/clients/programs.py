@@ -10,10 +10,10 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 FOLDER = Path(__file__).parent / ".programs"
 
@@ -21,6 +21,7 @@ PINS = {  # of npm, as measured last
     "claude": ("@anthropic-ai/claude-code", "2.1.332"),
     "codex": ("@openai/codex", "0.169.0"),
     "opencode": ("opencode-ai", "1.18.33"),
+    "pi": ("@earendil-works/pi-coding-agent", "0.74.2"),
 }
 
 _KEY = "sk-none"  # the provider asks for none
@@ -36,7 +37,7 @@ def install(name: str, folder: Path = FOLDER) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         command = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), f"{package}@{version}"]
         subprocess.run(command, check=True, capture_output=True, timeout=600)
-    return program
+    return program.absolute()
 
 
 @dataclass
@@ -45,16 +46,26 @@ class Program:
 
     program: Path
     folder: Path
-    address: str
+    address: str = ""
     session: str = ""
 
     compaction = ""  # what has it compact its own session, if that can be said to it
+    plugin = ""  # the name of its plug-in, if it has one
+    takes_over: ClassVar[
+        Sequence[str]
+    ] = ()  # what `continue --in` is given, if it can go on with a session of another client
+
+    @property
+    def home(self) -> Path:
+        """The home folder that it runs with."""
+        return self.folder / "home"
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that it runs with."""
-        home = self.folder / "home"
-        home.mkdir(parents=True, exist_ok=True)
-        return {"PATH": os.environ["PATH"], "HOME": str(home), "TERM": "dumb", "LANG": "C.UTF-8"}
+        """Return the variables that it runs with, as does whatever starts it."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        path = f"{self.program.parent}:{os.environ['PATH']}"
+        ours = {"PYTHONPATH": os.getcwd(), "NO_COLOR": "1"}
+        return {"PATH": path, "HOME": str(self.home), "TERM": "dumb", "LANG": "C.UTF-8", **ours}
 
     def command(self, text: str) -> list[str]:
         """Return the command that says something in the session, or begins it with that."""
@@ -69,6 +80,8 @@ class Claude(Program):
     """Claude Code."""
 
     compaction = "/compact"
+    plugin = "claude-code"
+    takes_over = ("claude-code", "--", "-p")
 
     def environment(self) -> dict[str, str]:
         quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1", "IS_SANDBOX": "1"}
@@ -87,8 +100,10 @@ class Claude(Program):
 class Codex(Program):
     """Codex."""
 
+    takes_over = ("codex", "--", "exec", "--skip-git-repo-check")
+
     def environment(self) -> dict[str, str]:
-        home = self.folder / "home" / ".codex"
+        home = self.home / ".codex"
         home.mkdir(parents=True, exist_ok=True)
         provider = {"name": "loop", "base_url": f"{self.address}/v1", "env_key": "OPENAI_API_KEY"}
         provider["wire_api"] = "responses"
@@ -116,6 +131,9 @@ class Codex(Program):
 class OpenCode(Program):
     """OpenCode, with a provider that speaks Chat Completions."""
 
+    plugin = "opencode"
+    takes_over = ("opencode", "--", "run")
+
     def environment(self) -> dict[str, str]:
         model = {"name": "m1", "limit": {"context": 200_000, "output": 8_000}}
         options = {"baseURL": f"{self.address}/v1", "apiKey": _KEY}
@@ -138,7 +156,32 @@ class OpenCode(Program):
         return words
 
 
-PROGRAMS: dict[str, type[Program]] = {"claude": Claude, "codex": Codex, "opencode": OpenCode}
+class Pi(Program):
+    """Pi, with a provider that speaks Chat Completions and a window of 40,000 tokens."""
+
+    plugin = "pi"
+
+    def environment(self) -> dict[str, str]:
+        home = self.home / ".pi" / "agent"
+        home.mkdir(parents=True, exist_ok=True)
+        model: dict[str, Any] = {"id": "m1", "input": ["text"], "contextWindow": 40_000, "maxTokens": 4_000}
+        model["cost"] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), 0)
+        provider = {"baseUrl": f"{self.address}/v1", "api": "openai-completions", "apiKey": _KEY, "models": [model]}
+        (home / "models.json").write_text(json.dumps({"providers": {"loop": provider}}))
+        compaction = {"enabled": True, "reserveTokens": 8_000, "keepRecentTokens": 4_000}
+        (home / "settings.json").write_text(json.dumps({"compaction": compaction}))
+        return {**super().environment(), "PI_OFFLINE": "1"}
+
+    def command(self, text: str) -> list[str]:
+        place = ["-c"] if self.session else []
+        self.session = "latest"
+        return [str(self.program), "--provider", "loop", "--model", "m1", *place, "-p", text]
+
+    def heard(self, output: str) -> str:
+        return output
+
+
+PROGRAMS: dict[str, type[Program]] = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "pi": Pi}
 
 
 def _objects(output: str) -> Iterator[dict[str, Any]]:

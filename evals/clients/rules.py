@@ -10,47 +10,41 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import itertools
 import json
 import re
 import tomllib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 Body = Mapping[str, Any]
 
+SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"))
+
+# Anthropic
 _ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
-
 _MOST_MARKS = 4
-
 _BETAS = {  # fields that a header has to ask for
     "output_config": {"mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"},
     "block_binding": {"thinking-binding-controls-2026-08-01"},
     "thread": {"message-threads-2026-08-12"},
 }
-
-SHAPES = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"))
-
 _BLOCKS: dict[str, tuple[list[str], list[str]]] = SHAPES["blocks"]  # fields that must be there, and those that may
-
+_CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
+_THINKING = ("thinking", "redacted_thinking")
 _SERVER_RESULTS = {kind for kind in _BLOCKS if kind.endswith("_tool_result")}  # of tools that Anthropic runs, or MCP's
-
-_BY_ROLE = {  # who may say a block; where nothing stands, anybody
-    **dict.fromkeys(("thinking", "redacted_thinking", "tool_use", "server_tool_use", "mcp_tool_use"), "assistant"),
-    **dict.fromkeys((*_SERVER_RESULTS, "fallback", "mcp_tool_listing"), "assistant"),
+_BY_ROLE = {  # who may say a block; where nothing stands, any role
+    **dict.fromkeys((*_CALLS, *_THINKING, *_SERVER_RESULTS, "fallback", "mcp_tool_listing"), "assistant"),
     **dict.fromkeys(("tool_result", "container_upload"), "user"),
     **dict.fromkeys(("tool_addition", "tool_removal"), "system"),
 }
-
 _IN_RESULTS = {"text", "image", "document", "search_result", "tool_reference", "browser_state"}
-
 _MAY_CHANGE = {"text", "image", "document", "search_result", "tool_use", "tool_result", "thinking"}  # or is signed
 
+# OpenAI
 _PARTS = {"text", "image_url", "input_audio", "file", "refusal"}
-
 _INPUTS = ("mcp_approval_response", "configuration_update", "additional_tools", "compaction_trigger")
-
 _ITEMS_OF_TEXT = ("message", "function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output")
 
 
@@ -65,12 +59,12 @@ class Seal:
         self._secret = secret
 
     def sign(self, text: str) -> str:
-        """The signature of a text."""
+        """Return the signature of a text."""
         return "sig" + hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()[:40]
 
     def bind(self, text: str, body: Body, before: Sequence[Body] = ()) -> str:
-        """The signature of thinking that answers this request, bound to system, tools and all messages in it, and to
-        the blocks that stand before it in its own."""
+        """Return the signature of thinking that answers this request, bound to system, tools and all messages in it,
+        and to the blocks that stand before it in its own."""
         return "bound" + self.sign(text + _beginnings(body)[-1] + (_canonical(list(before)) if before else ""))
 
     def holds(self, text: object, signature: object) -> bool:
@@ -85,33 +79,38 @@ class Given:
         self._said: set[str] = set()
         self._thoughts: dict[str, set[str]] = {}  # of a message, by each of them
 
-    def add(self, parts: Iterable[Any]) -> None:
-        """Remember the blocks of a message, or some items."""
-        said = [_canonical(part) for part in parts]
-        self._said.update(said)
-        self._said.update(_canonical(_without_id(part)) for part in parts)
-        thoughts = {one for one, part in zip(said, parts, strict=True) if _thinks(part)}
-        self._thoughts.update(dict.fromkeys(thoughts, thoughts))
+    def add(self, parts: Sequence[Any]) -> None:
+        """Remember the blocks of a message, or some items, which may come back without their own id."""
+        for part in parts:
+            without_id = {name: each for name, each in part.items() if name != "id" or "call_id" not in part}
+            self._said |= {_canonical(part), _canonical(without_id)}
+        thoughts = _thoughts(parts)
+        self._thoughts |= dict.fromkeys(thoughts, thoughts)
 
     def holds(self, part: Any) -> bool:
         return _canonical(part) in self._said
 
     def halved(self, parts: Iterable[Any]) -> bool:
-        """Whether thinking stands there without the rest of its message's."""
-        there = {_canonical(part) for part in parts if _thinks(part)}
+        """Return whether thinking stands there without the rest of its message's."""
+        there = _thoughts(parts)
         return any(not self._thoughts.get(one, set()) <= there for one in there)
 
 
+def _thoughts(parts: Iterable[Any]) -> set[str]:
+    return {_canonical(part) for part in parts if isinstance(part, Mapping) and part.get("type") in _THINKING}
+
+
 def _canonical(value: Any) -> str:
+    """Return a value as JSON, without cache marks."""
     return json.dumps(_unmarked(value), sort_keys=True)
 
 
-def _without_id(item: Any) -> Any:
-    return {name: each for name, each in item.items() if name != "id" or "call_id" not in item}
-
-
-def _thinks(part: Any) -> bool:
-    return isinstance(part, Mapping) and part.get("type") in ("thinking", "redacted_thinking")
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(each) for each in value]
+    if isinstance(value, Mapping):
+        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
+    return value
 
 
 def problem(
@@ -123,7 +122,7 @@ def problem(
     demands: Container[str] = (),
     given: Given | None = None,
 ) -> str:
-    """What is wrong with a request; empty where nothing is. `cut` are items behind which a reply broke off.
+    """Return what is wrong with a request; empty where nothing is. `cut` are items behind which a reply broke off.
 
     `betas` are what the client asks of Anthropic by header. `demands` are those of servers that speak Chat:
     `alternating` roles, and `reasoning_content` with each call. With `given` what was said has to come back unchanged,
@@ -149,7 +148,7 @@ def problem(
 
 
 def in_force(body: Body) -> dict[str, Any]:
-    """What the messages or items of a request have set, as it holds at their end: efforts, formats, tools."""
+    """Return what the messages or items of a request have set, as it holds at their end: efforts, formats, tools."""
     held: dict[str, Any] = {"tools": set()}
     for row in body.get("messages", body.get("input", ())):
         held |= row.get("output_config") or {}
@@ -158,17 +157,27 @@ def in_force(body: Body) -> dict[str, Any]:
         if row.get("type") in ("additional_tools", "tool_search_output"):
             held["tools"] |= {tool["name"] for tool in row["tools"]}
     if "messages" in body:
-        unknown = _unknown(body.get("tools") or ())
-        for row in body["messages"]:
-            for block in _blocks(row) if "content" in row else ():
-                _make_known(block, unknown)
-        held["unknown"] = unknown
+        held["unknown"] = _unknown_tools(body["messages"], body.get("tools") or ())
     return held
 
 
 def _must(holds: object, words: str) -> None:
     if not holds:
         raise Refused(words)
+
+
+def _unique(names: Iterable[str], words: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        _must(name not in seen, f"{words}: {name}")
+        seen.add(name)
+
+
+def _is_object(text: object, at: str) -> None:
+    try:
+        _must(isinstance(json.loads(str(text)), dict), f"{at}: arguments are no object")
+    except ValueError:
+        raise Refused(f"{at}: arguments are no JSON") from None
 
 
 # Anthropic Messages ------------------------------------------------------------------------------------------------
@@ -179,12 +188,13 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
     _must(rows, "messages: at least one message is required")
     _must(rows[0]["role"] == "user", "messages: first message must use the user role")
     _must(body.get("max_tokens", -1) >= 0, "max_tokens: field required")
-    tools = body.get("tools") or []
+    tools, thinking = body.get("tools") or [], body.get("thinking") or {}
     _unique((tool["name"] for tool in tools if "name" in tool), "tools: tool names must be unique")
-    thinking = body.get("thinking") or {}
     for name, holder in (("thread", body), ("block_binding", thinking)):
         _must(name not in holder or _BETAS[name] & betas, f"{name}: extra inputs are not permitted")
     _marked(body)
+
+    # each message, and each block in it
     drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == "drop_block"
     bound = [block for row in rows for block in _blocks(row) if str(block.get("signature")).startswith("bound")]
     beginnings = [] if drops or not bound else _beginnings(body)
@@ -198,31 +208,34 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
         _must(row["content"] or "output_config" in row, f"messages.{at}: content must not be empty")
         blocks = _blocks(row)
         for number, block in enumerate(blocks):
-            _block(block, row["role"], f"messages.{at}.content.{number}", seal, given)
-            if block["type"] == "thinking" and block["signature"].startswith("bound") and beginnings:
+            where, kind = f"messages.{at}.content.{number}", block["type"]
+            _block(block, row["role"], where, seal, given)
+            if kind == "thinking" and block["signature"].startswith("bound") and beginnings:
                 before = beginnings[at] + (_canonical(blocks[:number]) if number else "")
-                words = "The block is bound to a different conversation, or earlier messages have changed"
                 whole = seal.holds(block["thinking"] + before, block["signature"].removeprefix("bound"))
-                _must(whole, f"messages.{at}.content.{number}: {words}")
-    for _, run in itertools.groupby(rows, lambda row: row["role"]):
-        words = "`thinking` blocks of an assistant message cannot be modified, and some of them were left out"
-        _must(given is None or not given.halved(itertools.chain(*map(_blocks, run))), f"messages: {words}")
+                _must(whole, f"{where}: bound to a different conversation, or earlier messages have changed")
+            is_first = (at, number) == (0, 0) or kind != "compaction" or block.get("content") is None  # a failed one
+            _must(is_first, f"{where}: `compaction` must be the first block of the first message")
+
+    # what holds between messages
+    for _, run in groupby(rows, lambda row: row["role"]):
+        is_whole = given is None or not given.halved(chain.from_iterable(map(_blocks, run)))
+        _must(is_whole, "messages: `thinking` blocks cannot be modified, and some of them were left out")
     calls = [block for row in rows for block in _blocks(row) if block["type"].endswith("tool_use")]
     _unique((call["id"] for call in calls), "messages: `tool_use` ids must be unique")
     is_plain = any(call["type"] == "tool_use" for call in calls)
     _must(tools or not is_plain, "requests which include `tool_use` blocks must define tools")
-    _loaded(rows, tools)
+    _unknown_tools(rows, tools)
     if (body.get("thread") or {}).get("type") != "continue":  # else the others are on the server
         _pairs(rows)
         _server_pairs(rows)
-    _compacted(rows)
     _placed(rows)
     if thinking.get("type") == "enabled":  # an adaptive one may have thought nothing
         _thinks_first(rows)
 
 
 def _blocks(row: Body) -> list[Any]:
-    content = row["content"]
+    content = row.get("content")
     return [{"type": "text", "text": content}] if isinstance(content, str) and content else list(content or ())
 
 
@@ -241,7 +254,7 @@ def _block(block: Body, role: str, at: str, seal: Seal, given: Given | None) -> 
         _must(block["text"].strip(), f"{at}: text content blocks must contain non-whitespace text")
     elif kind == "thinking" and not block["signature"].startswith("bound"):
         _must(seal.holds(block["thinking"], block["signature"]), f"{at}: invalid `signature` in `thinking` block")
-    elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+    elif kind in _CALLS:
         _must(_ID.match(block["id"]), f"{at}.id: string should match pattern")
         _must(isinstance(block["input"], dict), f"{at}.input: should be an object")
     elif kind == "tool_result" and isinstance(block.get("content"), list):
@@ -258,7 +271,7 @@ def _block(block: Body, role: str, at: str, seal: Seal, given: Given | None) -> 
 
 
 def _beginnings(body: Body) -> list[str]:
-    """All before each message, and before one that would follow, cache marks aside; as digests."""
+    """Return all before each message, and before one that would follow, cache marks aside; as digests."""
     digest = hashlib.sha256(_canonical([body.get("system"), body.get("tools")]).encode())
     found = [digest.hexdigest()]
     for row in body["messages"]:
@@ -267,28 +280,41 @@ def _beginnings(body: Body) -> list[str]:
     return found
 
 
-def _unmarked(value: Any) -> Any:
+def _marked(body: Body) -> None:
+    """At most four cache marks, in the order of the prompt, those of an hour before those of five minutes."""
+    parts = [part for name in ("tools", "system", "messages") for part in _mappings(body.get(name))]
+    marks = [part["cache_control"] for part in (*parts, body) if part.get("cache_control") is not None]
+    lives = [mark.get("ttl", "5m") for mark in marks]
+    _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
+    is_sorted = lives == sorted(lives)  # "1h" before "5m"
+    _must(is_sorted, "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
+
+
+def _mappings(value: Any) -> Iterator[Body]:
+    """Yield each block of a part of a request, those that stand in another before it."""
     if isinstance(value, list):
-        return [_unmarked(each) for each in value]
-    if isinstance(value, Mapping):
-        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
-    return value
+        for each in value:
+            yield from _mappings(each)
+    elif isinstance(value, Mapping):
+        yield from _mappings(value.get("content"))
+        yield from _mappings(value.get("tool_references"))
+        yield value
 
 
 def _pairs(rows: Sequence[Body]) -> None:
     """The results of a turn's calls open the next message of the user, each once, and nothing else does."""
     waiting: list[str] = []
     for at, row in enumerate(rows):
-        blocks = _blocks(row)
+        blocks, where = _blocks(row), f"messages.{at}"
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
         for id in results:
-            _must(id in waiting, f"messages.{at}: unexpected `tool_use_id` found in `tool_result` blocks: {id}")
-        _unique(results, f"messages.{at}: each tool_use must have a single result")
+            _must(id in waiting, f"{where}: unexpected `tool_use_id` found in `tool_result` blocks: {id}")
+        _unique(results, f"{where}: each tool_use must have a single result")
         missing = [id for id in waiting if id not in results]
-        words = f"messages.{at}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}"
+        words = f"{where}: `tool_use` ids were found without `tool_result` blocks immediately after: {missing}"
         _must(not missing or row["role"] == "assistant", words)
-        leading = [block["type"] for block in blocks[: len(results)]]
-        _must(set(leading) <= {"tool_result"}, f"messages.{at}: `tool_result` blocks must come first")
+        leading = {block["type"] for block in blocks[: len(results)]}
+        _must(leading <= {"tool_result"}, f"{where}: `tool_result` blocks must come first")
         waiting = missing + [block["id"] for block in blocks if block["type"] == "tool_use"]
     _must(not waiting, f"`tool_use` ids were found without `tool_result` blocks: {waiting}")
 
@@ -300,71 +326,41 @@ def _server_pairs(rows: Sequence[Body]) -> None:
     waiting: dict[str, str] = {}
     programs: set[str] = set()
     for at, row in enumerate(rows):
-        blocks = _blocks(row)
+        blocks, where = _blocks(row), f"messages.{at}"
         if row["role"] == "user":
             are_results = {block["type"] for block in blocks} == {"tool_result"}
             missing = sorted(set(waiting) - programs if are_results else waiting)
-            _must(not missing, f"messages.{at}: server tool use without its result: {missing}")
+            _must(not missing, f"{where}: server tool use without its result: {missing}")
         for block in blocks:
             kind, caller = block["type"], block.get("caller") or {}
             if kind == "tool_use" and "tool_id" in caller:
-                words = f"messages.{at}: `{kind}` was called by a tool that is not there: {caller['tool_id']}"
-                _must(caller["tool_id"] in waiting, words)
+                _must(caller["tool_id"] in waiting, f"{where}: called by a tool that is not there: {caller['tool_id']}")
                 programs.add(caller["tool_id"])
             if kind in ("server_tool_use", "mcp_tool_use"):
                 waiting[block["id"]] = "mcp" if kind == "mcp_tool_use" else re.sub("_(regex|bm25)$", "", block["name"])
             elif kind in _SERVER_RESULTS:
-                words = f"messages.{at}: unexpected `tool_use_id` found in `{kind}`: {block['tool_use_id']}"
-                called = waiting.pop(block["tool_use_id"], "")
-                _must(f"{called.removesuffix('_tool')}_tool_result" == kind, words)
-    is_paused = rows[-1]["role"] == "assistant" and bool(waiting)
-    _must(rows[-1]["role"] != "assistant" or is_paused, "messages: the conversation must end with a user message")
+                called = waiting.pop(block["tool_use_id"], "").removesuffix("_tool")
+                is_right = f"{called}_tool_result" == kind
+                _must(is_right, f"{where}: unexpected `tool_use_id` found in `{kind}`: {block['tool_use_id']}")
+    is_ended = rows[-1]["role"] != "assistant" or waiting
+    _must(is_ended, "messages: the conversation must end with a user message")
 
 
-def _loaded(rows: Sequence[Body], tools: Sequence[Body]) -> None:
-    """A tool that is deferred, or was removed on the way, is called only behind what made it known."""
-    unknown = _unknown(tools)
-    for at, row in enumerate(rows):
-        for block in _blocks(row):
-            _make_known(block, unknown)
-            if block["type"] == "tool_use":
-                _must(block["name"] not in unknown, f"messages.{at}: tool {block['name']} is not available here")
-
-
-def _unknown(tools: Sequence[Body]) -> set[str]:
-    return {tool["name"] for tool in tools if tool.get("defer_loading")}
-
-
-def _make_known(block: Body, unknown: set[str]) -> None:
-    """What a block does to the tools that may not be called."""
-    if block.get("type") in ("tool_search_tool_result", "tool_result"):
-        unknown.difference_update(_references(block.get("content")))
-    for change in [block, *(block.get("tool_changes") or ())]:
-        if change.get("type") in ("tool_addition", "tool_removal"):
-            name = (change["tool"].get("definition") or change["tool"]).get("name")
-            (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
-
-
-def _references(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        if value.get("type") == "tool_reference":
-            yield value["tool_name"]
-        for each in value.values():
-            yield from _references(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _references(each)
-
-
-def _compacted(rows: Sequence[Body]) -> None:
-    """What the provider has compacted comes first of all, once; a compaction that failed says nothing."""
-    places = [
-        (at, number)
-        for at, row in enumerate(rows)
-        for number, block in enumerate(_blocks(row))
-        if block["type"] == "compaction" and block.get("content") is not None
-    ]
-    _must(places in ([], [(0, 0)]), f"messages: `compaction` must be the first block of the first message: {places}")
+def _unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
+    """A tool that is deferred, or was removed on the way, is called only behind what made it known. Return those that
+    may not be called at the end."""
+    unknown = {tool["name"] for tool in tools if tool.get("defer_loading")}
+    for at, block in ((at, block) for at, row in enumerate(rows) for block in _blocks(row)):
+        kind = block.get("type")
+        if kind in ("tool_search_tool_result", "tool_result"):
+            inner = _mappings(block.get("content"))
+            unknown -= {part["tool_name"] for part in inner if part.get("type") == "tool_reference"}
+        for change in [block, *(block.get("tool_changes") or ())]:
+            if change.get("type") in ("tool_addition", "tool_removal"):
+                name = (change["tool"].get("definition") or change["tool"]).get("name")
+                (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
+        _must(kind != "tool_use" or block["name"] not in unknown, f"messages.{at}: {block} is not available here")
+    return unknown
 
 
 def _placed(rows: Sequence[Body]) -> None:
@@ -372,49 +368,22 @@ def _placed(rows: Sequence[Body]) -> None:
 
     A message with nothing but an effort may stand anywhere, unless it is beside one with words.
     """
-    runs = [list(run) for _, run in itertools.groupby(enumerate(rows), lambda pair: pair[1]["role"])]
-    for before, run, behind in zip([[], *runs], runs, [*runs[1:], []], strict=False):
-        at, first = run[0]
-        if first["role"] != "system" or not any(row["content"] for _, row in run):
-            continue
-        words = f"messages.{at}: a `system` message must immediately follow a `user` message"
-        _must(before and before[-1][1]["role"] == "user", words)
-        words = f"messages.{at}: a `system` message must precede an `assistant` message or end the array"
-        _must(not behind or behind[0][1]["role"] == "assistant", words)
-        words = f"messages.{at}: consecutive `system` messages are not allowed"
-        _must(sum(bool(row["content"]) for _, row in run) == 1, words)
+    runs = [(role, [bool(row["content"]) for row in run]) for role, run in groupby(rows, lambda row: row["role"])]
+    for at, (role, have_words) in enumerate(runs):
+        if role == "system" and any(have_words):
+            _must(at and runs[at - 1][0] == "user", "a `system` message must immediately follow a `user` message")
+            is_answered = at + 1 == len(runs) or runs[at + 1][0] == "assistant"
+            _must(is_answered, "a `system` message must precede an `assistant` message or end the array")
+            _must(sum(have_words) == 1, "consecutive `system` messages are not allowed")
 
 
 def _thinks_first(rows: Sequence[Body]) -> None:
     """While calls of the assistant's last messages are answered, these begin with thinking."""
-    runs = [(role, list(run)) for role, run in itertools.groupby(rows, lambda row: row["role"])]
-    said: list[Body] = next((run for role, run in reversed(runs) if role == "assistant"), [])
-    answers = next(run for role, run in reversed(runs) if role == "user")
-    if said and any(block["type"] == "tool_result" for row in answers for block in _blocks(row)):
-        first = _blocks(said[0])[0]["type"]
-        words = f"expected `thinking` first in the last turn, but found `{first}`"
-        _must(first in ("thinking", "redacted_thinking"), words)
-
-
-def _marked(body: Body) -> None:
-    """At most four cache marks, in the order of the prompt, those of an hour before those of five minutes."""
-    lives = [mark.get("ttl", "5m") for name in ("tools", "system", "messages") for mark in _marks(body.get(name))]
-    if body.get("cache_control") is not None:
-        lives.append(body["cache_control"].get("ttl", "5m"))
-    _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
-    words = "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block"
-    _must(lives == sorted(lives), words)  # "1h" before "5m"
-
-
-def _marks(value: Any) -> Iterator[Body]:
-    """Yield the cache marks of a part of a request, those inside a block before its own."""
-    if isinstance(value, list):
-        for each in value:
-            yield from _marks(each)
-    elif isinstance(value, Mapping):
-        yield from _marks(value.get("content"))
-        if value.get("cache_control") is not None:
-            yield value["cache_control"]
+    runs = {role: list(run) for role, run in groupby(rows, lambda row: row["role"])}  # the last one of each role
+    answers = (block["type"] for row in runs["user"] for block in _blocks(row))
+    if "assistant" in runs and "tool_result" in answers:
+        first = _blocks(runs["assistant"][0])[0]["type"]
+        _must(first in _THINKING, f"expected `thinking` first in the last turn, but found `{first}`")
 
 
 # OpenAI Chat Completions -------------------------------------------------------------------------------------------
@@ -425,45 +394,41 @@ def _chat(body: Body, demands: Container[str], given: Given | None) -> None:
     _must(rows, "[] is too short - 'messages'")
     waiting: list[str] = []
     for at, row in enumerate(rows):
-        _must(row["role"] in SHAPES["rows"], f"messages[{at}].role: invalid value {row['role']!r}")
+        where, calls, content = f"messages[{at}]", row.get("tool_calls"), row.get("content")
+        _must(row["role"] in SHAPES["rows"], f"{where}.role: invalid value {row['role']!r}")
         extra = sorted(set(row) - {"role", *SHAPES["rows"][row["role"]]})
-        _must(not extra, f"messages[{at}]: unrecognized arguments {extra}")
-        calls = row.get("tool_calls")
-        _must(calls is None or calls, f"messages[{at}].tool_calls: empty array")
-        says = row.get("content") is not None or calls or row.get("refusal") or row.get("audio")
-        _must(says, f"messages[{at}].content: expected a string, got null")
-        for part in row["content"] if isinstance(row.get("content"), list) else ():
-            known = (
-                part["type"] in _PARTS if given is None else part["type"] in ("text", "image_url") or given.holds(part)
-            )
-            _must(known, f"messages[{at}].content: invalid part {part['type']!r}")
-        words = f"messages[{at}].audio: unknown id"
-        _must(given is None or not row.get("audio") or given.holds(row["audio"]), words)
+        _must(not extra, f"{where}: unrecognized arguments {extra}")
+        _must(calls is None or calls, f"{where}.tool_calls: empty array")
+        says = content is not None or calls or row.get("refusal") or row.get("audio")
+        _must(says, f"{where}.content: expected a string, got null")
+        for part in content if isinstance(content, list) else ():
+            is_said = given is None or part["type"] in ("text", "image_url") or given.holds(part)
+            is_known = is_said if given is not None else part["type"] in _PARTS
+            _must(is_known, f"{where}.content: invalid part {part['type']!r}")
+        _must(given is None or not row.get("audio") or given.holds(row["audio"]), f"{where}.audio: unknown id")
         if row["role"] == "tool":
             words = "messages with role 'tool' must be a response to a preceding message with 'tool_calls'"
-            _must(row["tool_call_id"] in waiting, f"messages[{at}]: {words}")
+            _must(row["tool_call_id"] in waiting, f"{where}: {words}")
             waiting.remove(row["tool_call_id"])
             continue
         words = "an assistant message with 'tool_calls' must be followed by tool messages responding to each call"
-        _must(not waiting, f"messages[{at}]: {words}: {waiting}")
+        _must(not waiting, f"{where}: {words}: {waiting}")
         waiting = [call["id"] for call in calls or ()]
-        _unique(waiting, f"messages[{at}]: duplicate call ids")
         for call in calls or ():
             if "function" in call:
-                _json(call["function"]["arguments"], f"messages[{at}].tool_calls")
+                _is_object(call["function"]["arguments"], f"{where}.tool_calls")
     _must(not waiting, f"calls without tool messages: {waiting}")
-    issued = [call["id"] for row in rows for call in row.get("tool_calls") or ()]
-    _unique(issued, "messages: duplicate call ids")
+    _unique((call["id"] for row in rows for call in row.get("tool_calls") or ()), "messages: duplicate call ids")
     if "alternating" in demands:
         said = [row["role"] for row in rows if row["role"] in ("user", "assistant") and not row.get("tool_calls")]
-        words = "conversation roles must alternate user/assistant/user/assistant/..."
-        _must(all(one != other for one, other in itertools.pairwise(said)), words)
+        is_even = all(one != other for one, other in pairwise(said))
+        _must(is_even, "conversation roles must alternate user/assistant/user/assistant/...")
     if "reasoning_content" in demands:
         start = max((at for at, row in enumerate(rows) if row["role"] == "user"), default=0)
         for at, row in enumerate(rows):
-            words = "thinking is enabled but reasoning_content is missing in assistant tool call message"
-            said = row.get("reasoning_content")
-            _must(not row.get("tool_calls") or (said if at > start else said is not None), f"messages[{at}]: {words}")
+            thought = row.get("reasoning_content")
+            is_there = not row.get("tool_calls") or (thought if at > start else thought is not None)
+            _must(is_there, f"messages[{at}]: reasoning_content is missing in assistant tool call message")
 
 
 # OpenAI Responses --------------------------------------------------------------------------------------------------
@@ -473,83 +438,75 @@ def _responses(body: Body, seal: Seal, cut: Container[str], given: Given | None)
     items = body["input"]
     _must(items, "input: at least one item is required")
     for at, item in enumerate(items):
-        kind = item.get("type", "message")
-        _must(kind in SHAPES["items"] or given is not None, f"input[{at}].type: invalid value {kind!r}")
+        where, kind = f"input[{at}]", item.get("type", "message")
+        _must(kind in SHAPES["items"] or given is not None, f"{where}.type: invalid value {kind!r}")
         extra = sorted(set(item) - {"type", "id", *SHAPES["items"].get(kind, item)})
-        _must(not extra, f"input[{at}]: unknown parameter {extra}")
-        unchanged = given is None or kind in _ITEMS_OF_TEXT or given.holds(item)
-        _must(unchanged, f"input[{at}]: `{kind}` is not what was given")
+        _must(not extra, f"{where}: unknown parameter {extra}")
+        is_same = given is None or kind in _ITEMS_OF_TEXT or given.holds(item)
+        _must(is_same, f"{where}: `{kind}` is not what was given")
         if kind == "function_call":
-            _json(item["arguments"], f"input[{at}].arguments")
+            _is_object(item["arguments"], f"{where}.arguments")
         if kind == "reasoning":
             sealed = (item.get("encrypted_content") or "").split(".")[0]
             _must(seal.holds(item["id"], sealed), f"the encrypted content for item {item['id']} could not be verified")
             behind = items[at + 1] if at + 1 < len(items) else {}
-            follows = behind.get("type", "message") not in ("message", *_INPUTS)
-            follows = follows and not behind["type"].endswith("_output")
+            next_kind = behind.get("type", "message")
+            follows = next_kind not in ("message", *_INPUTS) and not next_kind.endswith("_output")
             words = f"item {item['id']!r} of type 'reasoning' was provided without its required following item"
             _must(follows or behind.get("role") == "assistant" or item["id"] in cut, words)
         if kind == "program":
-            words = f"input[{at}].fingerprint: does not match the program"
-            _must(seal.holds(item["code"], item["fingerprint"].split(".")[0]), words)
-    ids = (item["id"] for item in items if isinstance(item.get("id"), str))
+            is_signed = seal.holds(item["code"], item["fingerprint"].split(".")[0])
+            _must(is_signed, f"{where}.fingerprint: does not match the program")
+    ids = [item["id"] for item in items if isinstance(item.get("id"), str)]
     _unique(ids, "input: duplicate item found with id")
-    chained = bool(body.get("previous_response_id") or body.get("conversation"))
-    _answered(items, chained)
-    _reasoned(items)
-    _known_tools(items, body.get("tools") or ())
+    _answered(items, bool(body.get("previous_response_id") or body.get("conversation")))
 
-
-def _answered(items: Sequence[Body], chained: bool) -> None:
-    """Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
-    stand behind it and before its output. A request that goes on from another holds answers to what stands there."""
-    waiting: dict[str, str] = {}
-    programs: set[str] = set()
-    ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
-    for item in items:
-        kind = item.get("type", "message")
-        if (caller := (item.get("caller") if kind in SHAPES["items"] else None) or {}).get("type") == "program":
-            words = f"item {item.get('call_id')!r} was called by a program that is not there: {caller['caller_id']}"
-            _must(chained or caller["caller_id"] in programs, words)
-        if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
-            id = item.get("approval_request_id") or item.get("call_id") or ""
-            wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")
-            if not id and kind == "tool_search_output":
-                continue  # the server searched by itself
-            _must(chained or waiting.get(id) == wanted, f"no tool call found for {kind} with call_id {id}")
-            waiting.pop(id, None)
-            programs.discard(id if kind == "program_output" else "")
-        elif kind == "mcp_approval_request":
-            waiting[item["id"]] = kind
-        elif kind == "program" or (kind.endswith("_call") and item.get("call_id")):
-            _must(item["call_id"] not in waiting, f"input: duplicate call ids: {item['call_id']}")
-            waiting[item["call_id"]] = kind
-            programs.update([item["call_id"]] if kind == "program" else [])
-        elif kind == "message" and item.get("role") != "assistant":
-            _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
-    goes_on = programs if items[-1].get("type", "").endswith("_output") else set()  # it has called, and is answered
-    _must(not set(waiting) - goes_on, f"no tool output found for function call {sorted(waiting)}")
-    calls = (item["call_id"] for item in items if item.get("type", "").endswith("_call") and item.get("call_id"))
-    _unique(calls, "input: duplicate call ids")
-
-
-def _reasoned(items: Sequence[Body]) -> None:
-    """What came with reasoning goes with it: `fc_7_0` with `rs_7`."""
+    # What came with reasoning goes with it: `fc_7_0` with `rs_7`.
     there = {item["id"] for item in items if item.get("type") in ("reasoning", "item_reference")}
     for item in items:
         found = re.match(r"[a-z]+_(\d+)_", str(item.get("id"))) if item.get("type") in SHAPES["items"] else None
         words = f"item {item.get('id')!r} was provided without its required 'reasoning' item"
         _must(found is None or f"rs_{found[1]}" in there, words)
 
-
-def _known_tools(items: Sequence[Body], tools: Sequence[Body]) -> None:
-    """A call of a tool of a namespace that is loaded late stands behind what loaded it."""
+    # A call of a tool of a namespace that is loaded late stands behind what loaded it.
+    tools = body.get("tools") or ()
     named = {tool["name"] for tool in tools if tool.get("type") == "namespace" and not tool.get("defer_loading")}
     for item in items:
         if item.get("type") in ("tool_search_output", "additional_tools"):
             named |= {tool["name"] for tool in item["tools"] if tool.get("type") == "namespace"}
         elif item.get("type") == "function_call" and item.get("namespace"):
             _must(item["namespace"] in named, f"unknown namespace {item['namespace']!r} of call {item['call_id']}")
+
+
+def _answered(items: Sequence[Body], chained: bool) -> None:
+    """Each call, program and question has one answer behind it, before a person speaks again; the calls of a program
+    stand behind it and before its output. A request that goes on from another holds answers to what stands there."""
+    waiting: dict[str, str] = {}  # kinds of what has no answer yet, by id
+    ends = {"program_output": "program", "mcp_approval_response": "mcp_approval_request"}
+    for item in items:
+        kind, id = item.get("type", "message"), item.get("approval_request_id") or item.get("call_id") or ""
+        caller = (item.get("caller") if kind in SHAPES["items"] else None) or {}
+        if caller.get("type") == "program":
+            is_there = chained or waiting.get(caller["caller_id"]) == "program"
+            _must(is_there, f"{id!r} was called by a program that is not there: {caller['caller_id']}")
+        if kind == "tool_search_output" and not id:
+            continue  # the server searched by itself
+        if kind.endswith("_call_output") or kind in ends or kind == "tool_search_output":
+            wanted = ends.get(kind, kind.removesuffix("_output").removesuffix("_call") + "_call")
+            _must(chained or waiting.get(id) == wanted, f"no tool call found for {kind} with call_id {id}")
+            waiting.pop(id, None)
+        elif kind == "mcp_approval_request":
+            waiting[item["id"]] = kind
+        elif kind == "program" or (kind.endswith("_call") and item.get("call_id")):
+            _must(item["call_id"] not in waiting, f"input: duplicate call ids: {item['call_id']}")
+            waiting[item["call_id"]] = kind
+        elif kind == "message" and item.get("role") != "assistant":
+            _must(not waiting, f"no tool output found for function call {sorted(waiting)}")
+    goes_on = items[-1].get("type", "").endswith("_output")  # programs have called, and are answered
+    left = sorted(id for id, kind in waiting.items() if kind != "program" or not goes_on)
+    _must(not left, f"no tool output found for function call {left}")
+    calls = (item["call_id"] for item in items if item.get("type", "").endswith("_call") and item.get("call_id"))
+    _unique(calls, "input: duplicate call ids")
 
 
 # Gemini ------------------------------------------------------------------------------------------------------------
@@ -559,35 +516,30 @@ def _gemini(body: Body, seal: Seal, given: Given | None) -> None:
     rows = body["contents"]
     _must(rows, "contents is not specified")
     _must(rows[0]["role"] == "user", "please ensure that multiturn requests start with a user role")
+    answers = [[part["functionResponse"] for part in row["parts"] if "functionResponse" in part] for row in rows]
+    open_turn = max((at for at, row in enumerate(rows) if row["role"] == "user" and not answers[at]), default=0)
     waiting: list[tuple[str, str]] = []
-    open_turn = max((at for at, row in enumerate(rows) if row["role"] == "user" and not _answers(row)), default=0)
     for at, row in enumerate(rows):
-        _must(row["role"] in ("user", "model"), f"contents[{at}].role: please use a valid role: user, model")
-        _must(row["parts"], f"contents[{at}].parts: must not be empty")
-        answered = [(each.get("id", ""), each["name"]) for each in _answers(row)]
-        words = "the number of function response parts must equal that of the function call parts of the call turn"
-        _must(sorted(answered) == sorted(waiting), f"contents[{at}]: {words}")
+        where = f"contents[{at}]"
+        _must(row["role"] in ("user", "model"), f"{where}.role: please use a valid role: user, model")
+        _must(row["parts"], f"{where}.parts: must not be empty")
+        is_answered = sorted((each.get("id", ""), each["name"]) for each in answers[at]) == sorted(waiting)
+        _must(is_answered, f"{where}: the function response parts must equal the function call parts of the call turn")
         calls = [part for part in row["parts"] if "functionCall" in part]
-        _must(not calls or row["role"] == "model", f"contents[{at}]: a function call in a turn of the user")
-        words = "a function call turn must come immediately after a user turn or after a function response turn"
-        _must(not calls or (at and rows[at - 1]["role"] == "user"), f"contents[{at}]: {words}")
+        _must(not calls or row["role"] == "model", f"{where}: a function call in a turn of the user")
+        is_behind = not calls or (at and rows[at - 1]["role"] == "user")
+        _must(is_behind, f"{where}: a function call turn must come after a user or a function response turn")
         waiting = [(part["functionCall"].get("id", ""), part["functionCall"]["name"]) for part in calls]
         for number, part in enumerate(row["parts"]):
             known = {"text", "functionCall", "functionResponse", "inlineData"} & set(part)
-            _must(known or (given is not None and given.holds(part)), f"contents[{at}].parts[{number}]: unknown name")
+            _must(known or (given is not None and given.holds(part)), f"{where}.parts[{number}]: unknown name")
+            said = {key: value for key, value in part.items() if key != "thoughtSignature"}
             signature = part.get("thoughtSignature")
-            said = json.dumps({key: value for key, value in part.items() if key != "thoughtSignature"}, sort_keys=True)
-            _must(
-                signature is None or seal.holds(said, signature), f"contents[{at}].parts[{number}]: thought signature"
-            )
+            is_signed = signature is None or seal.holds(json.dumps(said, sort_keys=True), signature)
+            _must(is_signed, f"{where}.parts[{number}]: thought signature")
         if calls and at > open_turn:
-            words = f"function call `{waiting[0][1]}` in the {at}. content block is missing a thought_signature"
-            _must("thoughtSignature" in calls[0], words)
+            _must("thoughtSignature" in calls[0], f"{where}: function call is missing a thought_signature")
     _must(not waiting, f"function calls without function responses: {waiting}")
-
-
-def _answers(row: Body) -> list[Any]:
-    return [part["functionResponse"] for part in row["parts"] if "functionResponse" in part]
 
 
 # Bedrock Converse --------------------------------------------------------------------------------------------------
@@ -597,37 +549,23 @@ def _bedrock(body: Body, seal: Seal, given: Given | None) -> None:
     rows = body["messages"]
     _must(rows and rows[0]["role"] == "user", "a conversation must start with a user message")
     _must(rows[-1]["role"] == "user", "the model does not support assistant message prefill")
-    words = "a conversation must alternate between user and assistant roles"
-    _must(all(one["role"] != other["role"] for one, other in itertools.pairwise(rows)), words)
+    is_even = all(one["role"] != other["role"] for one, other in pairwise(rows))
+    _must(is_even, "a conversation must alternate between user and assistant roles")
     waiting: list[str] = []
-    seen: set[str] = set()
+    seen: list[str] = []
     for at, row in enumerate(rows):
-        _must(row["content"], f"messages.{at}.content: is empty")
+        where = f"messages.{at}"
+        _must(row["content"], f"{where}.content: is empty")
         results = [block["toolResult"]["toolUseId"] for block in row["content"] if "toolResult" in block]
-        words = "the number of toolResult blocks exceeds or misses the number of toolUse blocks of the previous turn"
-        _must(sorted(results) == sorted(waiting), f"messages.{at}: {words}")
+        is_answered = sorted(results) == sorted(waiting)
+        _must(is_answered, f"{where}: toolResult blocks exceed or miss the toolUse blocks of the previous turn")
         waiting = [block["toolUse"]["toolUseId"] for block in row["content"] if "toolUse" in block]
-        _must(not waiting or row["role"] == "assistant", f"messages.{at}: toolUse in a message of the user")
-        _must(seen.isdisjoint(waiting) and len(set(waiting)) == len(waiting), f"messages.{at}: toolUseId is repeated")
-        seen.update(waiting)
+        _must(not waiting or row["role"] == "assistant", f"{where}: toolUse in a message of the user")
+        seen += waiting
         for block in row["content"]:
             known = {"text", "toolUse", "toolResult", "reasoningContent", "image", "cachePoint"} & set(block)
-            words = f"messages.{at}: unknown member {sorted(block)}"
-            _must(known or (given is not None and given.holds(block)), words)
+            _must(known or (given is not None and given.holds(block)), f"{where}: unknown member {sorted(block)}")
             said = block.get("reasoningContent", {}).get("reasoningText")
-            _must(said is None or seal.holds(said["text"], said.get("signature")), f"messages.{at}: signature")
+            _must(said is None or seal.holds(said["text"], said.get("signature")), f"{where}: signature")
+    _unique(seen, "toolUseId is repeated")
     _must(not seen or body.get("toolConfig"), "toolConfig must be defined when using toolUse and toolResult blocks")
-
-
-def _json(text: object, at: str) -> None:
-    try:
-        _must(isinstance(json.loads(str(text)), dict), f"{at}: arguments are no object")
-    except ValueError:
-        raise Refused(f"{at}: arguments are no JSON") from None
-
-
-def _unique(names: Iterator[str] | Sequence[str], words: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        _must(name not in seen, f"{words}: {name}")
-        seen.add(name)

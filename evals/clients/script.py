@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 SUBTASK = "SUBTASK"  # the first word of what an agent is asked
-
 SEED = 7
-
 FILES = 40  # of the folder that the session works in
-
 SUBTASK_STEPS = 6
 
-_COMPACTS = re.compile(
+COMPACTS = re.compile(  # what a client says that asks the model for a summary of the session
     r"create a (?:detailed |comprehensive )?summary of|CONTEXT CHECKPOINT COMPACTION|detailed prompt for continuing"
     r"|Create a new anchored summary|anchored summary|handoff summary|Provide a detailed"
 )
@@ -46,8 +43,13 @@ class Turn:
     number: int  # of the request that it answers; unique
     text: str
     calls: Sequence[Call] = ()
-    thinking: str = ""
     pauses: bool = False  # in the middle of its stream, until the client hangs up
+    thinks: bool = True
+
+    @property
+    def thinking(self) -> str:
+        """What the model thought before."""
+        return f"Request {self.number}: the next file has to be read before its callers can be judged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +86,29 @@ class Thread:
 
 def next_turn(plan: Plan, thread: Thread, number: int, *, waits: bool) -> Turn:
     """Return the next reply in a history; `waits` where the client has a tool of its own to wait for an agent."""
-    step = thread.step
-    thought = f"Request {number}: the next file has to be read before its callers can be judged."
+    step, id = thread.step, f"call_{number}_0"
     if thread.is_agent:
         if step >= SUBTASK_STEPS:
-            return Turn(number, f"SUBTASK DONE: {_note(number)}", (), thought)
+            return Turn(number, f"SUBTASK DONE: {_note(number)}")
         thread.step += 1
-        call = _run(f"call_{number}_0", f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
-        return Turn(number, f"I look at file {step + 1} of my part.", [call], thought)
+        call = _run(id, f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
+        return Turn(number, f"I look at file {step + 1} of my part.", [call])
     if waits and thread.waits_for:
         agent, thread.waits_for = thread.waits_for, ""
-        return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], thought)
+        return Turn(number, "I wait for the agent.", [Call(id, "wait", agent)])
     if step in plan.cuts and step not in thread.said_cuts:
         thread.said_cuts.add(step)
-        return Turn(number, f"{plan.cut_text(step)} {_note(step)}", (), thought)
+        return Turn(number, f"{plan.cut_text(step)} {_note(step)}")
     if step >= plan.steps:
-        return Turn(number, f"{plan.final} {_note(step)}", (), thought)
+        return Turn(number, f"{plan.final} {_note(step)}")
     thread.step = step = step + 1
     commands = [f"cat src/{_file(step)}"]
     if step % 10 == 5:
         commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
     calls = [_run(f"call_{number}_{at}", f"{step}-{at}", command) for at, command in enumerate(commands)]
     if step == max(2, plan.steps * 2 // 5):
-        task = f"{SUBTASK}: read six files of src and tell what they have in common."
-        calls = [Call(f"call_{number}_0", "task", task)]
-    return Turn(number, f"Step {step}. {_note(step)}", calls, thought, pauses=step == plan.pause)
+        calls = [Call(id, "task", f"{SUBTASK}: read six files of src and tell what they have in common.")]
+    return Turn(number, f"Step {step}. {_note(step)}", calls, pauses=step == plan.pause)
 
 
 def _run(id: str, name: str, command: str) -> Call:
@@ -124,17 +124,6 @@ def _note(step: int) -> str:
         f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} when the {other} is missing. "
         f"I decided to leave {chance.choice(_VERBS)}_{other} as it is, since its tests pass."
     )
-
-
-def is_compaction(text: str) -> bool:
-    """Whether a client asks the model for a summary of the session."""
-    return _COMPACTS.search(text) is not None
-
-
-def wanted_summary(number: int) -> str:
-    """What the model answers to that."""
-    words = "the files of src are being read one by one; no push to main."
-    return f"<summary>{summary_name(number)} {words}</summary>"
 
 
 def summary_name(number: int) -> str:

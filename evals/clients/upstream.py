@@ -1,45 +1,56 @@
 """A provider on the loopback: strict as the real ones, scripted, and with a memory of each request that it got.
 
-It knows nothing of who stands between it and the client. Threads are told apart by the ids that clients send.
+It knows nothing of who stands between it and the client. Threads are told apart by the ids that clients send. Tokens
+are counted by tiktoken alone: a judge that counts as the judged do would see no fault of theirs.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import gzip
+import hashlib
+import importlib.resources
+import importlib.util
 import json
+import os
 import re
 import socket
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+import tiktoken
 import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from evals.clients.rules import Seal, problem
-from evals.clients.script import SUBTASK, Call, Plan, Thread, Turn, is_compaction, next_turn, wanted_summary
-from evals.clients.tokens import canonical, fixed_tokens, history, item_tokens, kept_items
+from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Thread, Turn, next_turn, summary_name
 
 Body = Mapping[str, Any]
-Event = Mapping[str, Any]
+Event = Body
 
 _DIALECTS = {"/messages": "anthropic", "/chat/completions": "chat", "/responses": "responses"}
-
-_THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")
-
+_THREADS = ("x-claude-code-session-id", "thread-id", "session-id", "x-session-id", "x-thread")  # headers that name one
 _AGENT = "x-claude-code-agent-id"
 
-UNIQUE = 1_000  # the tokens that reply N claims to have taken, less N
+_RANKS = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"  # names the file in the cache
+_PER_MESSAGE = 4  # tokens that a provider puts around each message
+_UNSEEN = ("cache_control", "id", "signature", "encrypted_content", "type", "role", "status")  # no text for the model
 
 
 @dataclass(slots=True)
 class Seen:
     """One request for a reply."""
 
-    number: int
+    number: int  # and the tokens that its reply claims to have taken: so a reply is known by its usage
     thread: str
     kind: str  # agent, child, plain or compaction
     items: list[str]  # of its history, canonical
@@ -48,11 +59,6 @@ class Seen:
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
-
-    @property
-    def output(self) -> int:
-        """The tokens that its reply claims to have taken: so a reply is known by its usage."""
-        return UNIQUE + self.number
 
 
 class Provider:
@@ -95,7 +101,7 @@ class Provider:
         """What a request is for, and the name of its thread."""
         ids = [*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")]
         name = ":".join(ids)
-        if is_compaction(_last_words(history(body))):
+        if COMPACTS.search(_last_words(history(body))):
             return "compaction", f"compaction:{name}"
         if not tool_names(body):
             return "plain", f"plain:{name}"
@@ -122,9 +128,10 @@ class Provider:
     def _turn(self, seen: Seen, thread: Thread, body: Body) -> Turn:
         """Return what is replied, and note what results of calls the request lacks."""
         if seen.kind == "plain":
-            return Turn(seen.number, "Reading the files of a shop")
+            return Turn(seen.number, "Reading the files of a shop", thinks=False)
         if seen.kind == "compaction":
-            return Turn(seen.number, wanted_summary(seen.number))
+            words = "the files of src are being read one by one; no push to main."
+            return Turn(seen.number, f"<summary>{summary_name(seen.number)} {words}</summary>", thinks=False)
         end = "\n".join(seen.items[-2:])
         if thread.last is not None and thread.last[0] == end:  # asked again
             return thread.last[1]
@@ -146,7 +153,8 @@ class Provider:
                 self.pausing.set()
                 await self.resumed.wait()
             name = f"event: {event['type']}\n" if "type" in event else ""
-            yield f"{name}data: {json.dumps(event)}\n\n"
+            numbered = {**event, "sequence_number": at} if dialect == "responses" else event
+            yield f"{name}data: {json.dumps(numbered)}\n\n"
             await asyncio.sleep(0)
         if dialect == "chat":
             yield "data: [DONE]\n\n"
@@ -155,9 +163,8 @@ class Provider:
 
 def _words(item: Mapping[str, Any]) -> list[str]:
     content = item.get("content")
-    if isinstance(content, str):
-        return [content]
-    return [str(block["text"]) for block in content or () if isinstance(block, dict) and "text" in block]
+    blocks = [{"text": content}] if isinstance(content, str) else content or ()
+    return [str(block["text"]) for block in blocks if "text" in block]
 
 
 def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
@@ -174,16 +181,12 @@ def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
 async def provided(provider: Any) -> AsyncIterator[str]:
     """The provider at work, by its address; any application of ASGI may be one."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        config = uvicorn.Config(
-            provider, log_level="error", access_log=False, lifespan="off", timeout_graceful_shutdown=1
-        )
-        server = _Server(config)
+        plain: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off"}
+        server = _Server(uvicorn.Config(provider, **plain, timeout_graceful_shutdown=1))
         running = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
-            if isinstance(provider, Provider):
-                provider.resumed.set()
             server.should_exit = True
             await running
 
@@ -197,16 +200,11 @@ class _Server(uvicorn.Server):
 
 def tool_names(body: Body) -> set[str]:
     """The tools that a request offers, those of namespaces too."""
-    items = [item for item in body.get("input") or () if isinstance(item, Mapping)]
     tools = list(body.get("tools") or ())
-    for item in items:
+    for item in history(body):
         tools += item["tools"] if item.get("type") == "additional_tools" else ()
-    found: set[str] = set()
-    for tool in tools:
-        inner = tool.get("tools") if tool.get("type") == "namespace" else None
-        for each in inner or [tool.get("function") or tool]:
-            found.add(each.get("name", each.get("type", "")))
-    return found
+    spaces = [tool["tools"] if tool.get("type") == "namespace" else [tool.get("function") or tool] for tool in tools]
+    return {tool.get("name", tool.get("type", "")) for space in spaces for tool in space}
 
 
 def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
@@ -235,16 +233,14 @@ def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
 def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a message of Anthropic's as events."""
     usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
-    usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.output}
+    usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.number}
     about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
-    yield {
-        "type": "message_start",
-        "message": {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage},
-    }
+    begun = {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    yield {"type": "message_start", "message": begun}
 
     # Each block empty, and what fills it.
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
-    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinking:
+    if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinks:
         signed = {"type": "signature_delta", "signature": seal.sign(turn.thinking)}
         deltas = [{"type": "thinking_delta", "thinking": turn.thinking}, signed]
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
@@ -264,28 +260,26 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
 
 def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a completion of OpenAI's as chunks."""
-    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.output}
-    usage |= {"total_tokens": seen.tokens + seen.output}
-    details = {"prompt_tokens_details": {"cached_tokens": seen.cached}}
     about = {"id": f"chatcmpl-{turn.number}", "created": int(time.time()), "model": body["model"]}
     about["object"] = "chat.completion.chunk"
-    calls = []
+    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
     for at, call in enumerate(turn.calls):
         name, arguments = named_call(call, tool_names(body))
         function = {"name": name, "arguments": json.dumps(arguments)}
-        calls.append({"index": at, "id": call.id, "type": "function", "function": function})
-    deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
-    for delta in [*deltas, *({"tool_calls": [call]} for call in calls)]:
+        deltas.append({"tool_calls": [{"index": at, "id": call.id, "type": "function", "function": function}]})
+    for delta in deltas:
         yield {**about, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
-    reason = "tool_calls" if calls else "stop"
+    reason = "tool_calls" if turn.calls else "stop"
     yield {**about, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
-    yield {**about, "choices": [], "usage": {**usage, **details}}
+    usage = {"prompt_tokens": seen.tokens, "completion_tokens": seen.number}
+    usage |= {"total_tokens": seen.tokens + seen.number}
+    yield {**about, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": seen.cached}}}
 
 
 def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a response of OpenAI's as events."""
     number, items = turn.number, list[dict[str, Any]]()
-    if turn.thinking:
+    if turn.thinks:
         summary, id = [{"type": "summary_text", "text": turn.thinking}], f"rs_{number}"
         items.append({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": seal.sign(id)})
     said = [{"type": "output_text", "text": turn.text, "annotations": []}]
@@ -297,18 +291,17 @@ def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
         space = {"namespace": "multi_agent_v1"} if name in ("spawn_agent", "wait_agent") else {}
         items.append({**item, "arguments": json.dumps(arguments), **space})
     usage = {"input_tokens": seen.tokens, "input_tokens_details": {"cached_tokens": seen.cached}}
-    usage |= {"output_tokens": seen.output, "output_tokens_details": {"reasoning_tokens": 0}}
-    usage |= {"total_tokens": seen.tokens + seen.output}
+    usage |= {"output_tokens": seen.number, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage |= {"total_tokens": seen.tokens + seen.number}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": int(time.time()), "model": body["model"]}
-    events: list[Event] = [{"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}]
+    yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": []}}
     for at, item in enumerate(items):
-        events.append({"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}})
+        yield {"type": "response.output_item.added", "output_index": at, "item": {**item, "content": []}}
         where = {"item_id": item["id"], "output_index": at, "content_index": 0}
-        parts = _parts(turn.text) if item["type"] == "message" else []
-        events += [{"type": "response.output_text.delta", **where, "delta": part} for part in parts]
-        events.append({"type": "response.output_item.done", "output_index": at, "item": item})
-    events.append({"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}})
-    yield from ({**event, "sequence_number": at} for at, event in enumerate(events))
+        for part in _parts(turn.text) if item["type"] == "message" else []:
+            yield {"type": "response.output_text.delta", **where, "delta": part}
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+    yield {"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}}
 
 
 def _parts(text: str, size: int = 60) -> list[str]:
@@ -316,3 +309,76 @@ def _parts(text: str, size: int = 60) -> list[str]:
 
 
 SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
+
+
+# Tokens, and what of a request a provider's cache could have kept -----------------------------------------------------
+
+
+@functools.cache
+def _encoding() -> tiktoken.Encoding:
+    """o200k_base, from the ranks that bpe-openai brings, if it is there: tiktoken would download them."""
+    if importlib.util.find_spec("bpe_openai") is None:
+        return tiktoken.get_encoding("o200k_base")
+    ranks = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
+    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TIKTOKEN_CACHE_DIR=folder):
+        Path(folder, hashlib.sha1(_RANKS.encode()).hexdigest()).write_bytes(gzip.decompress(ranks))
+        return tiktoken.get_encoding("o200k_base")
+
+
+@functools.lru_cache(maxsize=200_000)
+def tokens(text: str) -> int:
+    """Tokens of a text."""
+    return len(_encoding().encode_ordinary(text))
+
+
+def history(body: Body) -> list[Body]:
+    """The messages or items of a request, of any of the three protocols."""
+    found = body.get("messages", body.get("input"))
+    return list(found) if isinstance(found, list) else []
+
+
+def item_tokens(item: Body) -> int:
+    """Tokens of one message or item: of all its texts that a model reads."""
+    return _PER_MESSAGE + sum(tokens(text) for text in _texts(item))
+
+
+def fixed_tokens(body: Body) -> int:
+    """Tokens of what stands beside the history: system prompt and tools."""
+    tools = sum(tokens(json.dumps(tool)) for tool in body.get("tools") or ())
+    prompt = [body.get("system") or "", body.get("instructions") or ""]
+    return tools + sum(tokens(text) for each in prompt for text in _texts(each))
+
+
+def _texts(value: Any, name: str = "") -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        if name == "input":  # the arguments of a call
+            yield json.dumps(value)
+            return
+        for key, each in value.items():
+            if key not in _UNSEEN:
+                yield from _texts(each, key)
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each, name)
+
+
+def canonical(item: Body) -> str:
+    """An item as a provider's cache compares it: without cache marks, a single text block as a string."""
+    return json.dumps(_plain(item), sort_keys=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        made = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
+        content = made.get("content")
+        if isinstance(content, list) and len(content) == 1 and set(content[0]) == {"type", "text"}:
+            made["content"] = content[0]["text"]
+        return made
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def kept_items(before: Sequence[str], now: Sequence[str]) -> int:
+    """How many items both begin with, as `canonical` writes them."""
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False))))

@@ -29,7 +29,7 @@ LIMIT = 1_200.0  # seconds of one run
 
 FAST = ("--latency", "0.01", "--agent-latency", "0.002")
 MAIN = ("--turns", "300")
-RUNS: dict[str, tuple[str, ...]] = {  # arguments of `evals.performance.run ours`; `session` is a module of its own
+RUNS: dict[str, tuple[str, ...]] = {  # arguments of `evals.performance.run ours`
     "main": MAIN,
     "slow": (*MAIN, "--latency", "0.1", "--agent-latency", "0.002"),
     "never": ("--turns", "200", "--mode", "never", "--agent-latency", "0.002"),
@@ -37,7 +37,6 @@ RUNS: dict[str, tuple[str, ...]] = {  # arguments of `evals.performance.run ours
     "burst": ("--turns", "200", "--mode", "burst", *FAST),
     "cold": ("--turns", "1000", "--kind", "cold"),
     "reopen": ("--turns", "200", "--kind", "reopen", *FAST),
-    "session": (),  # growth, adders, views beside work
 }
 AIMS: tuple[tuple[str, float, str, str], ...] = (  # row, the most, run, figure
     ("views that wait for a summary", 0, "main", "waiting_views"),
@@ -94,18 +93,13 @@ def main() -> None:
     parser.add_argument("--peers", default="", help=f"of {', '.join(name for name in MANAGERS if name != 'ours')}")
     parser.add_argument("--json", type=Path, default=None, help="write evidence here")
     asked = parser.parse_args()
-    peers = [name for name in asked.peers.split(",") if name]
-    if strangers := [name for name in peers if name not in MANAGERS]:
+    peers = asked.peers.split(",") if asked.peers else []
+    if strangers := set(peers) - set(MANAGERS):
         parser.error(f"unknown: {', '.join(strangers)}; there are {', '.join(MANAGERS)}")
-    evidence: dict[str, dict[str, Any]] = {}
-    beside: dict[str, dict[str, Any]] = {}
-    with Console(stderr=True).status("") as status:
-        for name, arguments in RUNS.items():
-            status.update(name)
-            evidence[name] = run("session") if name == "session" else run("ours", *arguments)
-        for name in peers:
-            status.update(name)
-            beside[name] = run(name, *RUNS["main"])
+    with Console(stderr=True).status("measuring"):
+        evidence: dict[str, Any] = {name: run("ours", *arguments) for name, arguments in RUNS.items()}
+        evidence["session"] = run("session")
+        beside: dict[str, Any] = {name: run(name, *RUNS["main"]) for name in peers}
     evidence["all"] = {"faults": sum(figures.get("faults", 0) for figures in evidence.values())}
     shown = Table("", "at most", "measured", "", *peers)
     for row, most, run_name, figure in AIMS:

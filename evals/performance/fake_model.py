@@ -9,28 +9,20 @@ import threading
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Literal, get_args
 
 from evals.performance.tokens import CHARACTERS, Message, shared_characters, text_tokens
 
-Mode = Literal["works", "burst", "always", "never"]
-MODES: tuple[str, ...] = get_args(Mode)
+MODES = ("works", "burst", "always", "never")  # how a model behaves: it fails in a burst or always, or never answers
 BURST = range(3, 8)  # the calls that fail in a burst
-SUMMARY_TOKENS = 300
 CACHEABLE = 1_024  # tokens: providers cache no shorter beginning
 
 view_number: ContextVar[int] = ContextVar("view_number", default=0)  # of the view that is being made
 
 
-class ModelDown(RuntimeError):
-    """The failure that was asked for."""
-
-
 def filler(request: str, max_tokens: int) -> str:
     """A summary without a fact, as long as is allowed; another request has another one."""
-    says = (
-        f"Summary s{hashlib.sha256(request.encode()).hexdigest()[:8]}: the goal, what was decided, and what is next. "
-    )
+    number = hashlib.sha256(request.encode()).hexdigest()[:8]
+    says = f"Summary s{number}: the goal, what was decided, and what is next. "
     rest = "Read the files, edited the lines, ran the tests, noted the errors and how they were mended. "
     length = max_tokens * CHARACTERS
     return (says + rest * (length // len(rest) + 1))[:length]
@@ -59,12 +51,12 @@ class Reader:
 
 @dataclass
 class FakeModel:
-    """`works`, fails in a `burst`, fails `always`, or `never` answers. Without a latency it answers when released."""
+    """A summarizer of any manager. Without a latency it answers when released."""
 
     latency: float | None  # seconds
-    mode: Mode = "works"
+    mode: str = "works"  # of MODES
     write: Callable[[str, int], str] = filler
-    max_tokens: int = SUMMARY_TOKENS  # of a summary, where its request names no other number
+    max_tokens: int = 300  # of a summary, where its request names no other number
     is_open: bool = False  # answer at once
     agent_request: str = ""  # the last one, which a provider has in its cache
     waits: int = 0  # answers for which the agent stood still; without a latency
@@ -88,7 +80,7 @@ class FakeModel:
             self.pending.append((view_number.get(), answer))
             await answer
         if self.mode == "always" or (self.mode == "burst" and call in BURST):
-            raise ModelDown("503: the summarizer is unavailable (as asked for)")
+            raise RuntimeError("503: the summarizer is unavailable (as asked for)")
         shared, tokens = shared_characters(self.agent_request, text) // CHARACTERS, text_tokens(text)
         self.cached_tokens += shared if shared >= CACHEABLE else 0
         self.input_tokens += tokens

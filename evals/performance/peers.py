@@ -41,20 +41,6 @@ SEARCH = 6  # views for one size
 TIMES = ("view_p50_ms", "view_p99_ms", "view_max_ms", "stall_ms")
 PARTS = ("counts", "evidence", "times")
 OUT = Path(__file__).with_name("results") / "peers.json"
-COLUMNS = (  # heading, of which figures, name
-    ("waits", "counts", "waits"),
-    ("p50 ms", "times", "view_p50_ms"),
-    ("p99 ms", "times", "view_p99_ms"),
-    ("slowest ms", "times", "view_max_ms"),
-    ("uncached / history", "counts", "uncached_over_history"),
-    ("price / history", "counts", "price_over_history"),
-    ("mean view", "counts", "mean_view_tokens"),
-    ("over budget", "counts", "over_budget"),
-    ("refused: Chat", "counts", "refused_by_chat"),
-    ("refused: Anthropic", "counts", "refused_by_anthropic"),
-    ("evidence kept", "evidence", "kept"),
-    ("ours at its size", "evidence", "ours"),
-)
 
 
 async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by_model: bool) -> list[str]:
@@ -85,36 +71,43 @@ async def views_of_ours(messages: Sequence[Message], sizes: Sequence[int], *, by
 
 def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]]:
     """Return what the last views of each manager hold, and what ours hold at the same sizes, as shares over chats."""
-    chats: list[tuple[list[Message], list[Question]]] = []
+    chats: list[list[Message]] = []
+    asked: list[list[Question]] = []
     for log in dataset.logs:
         messages = [*log.read()]
         ((_, questions),) = log.ask(messages, 0)
         stop = max(at for at, message in enumerate(messages) if message["role"] == "user") + 1
-        chats.append((messages[:stop], questions))
+        chats.append(messages[:stop])
+        asked.append(questions)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         file = Path(folder) / "chats.json"
-        file.write_text(json.dumps([messages for messages, _ in chats]), encoding="utf-8")
+        file.write_text(json.dumps(chats), encoding="utf-8")
         chosen = ("--kind", "chats", "--chats", str(file), "--budget", str(BUDGET))
         last: dict[str, list[Any]] = {name: run(name, *chosen) for name in names}
     texts: dict[str, dict[str, list[str]]] = {
         name: {"kept": [view["text"] for view in last[name]], "ours": [], "ours_extractive": []} for name in names
     }
-    for at, (messages, _) in enumerate(chats):
+    for at, messages in enumerate(chats):
         sizes = [last[name][at]["tokens"] for name in names]
         for arm in ("ours", "ours_extractive"):
             views = asyncio.run(views_of_ours(messages, sizes, by_model=arm == "ours"))
             for name, view in zip(names, views, strict=True):
                 texts[name][arm].append(view)
+
+    def shares(views: Sequence[str]) -> dict[tuple[str, str, str], float]:
+        """Return the share of its evidence that the view of each chat holds."""
+        held: dict[tuple[str, str, str], float] = {}
+        for log, view, questions in zip(dataset.logs, views, asked, strict=True):
+            points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
+            held[log.name, "", ""] = points / len(questions)
+        return held
+
     found = {}
     for name in names:
-        values: dict[str, dict[tuple[str, str, str], float]] = {arm: {} for arm in texts[name]}
-        for arm, views in texts[name].items():
-            for log, view, (_, questions) in zip(dataset.logs, views, chats, strict=True):
-                points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
-                values[arm][log.name, "", ""] = points / len(questions)
+        values = {arm: shares(views) for arm, views in texts[name].items()}
         digest = hashlib.sha256("\0".join(text for views in texts[name].values() for text in views).encode())
         found[name] = {
-            **{arm: sum(shares.values()) / len(shares) for arm, shares in values.items()},
+            **{arm: sum(each.values()) / len(each) for arm, each in values.items()},
             "ours_ahead": paired(values["ours"], values["kept"]),
             "mean_tokens": sum(view["tokens"] for view in last[name]) / len(chats),
             "ours_mean_tokens": sum(map(len, texts[name]["ours"])) / CHARACTERS / len(chats),
@@ -153,11 +146,13 @@ def main() -> None:
     told["sha256"] = hash_of(told)
     asked.out.parent.mkdir(parents=True, exist_ok=True)
     asked.out.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    shown = Table("", *(heading for heading, *_ in COLUMNS), title=told["sha256"])
-    for name in names:
-        figures = [told.get(part, {}).get(name, {}).get(figure) for _, part, figure in COLUMNS]
-        shown.add_row(name, *("" if figure is None else short(figure) for figure in figures))
-    Console(width=160).print(shown)
+    shown = Table("", *names, title=told["sha256"])
+    for part in PARTS:
+        for figure in told.get(part, {}).get(names[0], {}):
+            values = [told[part][name][figure] for name in names]
+            if isinstance(values[0], int | float):
+                shown.add_row(figure.replace("_", " "), *map(short, values))
+    Console(width=200).print(shown)
 
 
 if __name__ == "__main__":

@@ -21,16 +21,16 @@ import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evals.clients.rules import Seal, problem
 from evals.performance.fake_model import MODES, FakeModel, Reader, view_number
-from evals.performance.managers import MANAGERS, Manager, Setup, open_manager
-from evals.performance.scenario import steps
-from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, wire
+from evals.performance.managers import MANAGERS, Manager, open_manager
+from evals.performance.tokens import Message, anthropic_body, message_tokens, shared_prefix_tokens, steps, wire
 
 WAITED = 0.8  # of the summarizer's latency: a view in which the process did nothing for longer has waited for it
 VIEW_LIMIT = 20.0  # seconds after which a view counts as hung, and the run ends
@@ -39,17 +39,15 @@ BLOCKED = 0.02  # seconds after which a view has begun to wait for an answer tha
 LOST = 1.0  # likewise, for an answer that an earlier view has asked for
 CHAT_SUMMARY = 1_500  # tokens
 PRICES = {"written": 1.25, "read": 0.1, "input": 1.0, "output": 5.0}  # of a token, over that of a plain one of input
-
 BEAT = 0.002  # seconds
 
 
 @dataclass
 class Run:
-    """One run and what is counted in it. Times are seconds."""
+    """One run of a manager and what is counted in it. Times are seconds."""
 
-    budget: int
-    agent_latency: float
-    model: FakeModel
+    manager: Manager
+    agent_latency: float = 0.0
     own: float = 0.0  # went into measuring: it is no stall, and the agent's pause is shortened by it
     stall: float = 0.0  # the longest time between two beats of the event loop, less the beat itself
     views: list[float] = field(default_factory=list)
@@ -59,68 +57,82 @@ class Run:
     digest: Any = field(default_factory=hashlib.sha256)  # of all views
     history_tokens: int = 0
     cached_tokens: int = 0
-    over_budget: int = 0
-    refused: dict[str, int] = field(default_factory=lambda: {"chat": 0, "anthropic": 0})
-    errors: int = 0
+    faults: Counter[str] = field(default_factory=Counter)  # over_budget, errors, refused_by_chat, refused_by_anthropic
     first_fault: str = ""
     before: list[str] | None = None  # the request before
     last: str = ""  # view, as text
 
-    async def play(self, manager: Manager, messages: Iterable[Message | None]) -> None:
+    def __post_init__(self) -> None:
+        self.model, self.budget = self.manager.model, self.manager.budget
+
+    async def play(self, messages: Iterable[Message | None]) -> None:
         """Add every message, and ask for a view where the agent would."""
         for message in messages:
             if message is not None:
                 self.history_tokens += message_tokens(message)
-                await manager.add(message)
+                await self.manager.add(message)
                 continue
             own = self.own
-            await self.view(manager)
+            await self.view()
             if self.model.latency is not None:
                 await asyncio.sleep(max(0.0, self.agent_latency - (self.own - own)))
             elif len(self.views) % PACE == 0:
-                await self.answered(manager)
+                await self.answered()
 
-    async def answered(self, manager: Manager) -> None:
+    async def answered(self) -> None:
         """Let the model answer, and wait for what is made of it."""
         self.model.is_open = True
         self.model.release()
-        await manager.settle()
+        await self.manager.settle()
         for _ in range(100):  # turns of the event loop: what a framework does without a clock is done then
             await asyncio.sleep(0)
         self.model.is_open = False
 
-    async def view(self, manager: Manager) -> None:
+    async def view(self) -> None:
         """Ask for one view, and judge it by what a provider would refuse or bill."""
         native: Any = None
         began, busy = time.perf_counter(), time.process_time()
         try:
             async with asyncio.timeout(VIEW_LIMIT):
-                native = await (manager.view() if self.model.latency is not None else self.stepped(manager))
+                native = await (self.manager.view() if self.model.latency is not None else self.stepped())
         except Exception as error:  # whatever a framework raises into the agent's turn
-            self.errors += 1
-            self.first_fault = self.first_fault or f"{type(error).__name__}: {error}"[:160]
+            self.fault("errors", f"{type(error).__name__}: {error}"[:160])
         seconds = time.perf_counter() - began
         self.views.append(seconds)
         self.idle.append(seconds - (time.process_time() - busy))
         if native is None:
             return
         began = time.perf_counter()
-        view = manager.shown(native)
+        view = self.manager.shown(native)
         wires, tokens = [wire(message) for message in view], sum(map(message_tokens, view))
         self.view_tokens.append(tokens)
-        self.over_budget += tokens > self.budget
+        self.faults["over_budget"] += tokens > self.budget
         self.last = self.model.agent_request = "\n".join(wires)
         self.digest.update(self.last.encode("utf-8", "surrogatepass") + b"\0")
         for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
-            if fault := problem(dialect, body, Seal(b"")):
-                self.refused[dialect] += 1
-                self.first_fault = self.first_fault or f"{dialect}: {fault}"
+            if refusal := problem(dialect, body, Seal(b"")):
+                self.fault(f"refused_by_{dialect}", f"{dialect}: {refusal}")
         if self.before is not None:
             self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
             if wires[: len(self.before)] != self.before:
                 self.activations.append(seconds)
         self.before = wires
         self.own += time.perf_counter() - began
+
+    def fault(self, kind: str, words: str) -> None:
+        """Count a fault, and keep the words of the first."""
+        self.faults[kind] += 1
+        self.first_fault = self.first_fault or words
+
+    async def stepped(self) -> Any:
+        """Return the view. What it waits for is answered, and counted as a wait."""
+        number = len(self.views) + 1
+        view_number.set(number)
+        made, began = asyncio.create_task(self.manager.view()), time.monotonic()
+        while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
+            is_lost = time.monotonic() - began > LOST
+            self.model.waits += self.model.release(None if is_lost else number)
+        return made.result()
 
     async def beat(self) -> None:
         """Measure how long the event loop stands still, until cancelled."""
@@ -131,22 +143,13 @@ class Run:
             self.stall = max(self.stall, now - last - BEAT - (self.own - own))
             last, own = now, self.own
 
-    async def stepped(self, manager: Manager) -> Any:
-        """Return the view. What it waits for is answered, and counted as a wait."""
-        number = len(self.views) + 1
-        view_number.set(number)
-        made, began = asyncio.create_task(manager.view()), time.monotonic()
-        while not (await asyncio.wait({made}, timeout=BLOCKED))[0]:
-            is_lost = time.monotonic() - began > LOST
-            self.model.waits += self.model.release(None if is_lost else number)
-        return made.result()
-
     def counts(self) -> dict[str, Any]:
         """Return what was counted without a clock."""
         model, history = self.model, self.history_tokens
         uncached = sum(self.view_tokens) - self.cached_tokens
         price = uncached * PRICES["written"] + self.cached_tokens * PRICES["read"]
         price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.cached_tokens * PRICES["read"]
+        kinds = ("over_budget", "refused_by_chat", "refused_by_anthropic", "errors")
         return {
             "views": len(self.views),
             "waits": model.waits,
@@ -157,10 +160,7 @@ class Run:
             "model_calls": model.calls,
             "mean_view_tokens": statistics.fmean(self.view_tokens) if self.view_tokens else 0,
             "largest_view_tokens": max(self.view_tokens, default=0),
-            "over_budget": self.over_budget,
-            "refused_by_chat": self.refused["chat"],
-            "refused_by_anthropic": self.refused["anthropic"],
-            "errors": self.errors,
+            **{kind: self.faults[kind] for kind in kinds},
             "first_fault": self.first_fault,
             "digest": self.digest.hexdigest()[:16],
         }
@@ -174,49 +174,43 @@ class Run:
             "view_max_ms": views[-1] * 1e3,
             "activation_max_ms": max(self.activations, default=0.0) * 1e3,
             "waiting_views": sum(idle >= WAITED * latency for idle in self.idle) if latency else 0,
-            "faults": self.over_budget + sum(self.refused.values()) + self.errors,
+            "faults": self.faults.total(),
             "stall_ms": self.stall * 1e3,
         }
 
 
-async def last_views(asked: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    """Return the last view of each chat. A view is asked for behind every message of the user."""
-    found = []
-    for number, messages in enumerate(json.loads(asked.chats.read_text("utf-8"))):
-        model, own = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY), folder / str(number)
-        own.mkdir()
-        manager = await open_manager(Setup(asked.manager, asked.budget, model, own))
-        run, rows = Run(asked.budget, 0.0, model), list[Message | None]()
-        for message in messages:
-            rows += [message, None] if message["role"] == "user" else [message]
-        await run.play(manager, rows)
-        await run.answered(manager)
-        await manager.close()
-        found.append({"text": run.last, "tokens": run.view_tokens[-1], "faults": run.errors + run.over_budget})
-    return found
+async def last_view(asked: argparse.Namespace, folder: Path, messages: Sequence[Message]) -> dict[str, Any]:
+    """Return the last view of a chat. A view is asked for behind every message of the user."""
+    model = FakeModel(None, write=Reader(messages), max_tokens=CHAT_SUMMARY)
+    run = Run(await open_manager(asked.manager, asked.budget, model, Path(tempfile.mkdtemp(dir=folder))))
+    for message in messages:
+        await run.play([message, None] if message["role"] == "user" else [message])
+    await run.answered()
+    await run.manager.close()
+    return {"text": run.last, "tokens": run.view_tokens[-1], "faults": run.faults["errors"] + run.faults["over_budget"]}
 
 
 async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     """Return the figures of the run that was asked for."""
     if asked.kind == "chats":
-        return await last_views(asked, folder)
+        chats = json.loads(asked.chats.read_text("utf-8"))
+        return [await last_view(asked, folder, messages) for messages in chats]
     model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
-    setup = Setup(asked.manager, asked.budget, model, folder)
-    run, manager = Run(asked.budget, asked.agent_latency, model), await open_manager(setup)
-    rows = list(steps(asked.turns))
+    manager = await open_manager(asked.manager, asked.budget, model, folder)
+    run, rows = Run(manager, asked.agent_latency), list(steps(asked.turns))
     beating = asyncio.create_task(run.beat())
     if asked.kind == "cold":
         last = max(at for at, message in enumerate(rows) if message is None)
         messages = [message for message in rows[:last] if message is not None]
         run.history_tokens = sum(map(message_tokens, messages))
         await manager.load(messages)
-        await run.view(manager)
+        await run.view()
         await manager.settle()
     else:
-        await run.play(manager, rows)
+        await run.play(rows)
     beating.cancel()
     if asked.kind == "steps":
-        await run.answered(manager)
+        await run.answered()
         model.is_open = True
         await manager.close()
         return run.counts()
@@ -224,10 +218,9 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
     if asked.kind == "reopen":
         await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
-        calls, began = model.calls, time.perf_counter()
-        manager = await open_manager(setup)
+        calls = model.calls
+        await manager.open()
         await manager.view()
-        figures["reopen_ms"] = (time.perf_counter() - began) * 1e3
         await manager.settle()
         figures["reopen_calls"] = model.calls - calls
     await manager.close()

@@ -18,12 +18,15 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from pathlib import Path
 from statistics import median
+from typing import Any
 
+from evals.performance.fake_model import FakeModel
+from evals.performance.managers.ours import ByFakeModel
 from evals.performance.tokens import Message, tool_call
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummarizingContext, open_context
 
 PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
@@ -68,48 +71,42 @@ def plain(count: int) -> list[Message]:
     return [{"role": roles[at % 2], "content": f"{at}: {text}"} for at, text in enumerate(texts)]
 
 
-class QuickModel:
-    """Answers after ten milliseconds with words of its source, so that each reply is checked against it."""
+def quick_model() -> ByFakeModel:
+    """Return a model that answers after ten milliseconds with words of its request, so that each reply is checked."""
 
-    recipe = "quick-model/1"
+    def write(request: str, max_tokens: int) -> str:
+        return "## Done\n- " + " ".join(word for word in request.split()[-500:] if word.isalnum())[:1_200]
 
-    async def summarize(self, job: SummaryJob) -> str:
-        await asyncio.sleep(0.01)
-        if job.kind == "rules":
-            return "none"
-        return "## Done\n- " + " ".join(word for word in job.content.split()[:500] if word.isalnum())[:1_500]
+    return ByFakeModel(FakeModel(0.01, write=write))
+
+
+async def seconds(work: Awaitable[Any]) -> float:
+    """Return how long something takes."""
+    began = time.perf_counter()
+    await work
+    return time.perf_counter() - began
 
 
 async def add_by_many(context: SummarizingContext, rows: Iterable[Message]) -> float:
     """Add all messages by many tasks at once; return the seconds."""
-    source, began = iter(rows), time.perf_counter()
+    source = iter(rows)
 
     async def add() -> None:
         for message in source:
             await context.add_message(message)
 
-    await asyncio.gather(*(add() for _ in range(ADDERS)))
-    return time.perf_counter() - began
-
-
-async def view_seconds(context: SummarizingContext) -> float:
-    """Return how long a view takes."""
-    began = time.perf_counter()
-    await context.get_messages_for_request()
-    return time.perf_counter() - began
+    return await seconds(asyncio.gather(*(add() for _ in range(ADDERS))))
 
 
 async def one_by_one(context: SummarizingContext, source: Iterable[Message]) -> tuple[float, float]:
     """Add messages with a view after every tenth; return the medians of both in seconds, activations left out."""
     adds, views = [], []
     for at, message in enumerate(source):
-        began = time.perf_counter()
-        await context.add_message(message)
-        adds.append(time.perf_counter() - began)
+        adds.append(await seconds(context.add_message(message)))
         if at % 10 == 9:
-            seconds = await view_seconds(context)
+            view = await seconds(context.get_messages_for_request())
             if context.last_view is not None and not context.last_view.activation:
-                views.append(seconds)
+                views.append(view)
     return median(adds), median(views[len(views) // 4 :])  # the first ones show a short log
 
 
@@ -150,7 +147,7 @@ async def adders() -> dict[str, float]:
             with tempfile.TemporaryDirectory(prefix="bench-") as folder:
                 store = Path(folder) / "a.db"
                 settings = Settings(store=store, token_counter="estimate", max_tokens=BUDGET, strategy=strategy)
-                async with open_context(settings, summarizer=QuickModel() if name == "model" else None) as context:
+                async with open_context(settings, summarizer=quick_model() if name == "model" else None) as context:
                     best[name] = min(await add_by_many(context, rows), best.get(name, float("inf")))
     return {f"adders_{name}_over_alone": best[name] / best["alone"] for name in ("extractive", "model")}
 
@@ -166,13 +163,13 @@ async def busy_views() -> dict[str, float]:
         await context.get_messages_for_request()
         for seed in range(ROUNDS):
             for _ in range(250):
-                idle.append(await view_seconds(context))
+                idle.append(await seconds(context.get_messages_for_request()))
                 await asyncio.sleep(0.002)
-            async with open_context(settings, summarizer=QuickModel()) as other:
+            async with open_context(settings, summarizer=quick_model()) as other:
                 await other.set_messages(messages(3_000, seed=10 + seed))
                 await other.get_messages_for_request()
                 while other.statistics().summaries_pending and len(busy) < 250 * (seed + 1):
-                    busy.append(await view_seconds(context))
+                    busy.append(await seconds(context.get_messages_for_request()))
                     await asyncio.sleep(0.002)
     return {"view_busy_over_idle": median(busy) / median(idle)}
 

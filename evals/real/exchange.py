@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
@@ -64,8 +65,7 @@ class Writer:
         try:
             if PENDING in job.content or (job.kind == "rules" and self._is_waiting):
                 raise Missing
-            asked = {"kind": kind} if kind else {}
-            return await self._model.summarize(job, **asked)
+            return await self._model.summarize(job, **({"kind": kind} if kind else {}))
         except Missing:
             self.missing += 1
             self._is_waiting |= job.kind == "rules"
@@ -86,10 +86,8 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
 
     with Cassette(recording.cassette, "record") as cassette:
         for case in recording.cases:
-            try:
+            with suppress(Missing):
                 anyio.run(take, case, RecordedModel(FileModel(folder, name), cassette))
-            except Missing:
-                continue
     return len(list(folder.glob("todo/*.txt")))
 
 
@@ -115,11 +113,10 @@ def main() -> None:
     given = vars(parser.parse_args())
     command, data = given.pop("command"), given.pop("data")
     if command == "add":
-        case = add_case(data, given.pop("log"), **given)
+        case = add_case(data, **given)
         print(f"{case.name}: cut before message {case.cut}")
     else:
-        arms = given["arms"].split(",")
-        left = record(Recording.open(data), given["folder"], given["model"], arms)
+        left = record(Recording.open(data), given["folder"], given["model"], given["arms"].split(","))
         print(f"{left} requests without a reply are in {given['folder'] / 'todo'}")
 
 

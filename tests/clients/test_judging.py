@@ -8,7 +8,7 @@ from typing import Any
 
 from evals.clients import rules
 from evals.clients.judge import Verdict, judge
-from evals.clients.upstream import UNIQUE, Seen
+from evals.clients.upstream import Seen
 
 
 def seen(number: int, items: list[str], **more: Any) -> Seen:
@@ -17,7 +17,7 @@ def seen(number: int, items: list[str], **more: Any) -> Seen:
 
 
 def record(number: int | None, activation: str | None = None) -> dict[str, Any]:
-    usage = None if number is None else {"output": UNIQUE + number}
+    usage = None if number is None else {"output": number}
     return {"session": "s", "activation": activation, "usage": usage}
 
 
@@ -35,8 +35,6 @@ def test_what_must_not_be_is_counted():
 
 def test_the_judge_uses_nothing_of_what_it_judges():
     for path in Path(rules.__file__).parent.glob("*.py"):
-        if path.stem in ("players", "plugins"):  # who drives what is judged
-            continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []

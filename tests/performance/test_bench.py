@@ -14,8 +14,7 @@ from evals.clients.rules import Seal, problem
 from evals.performance import peers
 from evals.performance.managers import MANAGERS
 from evals.performance.run import drive
-from evals.performance.scenario import steps
-from evals.performance.tokens import anthropic_body, message_tokens
+from evals.performance.tokens import anthropic_body, message_tokens, steps
 
 
 def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,21 +25,26 @@ ENVIRONMENTS = Path(__file__).parents[1] / ".environments"
 LIMIT = 900  # seconds for one installation
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What an adapter builds its manager from."""
+@dataclass(eq=False, repr=False)  # frameworks may want to hash it
+class Manager:
+    """One session of one framework; each module here has an `Adapter`."""
 
     name: str  # in the table of managers
     budget: int  # tokens
     model: FakeModel
     folder: Path  # of its own; empty, or that of the session that is opened again
+    system: list[Message] = field(default_factory=list)  # its rows, where the framework keeps them apart
 
-
-class Manager:
-    """One session of one framework."""
+    async def open(self) -> None:
+        """Begin the session, or open it again."""
+        raise NotImplementedError
 
     async def add(self, message: Message) -> None:
-        """Append a message, in the framework's own form."""
+        """Append a message."""
+        await self.append(message) if message["role"] != "system" else self.system.append(message)
+
+    async def append(self, message: Message) -> None:
+        """Append a message that is none of the system, in the framework's own form."""
         raise NotImplementedError
 
     async def load(self, messages: Sequence[Message]) -> None:
@@ -53,7 +58,15 @@ class Manager:
 
     def shown(self, view: Any) -> list[Message]:
         """That request as plain messages."""
-        return list(view)
+        return [*self.system, *self.rows(view)]
+
+    def rows(self, messages: Any) -> list[Message]:
+        """Messages of the framework as plain ones."""
+        return [row for message in messages for row in self.plain(message)]
+
+    def plain(self, message: Any) -> list[Message]:
+        """One message of the framework as plain ones."""
+        return [message]
 
     async def settle(self) -> None:
         """Wait for background work, if there is any."""
@@ -96,11 +109,12 @@ MANAGERS: dict[str, Entry] = {
 }
 
 
-async def open_manager(setup: Setup) -> Manager:
+async def open_manager(name: str, budget: int, model: FakeModel, folder: Path) -> Manager:
     """Open one session of a manager; its environment must be the present one."""
-    module = importlib.import_module(f"evals.performance.managers.{MANAGERS[setup.name].module}")
-    opened: Manager = await module.open_manager(setup)
-    return opened
+    module = importlib.import_module(f"evals.performance.managers.{MANAGERS[name].module}")
+    manager: Manager = module.Adapter(name, budget, model, folder)
+    await manager.open()
+    return manager
 
 
 def ensure(package: str) -> Path:

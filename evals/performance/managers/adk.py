@@ -16,7 +16,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.sessions import InMemorySessionService
 from google.genai import types
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, calls_of, message_tokens, rows_of
 
 AGENT = "agent"
@@ -33,25 +33,22 @@ class ChatModel(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))
 
 
-class Adk(Manager):
+class Adapter(Manager):
     """A session of events. A reply carries the tokens of its request, by which the threshold is checked."""
 
-    def __init__(self, setup: Setup, service: Any, session: Any) -> None:
-        model = ChatModel(model="fake", fake=setup.model)
-        self.agent, self.service, self.session = LlmAgent(name=AGENT, model=model), service, session
+    async def open(self) -> None:
+        model = ChatModel(model="fake", fake=self.model)
+        self.agent, self.service = LlmAgent(name=AGENT, model=model), InMemorySessionService()
         self.config = EventsCompactionConfig(
             summarizer=LlmEventSummarizer(llm=model),
-            token_threshold=int(setup.budget * TRIGGER),
+            token_threshold=int(self.budget * TRIGGER),
             event_retention_size=KEEP,
         )
-        self.system: list[Message] = []
         self.clock, self.tokens = count(1), 0
+        self.session = await self.service.create_session(app_name="bench", user_id="one")
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         role, text = message["role"], message["content"]
-        if role == "system":
-            self.system.append(message)
-            return
         parts = [types.Part(text=text)]
         if role == "tool":
             answer = types.FunctionResponse(id=message["tool_call_id"], name="read_file", response={"result": text})
@@ -71,18 +68,15 @@ class Adk(Manager):
         return _get_contents(None, self.session.events, AGENT, preserve_function_call_ids=True)
 
     def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = list(self.system)
-        for content in view:
-            answers = [part.function_response for part in content.parts if part.function_response]
-            calls = [part.function_call for part in content.parts if part.function_call]
-            text = "".join(part.text or "" for part in content.parts)
-            role = "user" if content.role == "user" else "assistant"
-            asked = [(call.id, call.name, call.args) for call in calls]
-            rows += rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])
+        rows = super().shown(view)
         self.tokens = sum(map(message_tokens, rows))
         return rows
 
-
-async def open_manager(setup: Setup) -> Manager:
-    service = InMemorySessionService()
-    return Adk(setup, service, await service.create_session(app_name="bench", user_id="one"))
+    def plain(self, message: types.Content) -> list[Message]:
+        parts = message.parts
+        answers = [part.function_response for part in parts if part.function_response]
+        calls = [part.function_call for part in parts if part.function_call]
+        text = "".join(part.text or "" for part in parts)
+        role = "user" if message.role == "user" else "assistant"
+        asked = [(call.id, call.name, call.args) for call in calls]
+        return rows_of(role, text, asked, [(one.id, one.response["result"]) for one in answers])

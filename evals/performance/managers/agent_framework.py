@@ -9,7 +9,7 @@ from agent_framework import Content
 from agent_framework import Message as Native
 from agent_framework._compaction import SummarizationStrategy, TokenBudgetComposedStrategy, apply_compaction
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 
@@ -20,17 +20,17 @@ class Counter:
         return text_tokens(text)
 
 
-class AgentFramework(Manager):
+class Adapter(Manager):
     """Messages of one agent, annotated and projected before each request. It is its own chat client for summaries."""
 
-    def __init__(self, setup: Setup) -> None:
-        self.model, self.messages = setup.model, list[Native]()
+    async def open(self) -> None:
+        self.messages: list[Native] = []
         strategy = SummarizationStrategy(client=self, target_count=KEEP, threshold=KEEP // 2, tokenizer=Counter())
-        budget = int(setup.budget * TRIGGER)
+        budget = int(self.budget * TRIGGER)
         self.strategy = TokenBudgetComposedStrategy(token_budget=budget, tokenizer=Counter(), strategies=[strategy])
 
     async def get_response(self, messages: list[Native], **_: Any) -> Any:
-        return SimpleNamespace(text=await self.model.summarize(render(self.shown(messages))))
+        return SimpleNamespace(text=await self.model.summarize(render(self.rows(messages))))
 
     async def add(self, message: Message) -> None:
         contents = [Content.from_text(message["content"])]
@@ -44,16 +44,9 @@ class AgentFramework(Manager):
     async def view(self) -> Any:
         return await apply_compaction(self.messages, strategy=self.strategy, tokenizer=Counter())
 
-    def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = []
-        for message in view:
-            results = [content for content in message.contents if content.type == "function_result"]
-            calls = [content for content in message.contents if content.type == "function_call"]
-            text = "".join(content.text for content in message.contents if content.type == "text")
-            asked = [(call.call_id, call.name, call.arguments) for call in calls]
-            rows += rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])
-        return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return AgentFramework(setup)
+    def plain(self, message: Native) -> list[Message]:
+        results = [content for content in message.contents if content.type == "function_result"]
+        calls = [content for content in message.contents if content.type == "function_call"]
+        text = "".join(content.text for content in message.contents if content.type == "text")
+        asked = [(call.call_id, call.name, call.arguments) for call in calls]
+        return rows_of(str(message.role), text, asked, [(one.call_id, str(one.result)) for one in results])

@@ -8,15 +8,15 @@ from cliffcompaction.config import Config
 from cliffcompaction.dialects.openai_chat import DIALECT
 from cliffcompaction.engine import Engine
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message
 
 
-class CliffCompaction(Manager):
+class Adapter(Manager):
     """The client sends all its history each time."""
 
-    def __init__(self, budget: int) -> None:
-        self.engine = Engine(Config(threshold_tokens=int(budget * TRIGGER)))
+    async def open(self) -> None:
+        self.engine = Engine(Config(threshold_tokens=int(self.budget * TRIGGER)))
         self.messages: list[Message] = []
 
     async def add(self, message: Message) -> None:
@@ -24,7 +24,3 @@ class CliffCompaction(Manager):
 
     async def view(self) -> Any:
         return self.engine.prepare({"messages": self.messages}, DIALECT).outgoing_body()["messages"]
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return CliffCompaction(setup.budget)

@@ -9,30 +9,25 @@ from deepagents.middleware import summarization
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
-from evals.performance.managers import Manager, Setup
-from evals.performance.managers.langchain import ChatModel, count_tokens, from_langchain, to_langchain
-from evals.performance.tokens import Message
+from evals.performance.managers import langchain
 
 
-class DeepAgents(Manager):
+class Adapter(langchain.Adapter):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
-    session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
-
-    def __init__(self, middleware: Any, model: ChatModel) -> None:
-        self.middleware, self.model = middleware, model
-        self.system: list[BaseMessage] = []
-        self.state: dict[str, Any] = {"messages": [], self.session: "one"}
-
-    async def add(self, message: Message) -> None:
-        (self.system if message["role"] == "system" else self.state["messages"]).append(to_langchain(message))
+    def made(self) -> Any:
+        self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.budget})
+        session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
+        self.state: dict[str, Any] = {"messages": self.messages, session: "one"}
+        backend = FilesystemBackend(root_dir=str(self.folder), virtual_mode=True)
+        return summarization.create_summarization_middleware(self.chat, backend, token_counter=langchain.count_tokens)
 
     async def view(self) -> list[BaseMessage]:
         sent: list[BaseMessage] = []
         request = ModelRequest(
-            model=self.model,
-            messages=list(self.state["messages"]),
-            system_message=self.system[0] if self.system else None,
+            model=self.chat,
+            messages=list(self.messages),
+            system_message=langchain.to_langchain(self.system[0]) if self.system else None,
             tools=[],
             tool_choice=None,
             response_format=None,
@@ -48,13 +43,4 @@ class DeepAgents(Manager):
         done = await self.middleware.awrap_model_call(request, send)
         if isinstance(done, ExtendedModelResponse) and done.command is not None:
             self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
-        return [*self.system, *sent]
-
-    def shown(self, view: Any) -> list[Message]:
-        return from_langchain(view)
-
-
-async def open_manager(setup: Setup) -> Manager:
-    model = ChatModel(fake=setup.model, profile={"max_input_tokens": setup.budget})
-    backend = FilesystemBackend(root_dir=str(setup.folder), virtual_mode=True)
-    return DeepAgents(summarization.create_summarization_middleware(model, backend, token_counter=count_tokens), model)
+        return sent

@@ -6,7 +6,7 @@ The messages, the counter of tokens and the chat model are deepagents', too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -16,33 +16,21 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langgraph.graph.message import add_messages
 
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import CHARACTERS, FRAME, Message, calls_of, render, rows_of
 
 IDS = count(1)  # the reducer of a graph gives each message an id
 ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+KINDS = {"user": HumanMessage, "assistant": AIMessage, "system": SystemMessage, "tool": ToolMessage}
 
 
 def to_langchain(message: Message) -> BaseMessage:
-    id, content = f"m{next(IDS)}", message["content"]
-    if message["role"] == "system":
-        return SystemMessage(content=content, id=id)
-    if message["role"] == "user":
-        return HumanMessage(content=content, id=id)
+    fields: dict[str, Any] = {"content": message["content"], "id": f"m{next(IDS)}"}
     if message["role"] == "tool":
-        return ToolMessage(content=content, tool_call_id=message["tool_call_id"], name="read_file", id=id)
-    calls: Any = [{"id": call, "name": name, "args": arguments} for call, name, arguments in calls_of(message)]
-    return AIMessage(content=content, id=id, tool_calls=calls)
-
-
-def from_langchain(messages: Iterable[BaseMessage]) -> list[Message]:
-    rows: list[Message] = []
-    for message in messages:
-        calls = message.tool_calls if isinstance(message, AIMessage) else []
-        asked = [(call["id"], call["name"], call["args"]) for call in calls]
-        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
-        rows += rows_of(ROLES[message.type], _text(message), asked, results)
-    return rows
+        fields |= {"tool_call_id": message["tool_call_id"], "name": "read_file"}
+    if message["role"] == "assistant":
+        fields["tool_calls"] = [{"id": id, "name": name, "args": given} for id, name, given in calls_of(message)]
+    return KINDS[message["role"]](**fields)
 
 
 def count_tokens(messages: Sequence[BaseMessage], **_: Any) -> int:
@@ -68,7 +56,7 @@ def _text(message: BaseMessage) -> str:
 class ChatModel(BaseChatModel):
     """A chat model whose answers are the fake summarizer's."""
 
-    fake: Any
+    manager: Any
 
     @property
     def _llm_type(self) -> str:
@@ -78,32 +66,34 @@ class ChatModel(BaseChatModel):
         raise NotImplementedError
 
     async def _agenerate(self, messages: list[BaseMessage], *_: Any, **__: Any) -> ChatResult:
-        text = await self.fake.summarize(render(from_langchain(messages)))
+        text = await self.manager.model.summarize(render(self.manager.rows(messages)))
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
 
 
-class LangChain(Manager):
+class Adapter(Manager):
     """The state of a graph, reduced and sent as `create_agent` does."""
 
-    def __init__(self, middleware: SummarizationMiddleware) -> None:
-        self.middleware = middleware
-        self.system: list[BaseMessage] = []
+    async def open(self) -> None:
         self.messages: Any = []
+        self.middleware = self.made()
 
-    async def add(self, message: Message) -> None:
-        (self.system if message["role"] == "system" else self.messages).append(to_langchain(message))
+    def made(self) -> Any:
+        """Return the middleware."""
+        trigger = ("tokens", int(self.budget * TRIGGER))
+        model = ChatModel(manager=self)
+        return SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
+
+    async def append(self, message: Message) -> None:
+        self.messages.append(to_langchain(message))
 
     async def view(self) -> list[BaseMessage]:
         update = await self.middleware.abefore_model({"messages": self.messages}, None)
         if update:
             self.messages = add_messages(self.messages, update["messages"])
-        return [*self.system, *self.messages]
+        return list(self.messages)
 
-    def shown(self, view: Any) -> list[Message]:
-        return from_langchain(view)
-
-
-async def open_manager(setup: Setup) -> Manager:
-    trigger = ("tokens", int(setup.budget * TRIGGER))
-    model = ChatModel(fake=setup.model)
-    return LangChain(SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens))
+    def plain(self, message: BaseMessage) -> list[Message]:
+        calls = message.tool_calls if isinstance(message, AIMessage) else []
+        asked = [(call["id"], call["name"], call["args"]) for call in calls]
+        results = [(message.tool_call_id, _text(message))] if isinstance(message, ToolMessage) else []
+        return rows_of(ROLES[message.type], _text(message), asked, results)

@@ -11,25 +11,23 @@ from typing import Any
 from agents import SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession
 
-from evals.performance.fake_model import FakeModel
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message, message_tokens, render, tool_call
 
 
-class OpenAIAgents(Manager):
+class Adapter(Manager):
     """The session of a runner: it is compacted when a run has ended, and read before each request."""
 
-    def __init__(self, model: FakeModel, budget: int) -> None:
-        self.model, self.system = model, list[Message]()
+    async def open(self) -> None:
+        self.new: list[Any] = []  # items of the run
         self.ended = False
         self.session = OpenAIResponsesCompactionSession(
             "one",
             SQLiteSession("one"),
             client=SimpleNamespace(responses=SimpleNamespace(compact=self._compact)),
             compaction_mode="input",
-            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= budget * TRIGGER,
+            should_trigger_compaction=lambda asked: self._tokens(asked["session_items"]) >= self.budget * TRIGGER,
         )
-        self.new: list[Any] = []
 
     def _tokens(self, items: Any) -> int:
         return sum(map(message_tokens, self.shown(items)))
@@ -39,11 +37,8 @@ class OpenAIAgents(Manager):
         kept = [item for item in input if item.get("role") == "user"]
         return SimpleNamespace(output=[*kept, {"type": "compaction", "encrypted_content": summary}], usage=None)
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         role, content = message["role"], message["content"]
-        if role == "system":
-            self.system.append(message)
-            return
         if role == "user" and self.new:  # the run before has ended
             self.ended = True
             await self.session.add_items(self.new)
@@ -64,9 +59,9 @@ class OpenAIAgents(Manager):
             self.new = []
         return await self.session.get_items()
 
-    def shown(self, view: Any) -> list[Message]:
-        rows: list[Message] = list(self.system)
-        for item in view:
+    def rows(self, messages: Any) -> list[Message]:
+        rows: list[Message] = []
+        for item in messages:
             kind = item.get("type", "message")
             if kind == "function_call":
                 call = tool_call(item["call_id"], item["name"], item["arguments"])
@@ -78,7 +73,3 @@ class OpenAIAgents(Manager):
             else:
                 rows.append({"role": item["role"], "content": item["content"]})
         return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return OpenAIAgents(setup.model, setup.budget)

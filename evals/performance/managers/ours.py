@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
 from evals.performance.fake_model import FakeModel
-from evals.performance.managers import Manager, Setup
+from evals.performance.managers import Manager
 from evals.performance.tokens import Message, text_tokens
-from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, SummaryJob, open_context
 
 
 class ByFakeModel:
@@ -27,11 +26,14 @@ class ByFakeModel:
         return await self.model.summarize(job.prompt, min(most, self.model.max_tokens))
 
 
-class Ours(Manager):
+class Adapter(Manager):
     """A context that closes with its manager."""
 
-    def __init__(self, context: SummarizingContext, closing: AsyncExitStack) -> None:
-        self.context, self.closing = context, closing
+    async def open(self) -> None:
+        settings = Settings(store=self.folder / "ours.db", session_id="one", max_tokens=self.budget)
+        by_model = None if self.name == "ours-extractive" else ByFakeModel(self.model)
+        self.opened = open_context(settings, summarizer=by_model, count_tokens=text_tokens)
+        self.context = await self.opened.__aenter__()
 
     async def add(self, message: Message) -> None:
         await self.context.add_message(message)
@@ -46,12 +48,4 @@ class Ours(Manager):
         await self.context.wait_idle()
 
     async def close(self) -> None:
-        await self.closing.aclose()
-
-
-async def open_manager(setup: Setup) -> Manager:
-    closing = AsyncExitStack()
-    settings = Settings(store=setup.folder / "ours.db", session_id="one", max_tokens=setup.budget)
-    by_model = None if setup.name == "ours-extractive" else ByFakeModel(setup.model)
-    opened = open_context(settings, summarizer=by_model, count_tokens=text_tokens)
-    return Ours(await closing.enter_async_context(opened), closing)
+        await self.opened.__aexit__(None, None, None)

@@ -21,28 +21,48 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
-from evals.performance.managers import KEEP, TRIGGER, Manager, Setup
+from evals.performance.managers import KEEP, TRIGGER, Manager
 from evals.performance.tokens import Message, render, rows_of, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
 DOCUMENTED_START = 0.85  # of the trigger
 
 
-class PydanticHarness(Manager):
+class Adapter(Manager):
     """The hook that the agent loop calls before each request of a model."""
 
-    def __init__(self, compaction: Any, model: FunctionModel) -> None:
-        self.compaction, self.model = compaction, model
-        self.messages: list[ModelMessage] = []
-        self.system: list[SystemPromptPart] = []
+    async def open(self) -> None:
+        self.chat, self.messages = FunctionModel(self.answer), list[ModelMessage]()
+        self.compaction = self.made()
 
-    async def add(self, message: Message) -> None:
+    def made(self) -> Any:
+        """Return the compaction."""
+        chat, budget = self.chat, self.budget
+        if self.name == "pydantic":
+            trigger = int(budget * TRIGGER)
+            return SummarizingCompaction(model=chat, max_tokens=trigger, tokenizer=text_tokens, keep_messages=KEEP)
+        tokens = int(budget * DOCUMENTED_KEEP)
+        return FallbackCompaction(
+            max_fraction=TRIGGER,
+            context_window=budget,
+            background_start=DOCUMENTED_START,
+            tokenizer=text_tokens,
+            fallback_chain=[
+                SummarizingCompaction(model=chat, max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
+                SlidingWindowCompaction(max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
+            ],
+        )
+
+    async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        text = await self.model.summarize(f"{info.instructions or ''}\n{render(self.rows(messages))}")
+        return ModelResponse(parts=[TextPart(text)])
+
+    async def append(self, message: Message) -> None:
         role, content = message["role"], message["content"]
-        if role == "system":
-            self.system.append(SystemPromptPart(content))
-        elif role == "user":
-            self.messages.append(ModelRequest(parts=[*self.system, UserPromptPart(content)]))
-            self.system = []
+        if role == "user":
+            rules = [SystemPromptPart(row["content"]) for row in self.system]
+            self.messages.append(ModelRequest(parts=[*rules, UserPromptPart(content)]))
+            self.system = []  # they stand in the first request
         elif role == "tool":
             result = ToolReturnPart("read_file", content, tool_call_id=message["tool_call_id"])
             last = self.messages[-1]
@@ -58,9 +78,9 @@ class PydanticHarness(Manager):
             self.messages.append(ModelResponse(parts=[TextPart(content), *calls]))
 
     async def view(self) -> list[ModelMessage]:
-        run = RunContext(deps=None, model=self.model, usage=RunUsage(), messages=self.messages, conversation_id="one")
+        run = RunContext(deps=None, model=self.chat, usage=RunUsage(), messages=self.messages, conversation_id="one")
         request = ModelRequestContext(
-            model=self.model,
+            model=self.chat,
             messages=list(self.messages),
             model_settings=None,
             model_request_parameters=ModelRequestParameters(),
@@ -69,53 +89,23 @@ class PydanticHarness(Manager):
         self.messages = run.messages
         return list(request.messages)
 
-    def shown(self, view: Any) -> list[Message]:
-        return _plain(view)
+    def plain(self, message: ModelMessage) -> list[Message]:
+        if isinstance(message, ModelResponse):
+            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
+            return rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
+        rows: list[Message] = []
+        for part in message.parts:
+            content = part.content or ""
+            if not isinstance(content, str):
+                pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
+                content = "".join(pieces)
+            if isinstance(part, ToolReturnPart):
+                rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
+            else:
+                rows.append({"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content})
+        return rows
 
     async def close(self) -> None:
         if isinstance(self.compaction, FallbackCompaction):
             await self.compaction.aclose()
-
-
-async def open_manager(setup: Setup) -> Manager:
-    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        text = await setup.model.summarize(f"{info.instructions or ''}\n{render(_plain(messages))}")
-        return ModelResponse(parts=[TextPart(text)])
-
-    model = FunctionModel(answer)
-    if setup.name == "pydantic":
-        trigger = int(setup.budget * TRIGGER)
-        alone = SummarizingCompaction(model=model, max_tokens=trigger, tokenizer=text_tokens, keep_messages=KEEP)
-        return PydanticHarness(alone, model)
-    tokens = int(setup.budget * DOCUMENTED_KEEP)
-    chain = FallbackCompaction(
-        max_fraction=TRIGGER,
-        context_window=setup.budget,
-        background_start=DOCUMENTED_START,
-        tokenizer=text_tokens,
-        fallback_chain=[
-            SummarizingCompaction(model=model, max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
-            SlidingWindowCompaction(max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
-        ],
-    )
-    return PydanticHarness(chain, model)
-
-
-def _plain(messages: list[ModelMessage]) -> list[Message]:
-    rows: list[Message] = []
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            text = "".join(part.content for part in message.parts if isinstance(part, TextPart))
-            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-            rows += rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
-            continue
-        for part in message.parts:
-            content = part.content or ""
-            if isinstance(part, ToolReturnPart):
-                rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
-                continue
-            if not isinstance(content, str):
-                pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
-                content = "".join(pieces)
-            rows.append({"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content})
-    return rows

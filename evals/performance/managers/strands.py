@@ -9,16 +9,15 @@ from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.hooks.events import BeforeModelCallEvent
 from strands.models.model import Model
 
-from evals.performance.fake_model import FakeModel
-from evals.performance.managers import TRIGGER, Manager, Setup
+from evals.performance.managers import TRIGGER, Manager
 from evals.performance.tokens import Message, calls_of, message_tokens, render, rows_of
 
 
 class ChatModel(Model):
     """A model whose answers are the fake summarizer's."""
 
-    def __init__(self, fake: FakeModel, budget: int) -> None:
-        self.fake, self.config = fake, {"context_window_limit": budget}
+    def __init__(self, manager: Manager) -> None:
+        self.manager, self.config = manager, {"context_window_limit": manager.budget}
 
     def update_config(self, **_: Any) -> None:
         return None
@@ -31,7 +30,7 @@ class ChatModel(Model):
         yield
 
     async def stream(self, messages: Any, tool_specs: Any = None, system_prompt: str | None = None, **_: Any) -> Any:
-        text = await self.fake.summarize(f"{system_prompt}\n{render(_rows(messages))}")
+        text = await self.manager.model.summarize(f"{system_prompt}\n{render(self.manager.rows(messages))}")
         yield {"messageStart": {"role": "assistant"}}
         yield {"contentBlockStart": {"start": {}}}
         yield {"contentBlockDelta": {"delta": {"text": text}}}
@@ -39,20 +38,16 @@ class ChatModel(Model):
         yield {"messageStop": {"stopReason": "end_turn"}}
 
 
-class Strands(Manager):
+class Adapter(Manager):
     """The messages of an agent."""
 
-    def __init__(self, setup: Setup) -> None:
+    async def open(self) -> None:
         manager = SummarizingConversationManager(proactive_compression={"compression_threshold": TRIGGER})
-        model = ChatModel(setup.model, setup.budget)
-        self.agent = Agent(model=model, callback_handler=None, conversation_manager=manager)
-        self.system: list[Message] = []
+        self.agent = Agent(model=ChatModel(self), callback_handler=None, conversation_manager=manager)
 
-    async def add(self, message: Message) -> None:
+    async def append(self, message: Message) -> None:
         messages, role, text = self.agent.messages, message["role"], {"text": message["content"]}
-        if role == "system":
-            self.system.append(message)
-        elif role == "tool":
+        if role == "tool":
             result = {"toolUseId": message["tool_call_id"], "status": "success", "content": [text]}
             if "toolResult" not in messages[-1]["content"][0]:
                 messages.append({"role": "user", "content": []})
@@ -65,26 +60,16 @@ class Strands(Manager):
             messages.append({"role": role, "content": [text, *calls]})
 
     async def view(self) -> list[Any]:
-        tokens = sum(map(message_tokens, [*self.system, *_rows(self.agent.messages)]))
+        tokens = sum(map(message_tokens, self.shown(self.agent.messages)))
         event = BeforeModelCallEvent(agent=self.agent, projected_input_tokens=tokens)
         await self.agent.hooks.invoke_callbacks_async(event)
         return list(self.agent.messages)
 
-    def shown(self, view: Any) -> list[Message]:
-        return [*self.system, *_rows(view)]
-
-
-def _rows(messages: Any) -> list[Message]:
-    rows: list[Message] = []
-    for message in messages:
-        results = [block["toolResult"] for block in message["content"] if "toolResult" in block]
+    def plain(self, message: Any) -> list[Message]:
+        content = message["content"]
+        results = [block["toolResult"] for block in content if "toolResult" in block]
         answers = [(one["toolUseId"], "".join(part.get("text", "") for part in one["content"])) for one in results]
-        text = "".join(block["text"] for block in message["content"] if "text" in block)
-        calls = [block["toolUse"] for block in message["content"] if "toolUse" in block]
+        text = "".join(block["text"] for block in content if "text" in block)
+        calls = [block["toolUse"] for block in content if "toolUse" in block]
         asked = [(call["toolUseId"], call["name"], call["input"]) for call in calls]
-        rows += rows_of(message["role"], text, asked, answers)
-    return rows
-
-
-async def open_manager(setup: Setup) -> Manager:
-    return Strands(setup)
+        return rows_of(message["role"], text, asked, answers)
