@@ -447,7 +447,7 @@ class SummarizingContext:
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """Return what the log holds about a query, in plain words, and the view does not show: excerpts of the best
-        messages, and exact values that are likely needed, cited by message. Raises `SettingsError`."""
+        messages, cited by message. Raises `SettingsError`."""
         self._session.check()
         return await self._pages.recall(query, max_tokens)
 
@@ -475,12 +475,10 @@ class SummarizingContext:
         self._session.check()
         return await run_command(self, text)
 
-    def explain(self, *, drops: bool = True) -> list[HeaderNode]:
-        """Return which past each block of the present header stands for, oldest first; and, unless `drops` is false,
-        which exact values of it the block does not hold."""
+    def explain(self) -> list[HeaderNode]:
+        """Return which past each block of the present header stands for, oldest first."""
         latest = self._open_session.views.latest
-        nodes = [] if latest is None else latest.state.nodes
-        return [node._replace(drops=self._pages.drops(node)) if drops else node for node in nodes]
+        return [] if latest is None else list(latest.state.nodes)
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
@@ -493,14 +491,9 @@ class SummarizingContext:
         later = (one for one in records if one.number > number and one.provider == record.provider)
         following = next((one for one in later if one.can_undo or one.undoes is not None), None)
         if following is None:
-            return self.explain(drops=False)
+            return self.explain()
         data = await session.store.state_before(session.id, following.number)
         return None if data is None else list(decode_state(data).nodes)
-
-    def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
-        """Return which exact values of its past a block of any header, also of an earlier one, does not hold."""
-        self._session.check()
-        return self._pages.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""

@@ -154,7 +154,7 @@ def view(
             return Result(document, tables)
 
         # What each node of its header stands for.
-        names = ("rank", "start", "stop", "form", "made_by", "text", "drops", "tokens")
+        names = ("rank", "start", "stop", "form", "made_by", "text", "tokens")
         document["header"] = [{name: getattr(node, name) for name in names} for node in nodes]
         cells = []
         for node in nodes:

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
@@ -380,11 +379,6 @@ class SummaryCache:
         if max_tokens < _SHORT:
             return NodeText(skim(content, max_tokens), "provisional", 1)
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
-
-    def drops(self, node: Node, text: str) -> tuple[str, ...]:
-        """Return exact values of a node's source, of a merge its children, that the `text` for it does not hold."""
-        children = [self.text_of(child).text for child in node.children]
-        return find_drops(render_children(children) if children else self._log.content(node.start), text)
 
     def _read_leaf(self, leaf: int, hash: str) -> NodeText:
         """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""
