@@ -24,7 +24,7 @@ from summarizing_context.messages.redaction import Redact
 from summarizing_context.models import ModelPrice, ModelTable, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
-from summarizing_context.retrieval.search import Memory, Search
+from summarizing_context.retrieval.search import Memory, find_hits
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, CacheLedger, Session, Statistics, Took
@@ -68,8 +68,7 @@ class SummarizingContext:
         self.memory = Memory(session, store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
-        self._search = Search(settings, store.index, embedding_search, self.memory)
-        self._pages = Pages(log, session.summaries, session.views, count, self._search)
+        self._pages = Pages(log, session.summaries, session.views, count, store.index, settings.session_id)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -428,11 +427,12 @@ class SummarizingContext:
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
-        """Return messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
-        meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
-        `all`, all of the store. A query is plain words; nothing in it is an operator."""
+        """Return messages, summaries and memories that hold the query's words, and, with an embedding, memories near to
+        its meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or,
+        with `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._session.check()
-        return await self._search.find(query, scope, limit)
+        session = self._session
+        return await find_hits(session.settings, session.store.index, self.memory, query, scope, limit)
 
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None

@@ -21,10 +21,9 @@ from summarizing_context.cli.output import InputError, Result, Status, dim, numb
 from summarizing_context.commands import COMMANDS, PREFIX, Command, CommandResult, activated
 from summarizing_context.errors import MessageError, SessionInUseError, StoreError
 from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.text import inert
 from summarizing_context.settings import Settings, is_address, shown_store
-from summarizing_context.stores.base import Match, MemoryScope, Scope, SessionInfo, SessionStore
+from summarizing_context.stores.base import MemoryScope, Scope, SearchHit, SessionInfo, SessionStore
 from summarizing_context.stores.private_files import open_private
 
 T = TypeVar("T")
@@ -186,7 +185,7 @@ def search(
     Examples:
         search src/parser.py --store run.db --session s1 --limit 3
     """
-    from summarizing_context.retrieval.search import best_hits, best_matches, fused, matches_by_words
+    from summarizing_context.retrieval.search import best_hits, matches_by_words
 
     if session is not None and project is not None:
         raise InputError("--session and --project exclude each other; give one of them")
@@ -196,14 +195,13 @@ def search(
         info = chosen(find_sessions(store), session, store)
         scope, memories = Scope(session, session), MemoryScope(info.project, session)
     query = " ".join(words)
-    terms = query_terms(query)
 
-    async def find(opened: SessionStore) -> list[Match]:
-        found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
-        return fused(found, await matches_by_words(opened.memories, memories, query, limit))
+    async def find(opened: SessionStore) -> list[SearchHit]:
+        by_words = await matches_by_words(opened.memories, memories, query, limit)
+        return await best_hits(opened.index, query, scope, by_words, limit)
 
     with progress("searching", None):
-        hits = best_hits(terms, with_store(store, find), limit)
+        hits = with_store(store, find)
     rows = []
     for hit in hits:
         where = "–" if hit.start >= hit.stop else str(hit.start)

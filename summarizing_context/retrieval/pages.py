@@ -25,8 +25,8 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, words_of
-from summarizing_context.retrieval.search import Search, check_query
-from summarizing_context.stores.base import Match
+from summarizing_context.retrieval.search import check_query
+from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
@@ -110,9 +110,16 @@ class Pages:
     """Pages of one session's past."""
 
     def __init__(
-        self, log: MessageLog, summaries: SummaryCache, views: Viewer, count: Callable[[str], int], search: Search
+        self,
+        log: MessageLog,
+        summaries: SummaryCache,
+        views: Viewer,
+        count: Callable[[str], int],
+        index: SearchIndex,
+        session_id: str,
     ) -> None:
-        self._log, self._summaries, self._views, self._count, self._search = log, summaries, views, count, search
+        self._log, self._summaries, self._views, self._count, self._index = log, summaries, views, count, index
+        self._scope = Scope(session_id, session_id)  # of the session's messages
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """Return the next page of a node, a range or a message."""
@@ -210,7 +217,7 @@ class Pages:
         if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        matches = await self._search.matches(str(query), terms, self._search.own, 200)
+        matches = await self._index.find(terms, self._scope, 200)
         matches = [match for match in matches if match.stop <= len(self._log)]
 
         # of what the present view does not show; of all where it shows each

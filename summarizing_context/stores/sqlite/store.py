@@ -575,7 +575,7 @@ def _noted_writer(connection: Database, session_id: str) -> int | None:
 
 
 def _remove_slice(connection: Database, *, everything: bool) -> bool:
-    """Remove the newest entries of a branch that no session needs, with their words and vectors, or a branch, or some
+    """Remove the newest entries of a branch that no session needs, with their words, or a branch, or some
     summaries; return whether there may be more.
 
     What is needed is asked each time: a session that was restored onto the branch may have added to it meanwhile.
@@ -583,7 +583,7 @@ def _remove_slice(connection: Database, *, everything: bool) -> bool:
     found = connection.run("unneeded", everything=everything).fetchone()
     if found is not None:
         branch, needed, end = found
-        for name in ("unindex_entries", "remove_row_vectors", "remove_entries"):
+        for name in ("unindex_entries", "remove_entries"):
             connection.run(name, branch=branch, stop=max(needed or 0, end - _SLICE))
         if not end:
             connection.run("remove_branch", branch=branch)

@@ -61,6 +61,3 @@ select 1;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
 delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
-
--- remove_row_vectors: of a branch's entries, from a position on
-delete from vectors where owner = 'row' and number >= (:branch << 32) + :stop and number < ((:branch + 1) << 32);
