@@ -59,13 +59,10 @@ class EmbeddingSearch:
         self._redact = redact
         self._timeout = timeout
         self._one_by_one = anyio.CapacityLimiter(1)
-        self._making = anyio.Lock()  # searches at once embed no text twice
-        self._closed = False
         self.last_error: str | None = None
 
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
-        self._closed = True
         for held in (self._embedder if self._owned else None, self._vectors):
             close = getattr(held, "close", None)
             if close is not None:
@@ -77,9 +74,8 @@ class EmbeddingSearch:
         if not texts or not query.strip() or not (asked := await self._embedded([query])):
             return {}
         (vector,) = asked
-        async with self._making:
-            missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
-            await self._make({number: texts[number] for number in missing}, len(vector))
+        missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
+        await self._make({number: texts[number] for number in missing}, len(vector))
         return await self._vectors.near(self._recipe, list(texts), vector)
 
     async def _make(self, texts: Mapping[int, str], size: int) -> None:
@@ -90,8 +86,6 @@ class EmbeddingSearch:
         while pending:
             some = pending.popleft()
             if vectors := await self._embedded([texts[number] for number in some], size):
-                if self._closed:
-                    return
                 await self._vectors.save(self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1

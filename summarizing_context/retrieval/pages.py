@@ -21,7 +21,7 @@ import anyio.to_thread
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import HeaderNode
+from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, words_of
@@ -188,7 +188,7 @@ class Pages:
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                text = "\n".join(map(self._summaries.known_text, leaves))
+                text = "\n".join(self._summaries.text_of(Node.leaf(leaf)).text for leaf in leaves)
                 if short:
                     text = " ".join(brief_of(text, BRIEF_TOKENS).split())
                 yield PagePart(index, end, 0, "", text)

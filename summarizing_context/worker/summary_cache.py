@@ -327,12 +327,6 @@ class SummaryCache:
             return None
         return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
 
-    def known_text(self, leaf: int) -> str:
-        """Return a segment's summary, or where none is ready a quick look at its source; for no view."""
-        if self.is_ready(Node.leaf(leaf)):
-            return self.text_of(Node.leaf(leaf)).text
-        return skim(self._log.content(leaf), self.sizes.leaf)
-
     def blocks(self, nodes: Iterable[Node]) -> list[HeaderNode]:
         """What stands for these nodes, as blocks of a header that shows each in full."""
         found = []

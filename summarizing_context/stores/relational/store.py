@@ -407,13 +407,10 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
     """Return that of each vector with the query; those of another length are left out."""
     import numpy
 
-    scores: dict[int, float] = {}
-    left = (row for row in rows if len(row[1]) == len(query))
-    while some := list(islice(left, 4_000)):  # at once in memory
-        table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
-        found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
-        scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}
-    return scores
+    alike = [row for row in rows if len(row[1]) == len(query)]
+    table = numpy.frombuffer(b"".join(vector for _, vector in alike), dtype=numpy.float32)
+    found = table.reshape(len(alike), len(query) // 4) @ numpy.frombuffer(query, dtype=numpy.float32)
+    return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
 
 
 class RelationalMemories:
