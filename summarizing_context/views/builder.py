@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 import msgspec
@@ -141,12 +141,8 @@ def _checked_list(name: str, value: object) -> list[Any]:
 
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     """How many leading ones are equal."""
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        same += 1
-    return same
+    both = zip(before, after, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], both))
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
