@@ -251,6 +251,10 @@ class RuleLog:
         self.open = array("q")  # messages on which a model may still be asked
         self.is_judged = False  # whether it has been asked on any
 
+    @property
+    def size(self) -> int:
+        return len(self._rules)
+
     def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
