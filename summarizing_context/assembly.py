@@ -66,7 +66,7 @@ async def open_context(
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
     not reach a summarizer or an embedder: it sees the texts of a message, all as one, in a thread. `embedder` turns a
-    list of texts into a list of vectors (the extra `vectors`), so that searching finds what is near in meaning.
+    list of texts into a list of vectors (the extra `vectors`), so that memories near in meaning are found.
     `ledger_rules` say what tools of yours do, before the rules for common tools. `read_only` writes and asks nothing.
     `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.

@@ -85,7 +85,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     nodes = context.explain()
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
     shown = "\n\n" + _table(("node", "form", "made by", "tokens"), table) if nodes else ""
-    described = [{"name": node.name, **node._asdict(), "drops": list(node.drops)} for node in nodes]
+    described = [{"name": node.name, **node._asdict()} for node in nodes]
     data = {"budget": budget, "statistics": figures, "nodes": described, "activations": len(records)}
     return CommandResult(_lines(rows) + shown, msgspec.to_builtins(data))
 

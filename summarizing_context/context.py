@@ -24,7 +24,7 @@ from summarizing_context.messages.redaction import Redact
 from summarizing_context.models import ModelPrice, ModelTable, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
-from summarizing_context.retrieval.search import Memory, Search
+from summarizing_context.retrieval.search import Memory, find_hits
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
 from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, CacheLedger, Session, Statistics, Took
@@ -68,8 +68,7 @@ class SummarizingContext:
         self.memory = Memory(session, store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         self._redact = redact  # what of a topic no model may read
-        self._search = Search(settings, store.index, embedding_search, self.memory)
-        self._pages = Pages(log, session.summaries, session.views, count, self._search)
+        self._pages = Pages(log, session.summaries, session.views, count, store.index, settings.session_id)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -428,11 +427,12 @@ class SummarizingContext:
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
-        """Return messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
-        meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
-        `all`, all of the store. A query is plain words; nothing in it is an operator."""
+        """Return messages, summaries and memories that hold the query's words, and, with an embedding, memories near to
+        its meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or,
+        with `all`, all of the store. A query is plain words; nothing in it is an operator."""
         self._session.check()
-        return await self._search.find(query, scope, limit)
+        session = self._session
+        return await find_hits(session.settings, session.store.index, self.memory, query, scope, limit)
 
     async def expand(
         self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
@@ -447,7 +447,7 @@ class SummarizingContext:
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """Return what the log holds about a query, in plain words, and the view does not show: excerpts of the best
-        messages, and exact values that are likely needed, cited by message. Raises `SettingsError`."""
+        messages, cited by message. Raises `SettingsError`."""
         self._session.check()
         return await self._pages.recall(query, max_tokens)
 
@@ -475,12 +475,10 @@ class SummarizingContext:
         self._session.check()
         return await run_command(self, text)
 
-    def explain(self, *, drops: bool = True) -> list[HeaderNode]:
-        """Return which past each block of the present header stands for, oldest first; and, unless `drops` is false,
-        which exact values of it the block does not hold."""
+    def explain(self) -> list[HeaderNode]:
+        """Return which past each block of the present header stands for, oldest first."""
         latest = self._open_session.views.latest
-        nodes = [] if latest is None else latest.state.nodes
-        return [node._replace(drops=self._pages.drops(node)) if drops else node for node in nodes]
+        return [] if latest is None else list(latest.state.nodes)
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
@@ -493,14 +491,9 @@ class SummarizingContext:
         later = (one for one in records if one.number > number and one.provider == record.provider)
         following = next((one for one in later if one.can_undo or one.undoes is not None), None)
         if following is None:
-            return self.explain(drops=False)
+            return self.explain()
         data = await session.store.state_before(session.id, following.number)
         return None if data is None else list(decode_state(data).nodes)
-
-    def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
-        """Return which exact values of its past a block of any header, also of an earlier one, does not hold."""
-        self._session.check()
-        return self._pages.drops(node)
 
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""

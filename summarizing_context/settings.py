@@ -617,8 +617,7 @@ class Settings:
     )
     similarity_threshold: ClosedShare | None = _setting(
         None,
-        "How near a hit by meaning, or a memory, must be. With none: 0.7. By words, one of four counts as 0.71, two "
-        "as 0.84.",
+        "How near a memory must be. With none: 0.7. By words, one of four counts as 0.71, two as 0.84.",
     )
     memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
     memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")

@@ -37,7 +37,7 @@ _SCOPE = {**_TEXT, "enum": ["session", "project", "all"], "description": "Where 
 
 _TOOLS: dict[str, tuple[str, dict[str, Any], str]] = {  # what each is for, its arguments, and the one that it needs
     "context_recall": (
-        "What the conversation's log holds about a question: excerpts of the best messages, and exact values.",
+        "What the conversation's log holds about a question: excerpts of the best messages.",
         {"query": {**_TEXT, "description": "Plain words: what you need to know."}, "max_tokens": _SIZE},
         "query",
     ),

@@ -118,7 +118,7 @@ def view(
         async with open_context(settings, read_only=True) as context:
             messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
             log, costs = await context.get_messages(), await make_costs(settings)
-            parts, nodes = view_parts(messages, log), context.explain(drops=False)
+            parts, nodes = view_parts(messages, log), context.explain()
 
         # The number of each message in the log, as other commands take it. The tail is read from its end, back to what
         # is covered, for before it stand blocks that quote messages.

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
-from summarizing_context.stores.base import Owner, VectorStore
+from summarizing_context.stores.base import VectorStore
 from summarizing_context.stores.relational.store import cosines
 
 Made = TypeVar("Made")
@@ -27,14 +27,13 @@ logger = logging.getLogger(__name__)
 
 
 class ChromaVectors:
-    """A `VectorStore` that hands texts and marks on to another one. One process at a time may use a folder."""
+    """A `VectorStore` that hands marks on to another one. One process at a time may use a folder."""
 
     def __init__(self, marks: VectorStore, folder: Path | None) -> None:
         self._marks = marks
         self._folder = folder  # None: in memory
         self._one_by_one = anyio.CapacityLimiter(1)
         self._swept: set[str] = set()  # collections that hold marked vectors alone
-        self.rows, self.messages, self.matches = marks.rows, marks.messages, marks.matches
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where chromadb is not installed."""
@@ -46,36 +45,36 @@ class ChromaVectors:
         if client := self.__dict__.pop("_client", None):
             await self._run(client.close)
 
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        return await self._marks.missing(owner, _mark(recipe, size), numbers, 0)
+    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        return await self._marks.missing(_mark(recipe, size), numbers, 0)
 
-    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+    async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors, then their marks: what is marked is there."""
         for size in {len(vector) for vector in vectors.values()}:
             some = {number: vector for number, vector in vectors.items() if len(vector) == size}
-            name, mark = _collection(owner, recipe, size), _mark(recipe, size)
+            name, mark = _collection(recipe, size), _mark(recipe, size)
             if name not in self._swept:  # once for each opening: take out what no mark names any longer
                 self._swept.add(name)
-                gone = await self._marks.missing(owner, mark, await self._run(partial(self._numbers, name)), 0)
+                gone = await self._marks.missing(mark, await self._run(partial(self._numbers, name)), 0)
                 await self._run(partial(self._delete, name, gone))
             await self._run(partial(self._put, name, some))
-            await self._marks.save(owner, mark, dict.fromkeys(some, b""))
+            await self._marks.save(mark, dict.fromkeys(some, b""))
 
-    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        for name in [name for name in self._swept if name.startswith(_collection(owner, recipe))]:
-            await self._marks.drop(owner, _mark(recipe, 4 * int(name.rpartition("-")[2])), numbers)
+    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
+        for name in [name for name in self._swept if name.startswith(_collection(recipe))]:
+            await self._marks.drop(_mark(recipe, 4 * int(name.rpartition("-")[2])), numbers)
             await self._run(partial(self._client.delete_collection, name))
             self._swept.discard(name)
 
-    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        missing = set(await self.missing(owner, recipe, numbers, len(query)))
+    async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        missing = set(await self.missing(recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
-        name = _collection(owner, recipe, len(query))
+        name = _collection(recipe, len(query))
         scores = await self._run(partial(self._cosines, name, there, query)) if there else {}
         if len(scores) < len(there):  # the folder was removed, or is an older copy
             lost = [number for number in there if number not in scores]
             logger.warning("vectors are gone; the next search makes them again", extra={"vectors": len(lost)})
-            await self._marks.drop(owner, _mark(recipe, len(query)), lost)
+            await self._marks.drop(_mark(recipe, len(query)), lost)
         return scores
 
     # What follows runs in a thread, one call at a time: Chroma blocks.
@@ -136,7 +135,7 @@ def _mark(recipe: str, size: int) -> str:
     return f"chroma {size // 4} {recipe}"
 
 
-def _collection(owner: Owner, recipe: str, size: int | None = None) -> str:
+def _collection(recipe: str, size: int | None = None) -> str:
     """Return the name of the vectors of one recipe and length; without a length, how all of them begin."""
-    begins = f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
+    begins = f"memory-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
     return begins if size is None else f"{begins}{size // 4}"

@@ -131,7 +131,7 @@ async def show_activated(context: SummarizingContext, _: str, *, budget: int) ->
             view = await context.get_messages_for_request(token_budget=budget, provider=provider)
         except BudgetError:
             return ""
-        nodes = context.explain(drops=False)
+        nodes = context.explain()
         await context.wait_idle()
         if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
             break
@@ -147,7 +147,7 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
     for tried in range(10):
         size = estimate_text(text)
         if size <= past.tokens and size > estimate_text(best):
-            explained = context.explain(drops=False)
+            explained = context.explain()
             best, start = text, explained[-1].stop if explained else 0
         if past.tokens * 0.98 <= size <= past.tokens:
             break

@@ -6,10 +6,8 @@ Pure, by one pattern that is linear in the text.
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from summarizing_context.extraction import WORDS
-from summarizing_context.messages.text import cleaned
 
 _EXTENSIONS = "|".join(WORDS["files"]["endings"])
 
@@ -45,37 +43,3 @@ def exact_values(text: str) -> list[str]:
             continue
         found[value] = None
     return list(found)
-
-
-# An escape of JSON, or an argument's name.
-_ESCAPED = re.compile(r"\"\w{1,60}\":|\\u001b\[[0-9;?]{0,16}[A-Za-z]|\\u[0-9a-f]{4}|\\[nrt\"\\]")
-_READ = 2_000  # characters of a message; further down stand the bodies of files
-
-
-def find_drops(source: str, summary: str) -> tuple[str, ...]:
-    """Return values of a rendered source that its summary lacks, at most 12: the most used first, of these the newest.
-
-    What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
-    many values are ever needed. A number says nothing without the word beside it.
-    """
-    uses: Counter[str] = Counter()
-    newest: dict[str, int] = {}
-    for at, block in enumerate(re.split(r"(?m)^### ", source)):
-        label, _, body = block.partition("\n")
-        if "result of " in label:
-            continue
-        if len(body) > _READ:  # no value at its end is cut in two
-            body = body[: max(0, *(body.rfind(mark, 0, _READ) for mark in (" ", "\n", '"', "\\")))]
-        for value in exact_values(_ESCAPED.sub(" ", cleaned(body))):
-            is_hint = value.startswith("#") or any(map(str.isalpha, value))
-            if is_hint and len(value) <= 80 and not re.match(r"\d{4}-\d\d-\d\d", value):
-                uses[value] += 2 if " calls " in label else 3
-                newest[value] = at
-    text = summary.casefold()
-
-    def stands(value: str) -> bool:  # whole: `HAT-21` does not where `HAT-215` does
-        before = r"(?<![^\W_])" if value[0].isalnum() else ""
-        return re.search(rf"{before}{re.escape(value.casefold())}(?![^\W_])", text) is not None
-
-    dropped = [value for value in uses if not stands(value)]
-    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:12])

@@ -454,21 +454,15 @@ class MessageLog:
     def group_at(self, start: int, ephemeral: int) -> LogGroup:
         """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
         stop = self.group_stop(start)
-        passing = self.passing_within(ephemeral, start, stop)
+        places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
+        passing = [*self.passing(ephemeral, stop), *(Passing(place, None) for place in places)]
+        passing.sort(key=lambda each: each.before)
         return self.between(start, stop)._replace(staying=self.staying(start, stop), passing=passing)
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
         found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
         return [Passing(index, entry.message(), entry.cost(self.image_tokens)) for index, entry in found]
-
-    def passing_within(self, first: int, start: int, stop: int) -> Sequence[Passing]:
-        """The same, and the interruptions of the group of these entries, in order."""
-        found = self.passing(first, stop) if self.ephemeral else []
-        if not self.interruptions:
-            return found
-        places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
-        return sorted([*found, *(Passing(place, None) for place in places)], key=lambda each: each.before)
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result, oldest first."""

@@ -295,7 +295,6 @@ class HeaderNode(NamedTuple):
     passes: int
     text: str  # as shown
     tokens: int = 0  # of its block
-    drops: tuple[str, ...] = ()  # exact values of its source that it does not hold; told by `explain`
     segments: int = 0  # that it stands for; 0 outside the tree
 
     @property

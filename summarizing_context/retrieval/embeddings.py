@@ -1,4 +1,4 @@
-"""Search by meaning: texts as vectors of an embedding, by OpenAI's protocol or a function of the user's.
+"""Memories by meaning: texts as vectors of an embedding, by OpenAI's protocol or a function of the user's.
 
 A text is embedded once; vectors are kept in the store under the embedding's recipe. Text is redacted first. Where the
 embedding fails, that is reported, and search by words goes on.
@@ -21,8 +21,7 @@ import anyio.to_thread
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
-from summarizing_context.messages.search_terms import searchable
-from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
+from summarizing_context.stores.base import VectorStore
 from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, connect_openai, recipe_name
 
 
@@ -60,53 +59,26 @@ class EmbeddingSearch:
         self._redact = redact
         self._timeout = timeout
         self._one_by_one = anyio.CapacityLimiter(1)
-        self._making = anyio.Lock()  # searches at once embed no text twice
-        self._asking = anyio.Lock()
-        self._closed = False
-        self._last_asked: tuple[str | bytes | None, bytes | None] = None, None  # asked for messages and for memories
         self.last_error: str | None = None
 
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
-        self._closed = True
         for held in (self._embedder if self._owned else None, self._vectors):
             close = getattr(held, "close", None)
             if close is not None:
                 await close()
 
-    async def near(self, query: str | bytes, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return the cosine of each text with the query, which may be a message of the log, by the texts' numbers; what
-        the embedding failed at is left out."""
-        if not texts or (vector := await self._query_vector(query)) is None:
+    async def near(self, query: str, texts: Mapping[int, str]) -> dict[int, float]:
+        """Return the cosine of each memory's text with the query, by its number; what the embedding failed at is left
+        out."""
+        if not texts or not query.strip() or not (asked := await self._embedded([query])):
             return {}
-        async with self._making:
-            missing = await self._vectors.missing(owner, self._recipe, list(texts), len(vector))
-            await self._make(owner, {number: texts[number] for number in missing}, len(vector))
-        return await self._vectors.near(owner, self._recipe, list(texts), vector)
+        (vector,) = asked
+        missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
+        await self._make({number: texts[number] for number in missing}, len(vector))
+        return await self._vectors.near(self._recipe, list(texts), vector)
 
-    async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
-        """Return messages of the scope whose meaning is near to the query's, the nearest first."""
-        if (vector := await self._query_vector(query)) is None:
-            return []
-        rows = await self._vectors.rows(scope)
-        async with self._making:
-            missing = (await self._vectors.missing("row", self._recipe, rows, len(vector)))[:2_000]  # the newest first
-            await self._make("row", await self._vectors.messages(missing), len(vector))
-        near = await self._vectors.near("row", self._recipe, rows, vector)
-        best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
-        return await self._vectors.matches(scope, {row: near[row] for row in best})
-
-    async def _query_vector(self, query: str | bytes) -> bytes | None:
-        """Return the vector of a query. Its length is that of all it is compared with: others are made again."""
-        async with self._asking:
-            known, vector = self._last_asked
-            if known != query:
-                made = await self._embedded([query])
-                vector = made[0] if made else None
-                self._last_asked = (query if made else None), vector
-            return vector
-
-    async def _make(self, owner: Owner, texts: Mapping[int, str | bytes], size: int) -> None:
+    async def _make(self, texts: Mapping[int, str], size: int) -> None:
         """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
         numbers = list(texts)
         pending = deque(numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))
@@ -114,9 +86,7 @@ class EmbeddingSearch:
         while pending:
             some = pending.popleft()
             if vectors := await self._embedded([texts[number] for number in some], size):
-                if self._closed:
-                    return
-                await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
+                await self._vectors.save(self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1
             if failures == 8 or anyio.current_time() > until:  # one text of 32 that cannot be embedded takes 6
@@ -124,11 +94,10 @@ class EmbeddingSearch:
             middle = len(some) // 2
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
-    async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
+    async def _embedded(self, texts: Sequence[str], size: int | None = None) -> list[bytes]:
         """Return a vector of length 1 for each text; none at all where the embedding fails, which is reported."""
 
-        def sent(source: str | bytes) -> str:  # of a text, or of a message of the log
-            text = searchable(source, self._redact) if isinstance(source, bytes) else source
+        def sent(text: str) -> str:
             redacted = self._redact(text) if self._redact else text
             # no model sees more tokens in a text than bytes
             return redacted.encode("utf-8", "replace")[:8_000].decode("utf-8", "ignore") or " "

@@ -368,10 +368,8 @@ def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
     """Yield the definitions in what a person said in one message; none of a document that was pasted."""
     sentences: list[str] = []
     for said in (said for text in texts for said in split_prose(text)[0]):
-        start = 0
-        for end in re.finditer(
-            r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])", said
-        ):  # an address or a version, and what is said behind it
+        start = 0  # of what stands behind an address or a version
+        for end in re.finditer(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])", said):
             sentences.append(_flat(cleaned(said[start : end.end(1)])))
             start = end.end()
         sentences.append(_flat(cleaned(said[start:])))

@@ -3,10 +3,7 @@
 Drilling down shows a node or a range of the log in lines, in paragraphs or in full: what stands in segments by their
 summaries, whole messages by themselves.
 
-Recalling shows what the log holds about a query and the view does not show. Two things share the page. Excerpts of the
-messages that fit the query best, found by `search_terms`; and lines of exact values (paths, ids, numbers, names), first
-those that calls used, then those of the found messages. A short query asks for something, so excerpts get more of the
-page; a long one describes a situation, and values serve it better.
+Recalling shows excerpts of the messages and summaries that fit a query best, of what the view does not show.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Literal, NamedTuple, get_args
@@ -22,17 +19,14 @@ from typing import Literal, NamedTuple, get_args
 import anyio.to_thread
 
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
-from summarizing_context.extraction.tool_calls import read_arguments
-from summarizing_context.extraction.values import exact_values
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import Message, read_message
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, words_of
-from summarizing_context.retrieval.search import Search, check_query
-from summarizing_context.stores.base import Match
+from summarizing_context.retrieval.search import check_query
+from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
@@ -45,9 +39,8 @@ _LINE = 160  # characters of a message's line
 _LABEL = 80  # characters
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
 
-_LEAST, _LEAST_VALUE = 24, 5  # tokens of an excerpt, and for one more value
-_LONG = 400  # characters of a line, or of an argument, of which parts are shown
-_VALUES = "[exact values by message]"
+_LEAST = 24  # tokens of an excerpt
+_LONG = 400  # characters of a line of which parts are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +110,16 @@ class Pages:
     """Pages of one session's past."""
 
     def __init__(
-        self, log: MessageLog, summaries: SummaryCache, views: Viewer, count: Callable[[str], int], search: Search
+        self,
+        log: MessageLog,
+        summaries: SummaryCache,
+        views: Viewer,
+        count: Callable[[str], int],
+        index: SearchIndex,
+        session_id: str,
     ) -> None:
-        self._log, self._summaries, self._views, self._count, self._search = log, summaries, views, count, search
-        self._values: dict[bytes, tuple[list[str], list[str]]] = {}  # by content, for reading 2 MB takes a second
+        self._log, self._summaries, self._views, self._count, self._index = log, summaries, views, count, index
+        self._scope = Scope(session_id, session_id)  # of the session's messages
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """Return the next page of a node, a range or a message."""
@@ -189,13 +188,9 @@ class Pages:
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
                 end = segments[leaf].stop
                 leaves = range(leaf, bisect_left(segments, end, key=lambda segment: segment.start))
-                texts = {leaf: self._summaries.known_text(leaf) for leaf in leaves}
-                text = "\n".join(texts.values())
-                drops = (one for leaf in texts for one in self._summaries.drops(Node.leaf(leaf), texts[leaf]))
+                text = "\n".join(self._summaries.text_of(Node.leaf(leaf)).text for leaf in leaves)
                 if short:
                     text = " ".join(brief_of(text, BRIEF_TOKENS).split())
-                elif dropped := ", ".join(dict.fromkeys(drops)):
-                    text += f"\nNot in this summary: {dropped}"
                 yield PagePart(index, end, 0, "", text)
                 index = end
             else:
@@ -216,51 +211,33 @@ class Pages:
     def _parts(self, index: int) -> list[PagePart]:
         return message_parts(index, self._log.entries[self._log.group_start(index) : index + 1])
 
-    def drops(self, node: HeaderNode) -> tuple[str, ...]:
-        """Return what a block of the header does not hold of its source; nothing for one outside the tree."""
-        return self._summaries.drops(node.node, node.text) if node.node is not None else ()
-
     async def recall(self, query: object, max_tokens: object) -> Page:
         """Return the best of what there is, within the tokens."""
         check_query(query)
         if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        matches = await self._search.matches(str(query), terms, self._search.own, 200)
+        matches = await self._index.find(terms, self._scope, 200)
         matches = [match for match in matches if match.stop <= len(self._log)]
 
-        # what the present view does not show; all of the log where nothing is left out
+        # of what the present view does not show; of all where it shows each
         entries, latest = self._log.entries, self._views.latest
-        hidden: Sequence[Entry] = entries[:]
-        rows: Sequence[Message] = []
-        since: Sequence[Entry] = []  # what came after the last view
-        if latest is not None and (stop := latest.state.stop) > self._log.leading_count:
-            rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-            hidden, since = entries[:stop], entries[max(stop, latest.tail.next) :]
-        left_out = [match for match in matches if match.start < len(hidden)]
-        best = (left_out or matches)[:12]  # of all where the view shows each
+        covered = 0 if latest is None else latest.state.stop
+        left_out = [match for match in matches if match.start < covered]
+        best = (left_out or matches)[:12]
         groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
 
         def made() -> Page:
             blocks = self._excerpts(terms, matches, list(zip(best, groups, strict=True)), room)
-            excerpts = [block for _, block in blocks]
-            left = room - sum(1 + self._count(block) for block in excerpts) - self._count(_VALUES) - 2
-            seen = (text for row in (*rows, *(one.message() for one in since)) for text in read_message(row).texts)
-            shown = {value for text in (*seen, *excerpts) for value in exact_values(text)} if left > 0 else set()
-            lines = self._value_lines(hidden, shown, matches, left)
             while True:  # where the counter counts more for the whole than for its parts, less of it
-                places = [(match.start, match.stop) for match, _ in blocks]
-                places += [(place, place + 1) for place, _ in lines]
-                start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
-                shown_blocks = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-                shown_blocks += [_VALUES, *(text for _, text in lines)] if lines else []
-                shown_blocks = shown_blocks or ["Nothing in the log holds any of these words."]
-                text = fenced_page(shown_blocks, f"{start}-{max(start, stop - 1)}", "recall")
-                tokens = self._count(text)
-                if tokens <= most or not (blocks or lines):
+                start = min((match.start for match, _ in blocks), default=0)
+                stop = max((match.stop for match, _ in blocks), default=0)
+                shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+                shown = shown or ["Nothing in the log holds any of these words."]
+                text = fenced_page(shown, f"{start}-{max(start, stop - 1)}", "recall")
+                if self._count(text) <= most or not blocks:
                     return Page(text, start, stop)
-                surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps: a page may be large
-                blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
+                blocks.pop()
 
         with self._log.foreground.call():  # it reads much; with background work the event loop would get no turn
             return await anyio.to_thread.run_sync(made)
@@ -268,11 +245,8 @@ class Pages:
     def _excerpts(
         self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[tuple[Match, Sequence[Entry]]], room: int
     ) -> list[tuple[Match, str]]:
-        """Return as much of the best matches, each with its group up to it, as their share of the page holds."""
-        count = self._count
-        is_short = sum(len(term.split()) == 1 for term in terms) <= 12  # it asks for something
-        left = int(room * (0.5 if is_short else 0.06))
-        most = max(_LEAST, left // 2)
+        """Return as much of the best matches, each with its group up to it, as `room` tokens hold."""
+        count, left, most = self._count, room, max(_LEAST, room // 4)
 
         # how much each word weighs, by how few of the matches hold it
         words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
@@ -296,62 +270,6 @@ class Pages:
                 chosen.append((match, block))
                 left -= cost
         return chosen
-
-    def _value_lines(
-        self, hidden: Sequence[Entry], shown: Set[str], matches: Sequence[Match], room: int
-    ) -> list[tuple[int, str]]:
-        """Return lines of values within `room` tokens, each with its message: first what calls used, then what stands
-        in the found messages; of these first what is new or stands in a message of few values. Nothing that is shown,
-        or is the path of a listed file."""
-        if room <= 0:
-            return []
-        count = self._count
-        found = {match.start for match in matches if match.kind == "message"}
-        newest: dict[str, int] = {}  # the newest message that holds a value
-        crowd: dict[str, int] = {}  # values in the message that holds the fewest with it
-        called, in_found = set[str](), set[str]()
-        size, first = 0, len(hidden)
-        while first and size < 4_000_000:  # bytes of the newest hidden messages
-            first -= 1
-            size += len(hidden[first].data)
-        for index, entry in enumerate(hidden[first:], first):
-            if (known := self._values.get(entry.facts.content)) is None:
-                said, used = list[str](), list[str]()
-                for part in entry.read(index).reading.parts:
-                    is_call = part.kind == "call"
-                    for text in part.texts:
-                        for value in [value for _, value in read_arguments(text, numbers=True)] if is_call else [text]:
-                            is_use = is_call and len(value) <= _LONG  # a longer argument is content, no reference
-                            (used if is_use else said).extend(exact_values(value))
-                known = self._values[entry.facts.content] = said, used
-            said, by_calls = known
-            called.update(by_calls)
-            values = {*said, *by_calls} - shown
-            newest |= dict.fromkeys(values, index)
-            if index in found:
-                in_found |= values
-            for value in values:
-                crowd[value] = min(crowd.get(value, len(values)), len(values))
-
-        def rank(value: str) -> tuple[bool, bool, int, str]:
-            age = len(hidden) - newest[value]
-            return value not in called, value not in in_found, age * crowd[value], value
-
-        lines: dict[int, list[str]] = {}  # by message
-        listed = ""
-        for value in sorted(newest, key=rank):
-            if f"/{value}/" in listed:  # the path of a listed file, or its name
-                continue
-            index = newest[value]
-            cost = count(f" {value}") + (0 if index in lines else count(f"\n{index}:"))
-            if cost > room:
-                if room < _LEAST_VALUE:
-                    break
-                continue
-            room -= cost
-            listed += f"/{value}/\n"
-            lines.setdefault(index, []).append(value)
-        return [(index, f"{index}: {' '.join(values)}") for index, values in sorted(lines.items())]
 
 
 def _read_place(place: object, length: int) -> range:

@@ -1,8 +1,8 @@
 """Search in plain words for messages, summaries and memories: of a session, its project or a whole store.
 
-With an embedding (see `embeddings`), what is near in meaning is found too. Memories are kept across sessions: they
-belong to the project, or to the session where it has none. Which of them enter a view is settled before an activation,
-from the newest human message; how they stand there is in `views.header`.
+Memories are kept across sessions: they belong to the project, or to the session where it has none. With an embedding
+(see `embeddings`), those that are near in meaning are found too. Which of them enter a view is settled before an
+activation, from the newest human message; how they stand there is in `views.header`.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Memory:
 
     @property
     def last_error(self) -> str | None:
-        """Why memories, or what is near in meaning, could not be found of late."""
+        """Why memories could not be found, or not by meaning, of late."""
         return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
@@ -130,15 +130,13 @@ class Memory:
         if self._embedding_search is not None:
             await self._embedding_search.close()
 
-    async def _found(
-        self, query: str, scope: MemoryScope | None, *, message: bytes | None = None
-    ) -> tuple[list[MemoryEntry], Mapping[str, float]]:
+    async def _found(self, query: str, scope: MemoryScope | None) -> tuple[list[MemoryEntry], Mapping[str, float]]:
         """Return the nearest memories, and those that were found by meaning: all but those of which the embedding makes
-        no vector. Where a message asks, its meaning is that of the whole message."""
+        no vector."""
         kept, near = await self._memory_store.all(scope), dict[str, float]()
         if self._embedding_search is not None:
             texts = {int(one.id[1:]): one.content for one in kept}
-            scores = await self._embedding_search.near(query if message is None else message, "memory", texts)
+            scores = await self._embedding_search.near(query, texts)
             near = {f"m{number}": score for number, score in scores.items()}
         return await _ranked(query, kept, near), near
 
@@ -150,8 +148,7 @@ class Memory:
         newest = humans[-1] if humans else None
         if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:
             return self.chosen
-        entry = self._session.log.entries[newest]
-        parts = entry.read(newest).reading.parts
+        parts = self._session.log.entries[newest].read(newest).reading.parts
         said = "\n".join(text for part in parts if part.kind == "text" for text in part.texts)
         try:
             self._offer(await _ranked(said, await self._memory_store.all(self._scope), {}))
@@ -163,7 +160,7 @@ class Memory:
 
                 async def look() -> None:
                     try:
-                        self._offer((await self._found(said, self._scope, message=entry.data))[0])
+                        self._offer((await self._found(said, self._scope))[0])
                     except StoreError as error:
                         self._store_error = str(error)
 
@@ -249,73 +246,26 @@ def _checked_metadata(metadata: object) -> dict[str, Any]:
     return copied
 
 
-class Search:
-    def __init__(
-        self, settings: Settings, index: SearchIndex, embedding_search: EmbeddingSearch | None, memory: Memory
-    ) -> None:
-        self._settings, self._index, self._embedding_search, self._memory = settings, index, embedding_search, memory
-        self.own = Scope(settings.session_id, settings.session_id)  # the session's messages
+async def find_hits(
+    settings: Settings, index: SearchIndex, memory: Memory, query: str, scope: str, limit: int
+) -> list[SearchHit]:
+    """Return the best hits in scope: `session`, `project` or `all`; the best first.
 
-    async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
-        """Return the best hits in scope: `session`, `project` or `all`; the best first."""
-        check_query(query, limit, "hits")
-        if scope not in _SCOPES:
-            raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
-        session_id, project = self._settings.session_id, self._settings.project
-        if scope == "project" and project is None:
-            raise SettingsError(
-                "scope is 'project' but the session has none; set project, or search 'session' or 'all'"
-            )
-        only = session_id if scope == "session" else None, project if scope == "project" else None
-        terms = query_terms(query)
-        found = await self.matches(query, terms, Scope(session_id, *only), 3 * limit, by_terms=True)
-        memories = await self._memory.matches(query, limit, everywhere=scope == "all")
-        return best_hits(terms, fused(found, memories) if memories else found, limit)
-
-    async def matches(
-        self, query: str, terms: Sequence[str], where: Scope, limit: int, *, by_terms: bool = False
-    ) -> list[Match]:
-        """Return what holds any of the terms, and what is near in meaning where there is an embedding, as one ranking.
-        `by_terms`: what holds more of the terms first."""
-        by_words = await self._index.find(terms, where, limit)
-        by_words = best_matches(terms, by_words) if by_terms else by_words
-        if self._embedding_search is None or not query.strip():
-            return by_words
-        threshold = self._settings.similarity_threshold
-        near = await self._embedding_search.matches(query, where, NEAR if threshold is None else threshold, limit)
-        return fused(by_words, near)
-
-
-def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
-    """Return matches by words, those that hold more of the terms first."""
-    scored = []
-    for match in matches:
-        lowered = match.text.lower()
-        coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
-        scored.append(match._replace(score=match.score * (0.5 + coverage)))
-    return sorted(scored, key=lambda match: -match.score)
-
-
-def fused(*rankings: Sequence[Match]) -> list[Match]:
-    """Return several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
-    scores: dict[tuple[bool, int], float] = {}
-    matches: dict[tuple[bool, int], Match] = {}
-    for ranking in rankings:
-        for rank, match in enumerate(ranking, 1):
-            known = match.kind == "memory", match.row
-            scores[known] = scores.get(known, 0.0) + 1 / (60 + rank)
-            matches.setdefault(known, match)
-    best = sorted(matches, key=lambda known: -scores[known])
-    return [matches[known]._replace(score=scores[known]) for known in best]
-
-
-def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
-    """Return hits, in the order of the matches; what several sessions hold is a hit in each of them.
-
-    A summary is a hit only where nothing in it is.
+    They hold words of the query, or are memories found by it; what several sessions hold is a hit in each of them. A
+    summary is a hit only where nothing in it is.
     """
+    check_query(query, limit, "hits")
+    if scope not in _SCOPES:
+        raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
+    session_id, project = settings.session_id, settings.project
+    if scope == "project" and project is None:
+        raise SettingsError("scope is 'project' but the session has none; set project, or search 'session' or 'all'")
+    only = session_id if scope == "session" else None, project if scope == "project" else None
+    memories = await memory.matches(query, limit, everywhere=scope == "all")
+    terms = query_terms(query)
+    found = _best_matches(terms, await index.find(terms, Scope(session_id, *only), 3 * limit))
     hits: list[SearchHit] = []
-    for match in matches:
+    for match in _fused(found, memories):
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
         for session_id, start, stop in match.places:
             within = (
@@ -328,6 +278,29 @@ def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> lis
         if len(hits) >= limit:
             break
     return hits[:limit]
+
+
+def _best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
+    """Return matches by words, those that hold more of the terms first."""
+    scored = []
+    for match in matches:
+        lowered = match.text.lower()
+        coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
+        scored.append(match._replace(score=match.score * (0.5 + coverage)))
+    return sorted(scored, key=lambda match: -match.score)
+
+
+def _fused(*rankings: Sequence[Match]) -> list[Match]:
+    """Return several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
+    scores: dict[tuple[bool, int], float] = {}
+    matches: dict[tuple[bool, int], Match] = {}
+    for ranking in rankings:
+        for rank, match in enumerate(ranking, 1):
+            known = match.kind == "memory", match.row
+            scores[known] = scores.get(known, 0.0) + 1 / (60 + rank)
+            matches.setdefault(known, match)
+    best = sorted(matches, key=lambda known: -scores[known])
+    return [matches[known]._replace(score=scores[known]) for known in best]
 
 
 def _snippet(terms: Sequence[str], text: str) -> str:

@@ -20,7 +20,6 @@ from summarizing_context.errors import MemoryNotFoundError
 
 Committed = Callable[[], None]  # called on the event loop once a write is durable, before its awaitable resolves
 HitKind = Literal["message", "summary", "memory"]
-Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
 
 
 class SummaryKey(NamedTuple):
@@ -391,31 +390,22 @@ class MemoryStore(Protocol):
 
 
 class VectorStore(Protocol):
-    """Vectors of length 1, as 32-bit floats, by the recipe of their embedding. Those of a memory go with its text."""
+    """Vectors of memories, of length 1, as 32-bit floats, by the recipe of their embedding; they go with its text."""
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where vectors cannot be compared."""
 
-    async def rows(self, scope: Scope) -> list[int]:
-        """Return the messages of a scope, the newest of each session first."""
-
-    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Return messages, as the log holds them."""
-
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         """Return those of the numbers that have no vector of this recipe and of so many bytes."""
 
-    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+    async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
 
-    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
         """Forget vectors of a recipe."""
 
-    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+    async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """Return the cosine of each vector there is with the query; those of another length are left out."""
-
-    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        """Return messages with their texts, in the order in which `scores` names them."""
 
 
 class SessionStore(Store, Protocol):

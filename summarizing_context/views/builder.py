@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, takewhile
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_message
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -78,7 +78,7 @@ class SystemRows:
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
         self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
         self._rows_of: object = None  # log and prompt for which these are
-        self._tools: list[Any] = []
+        self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self.tool_tokens = 0
 
@@ -95,18 +95,13 @@ class SystemRows:
                 row = encodable(check_message({"role": "system", "content": content}))
             except MessageError as error:
                 raise SettingsError(f"system cannot be sent: {error}") from error
-        if not tools or tools != self._tools:
-            self._tools = _checked_list("tools", tools) if tools else []
-            self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self._tools)
+        if not tools or tools != self.tools:
+            self.tools = _checked_list("tools", tools) if tools else []
+            self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self.tools)
         if is_new:
             self._prompt = said = None if row is None else row["content"]
             self._row = [(row, self._price.message(row))] if row and said else []
             self.name = "" if said is None else output_hash(said if isinstance(said, str) else canonical_json(said))
-
-    @property
-    def tools(self) -> list[Any]:
-        """The tools of the request; to be read only."""
-        return self._tools
 
     @property
     def fixed_tokens(self) -> int:
@@ -144,22 +139,10 @@ def _checked_list(name: str, value: object) -> list[Any]:
     return checked
 
 
-def _texts(message: Message) -> list[str]:
-    """Return the texts of what a message says."""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
-    return [text for text in texts if isinstance(text, str)]
-
-
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     """How many leading ones are equal."""
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        same += 1
-    return same
+    both = zip(before, after, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], both))
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -478,7 +461,7 @@ class Viewer:
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            said, says = ("".join(_texts(row)).splitlines(keepends=True) for row in (last[kept], now[kept]))
+            said, says = ("".join(read_message(row).texts).splitlines(keepends=True) for row in (last[kept], now[kept]))
             alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,

@@ -327,12 +327,8 @@ def write_head(
         keeps_header: the present header stays as it is; only messages are chosen.
     """
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
-    settings, truncates, is_plain, stop = (
-        sources.settings,
-        sources.truncates,
-        not (room.squeeze or room.gives_way),
-        cut.stop,
-    )
+    settings, truncates, stop = sources.settings, sources.truncates, cut.stop
+    is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
 
     # pinned messages; opening rows that hold nothing but instruction files have a section of their own

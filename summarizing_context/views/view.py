@@ -596,7 +596,11 @@ def encode_state(state: ActivationState) -> bytes:
 def decode_state(data: bytes) -> ActivationState:
     """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
     try:
-        return msgspec.convert(decode_message(data), ActivationState)
+        kept = decode_message(data)
+        for node in kept.get("nodes", ()):
+            if len(node) > len(HeaderNode._fields):  # of a version that kept which values a block lacks
+                del node[-2]
+        return msgspec.convert(kept, ActivationState)
     except StoreCorruptError as error:
         raise ValueError(str(error)) from None
 

@@ -11,7 +11,6 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
@@ -328,12 +327,6 @@ class SummaryCache:
             return None
         return self._ready.get(hash) if self.is_ready(node) else self._given_up.get(hash)
 
-    def known_text(self, leaf: int) -> str:
-        """Return a segment's summary, or where none is ready a quick look at its source; for no view."""
-        if self.is_ready(Node.leaf(leaf)):
-            return self.text_of(Node.leaf(leaf)).text
-        return skim(self._log.content(leaf), self.sizes.leaf)
-
     def blocks(self, nodes: Iterable[Node]) -> list[HeaderNode]:
         """What stands for these nodes, as blocks of a header that shows each in full."""
         found = []
@@ -380,11 +373,6 @@ class SummaryCache:
         if max_tokens < _SHORT:
             return NodeText(skim(content, max_tokens), "provisional", 1)
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
-
-    def drops(self, node: Node, text: str) -> tuple[str, ...]:
-        """Return exact values of a node's source, of a merge its children, that the `text` for it does not hold."""
-        children = [self.text_of(child).text for child in node.children]
-        return find_drops(render_children(children) if children else self._log.content(node.start), text)
 
     def _read_leaf(self, leaf: int, hash: str) -> NodeText:
         """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""

@@ -1,4 +1,4 @@
-"""Searching by meaning, with a small embedding that knows which words mean the same."""
+"""Memories by meaning, with a small embedding that knows which words mean the same."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, open_context
-from tests.behaviour.contexts import fill
+from summarizing_context import Settings, SummarizingContext, open_context
 from tests.contract.store_builders import bytes_beside
-from tests.laws.builders import assistant, user
+from tests.laws.builders import user
 
 TOPICS = ("car auto automobile vehicle", "money invoice bill payment", "fast quick rapid", "cat kitten feline")
 
@@ -34,7 +33,7 @@ class Concepts:
         return [*(float(len(words & set(topic.split()))) for topic in TOPICS), 0.05]
 
 
-LOG = [user("The automobile is in the garage"), assistant("The invoice was sent"), user("A kitten sleeps")]
+MEMORIES = ["The automobile is in the garage", "The invoice was sent", "A kitten sleeps"]
 
 
 @pytest.fixture
@@ -42,27 +41,37 @@ def numpy() -> Any:
     return pytest.importorskip("numpy")
 
 
-async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
+async def store(context: SummarizingContext, *contents: str) -> None:
+    for content in contents:
+        await context.memory.store(content)
+
+
+async def found(context: SummarizingContext, query: str) -> list[str]:
+    return [memory.content for memory in await context.memory.retrieve(query)]
+
+
+async def test_memories_are_found_by_meaning_and_a_search_has_them_beside_messages(numpy):
     async with open_context(Settings(), embedder=Concepts()) as context:
-        await fill(context, map(user, ("the bill", "a quick payment", "the bill for a quick cat")))
-        hits = await context.search("bill")
-        assert hits[0].start == 0
-        assert {hit.start for hit in hits} == {0, 1, 2}
+        await store(context, *MEMORIES)
+        await context.add_message(user("The vehicle broke down"))
+        assert (await found(context, "vehicle"))[0] == MEMORIES[0]
+        hits = await context.search("vehicle")
+        assert [(hit.kind, hit.snippet) for hit in hits] == [
+            ("message", "The vehicle broke down"),
+            ("memory", MEMORIES[0]),
+        ]
 
 
 async def test_a_text_is_embedded_once_and_redacted_before(numpy, tmp_path: Path):
-    settings = Settings(store=tmp_path / "a.db")
+    settings = Settings(store=tmp_path / "a.db", project="p")
     embedder = Concepts()
     async with open_context(settings, embedder=embedder, redact=lambda text: text.replace("garage", "***")) as context:
-        await fill(context, LOG)
-        await context.search("vehicle")
-        await context.search("vehicle")
+        await store(context, *MEMORIES)
+        await found(context, "vehicle in the garage")
     again = Concepts()
     async with open_context(settings, embedder=again) as context:
-        assert len(await context.search("vehicle")) == 1
-    assert sorted(embedder.asked) == sorted(
-        ["The automobile is in the ***", "The invoice was sent", "A kitten sleeps", "vehicle"]
-    )
+        assert (await found(context, "vehicle"))[0] == MEMORIES[0]
+    assert sorted(embedder.asked) == sorted(["The automobile is in the ***", *MEMORIES[1:], "vehicle in the ***"])
     assert again.asked == ["vehicle"]
 
 
@@ -84,10 +93,9 @@ class Failing:
 )
 async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy, embedder: Any, caplog):
     async with open_context(Settings(), embedder=embedder) as context:
-        await fill(context, LOG)
-        assert [hit.start for hit in await context.search("invoice")] == [1]
-        await context.memory.store("An invoice")
-        assert len(await context.memory.retrieve("invoice")) == 1
+        await store(context, *MEMORIES)
+        assert await found(context, "invoice") == [MEMORIES[1]]
+        assert [hit.kind for hit in await context.search("invoice")] == ["memory"]
         assert "embedding failed" in context.statistics().last_error
         assert "SECRET" not in context.statistics().last_error + caplog.text
 
@@ -101,25 +109,20 @@ async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(
         return [concepts.vector(text) for text in texts]
 
     async with open_context(Settings(), embedder=picky) as context:
-        await fill(context, (*LOG, user("POISON"), *(user(f"row {at}") for at in range(30))))
-        assert [hit.start for hit in await context.search("vehicle")] == [0]
+        await store(context, *MEMORIES, "POISON", *(f"row {at}" for at in range(30)))
+        assert (await found(context, "vehicle"))[0] == MEMORIES[0]
+        assert (await found(context, "vehicle POISON"))[:2] == [MEMORIES[0], "POISON"]
         assert "embedding failed" in context.statistics().last_error
-        await context.memory.store("The automobile needs oil")
-        await context.memory.store("POISON")
-        assert [found.content for found in await context.memory.retrieve("vehicle POISON")] == [
-            "The automobile needs oil",
-            "POISON",
-        ]
 
 
 async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path: Path):
     settings = Settings(store=tmp_path / "a.db")
     async with open_context(settings) as context:
-        await fill(context, LOG)
+        await store(context, *MEMORIES)
     before = bytes_beside(tmp_path / "a.db")
     embedder = Concepts()
     async with open_context(settings, embedder=embedder, read_only=True) as context:
         for _ in range(2):
-            assert [hit.start for hit in await context.search("vehicle")] == [0]
-    assert len(embedder.asked) == len(LOG) + 1
+            assert (await found(context, "vehicle"))[0] == MEMORIES[0]
+    assert len(embedder.asked) == len(MEMORIES) + 2
     assert bytes_beside(tmp_path / "a.db") == before

@@ -29,7 +29,7 @@ async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole()
                 await context.add_message(say(f"{at}: " + " ".join(f"word{at * 31 + word}" for word in range(12))))
             assert await context.wait_idle(60)
             if (await context.next_view()).activation is not None:
-                newest.append(context.explain(drops=False)[-1])
+                newest.append(context.explain()[-1])
     assert len(newest) > 5
     assert {node.made_by for node in newest} == {"model"}
     written = {count(node.text) for node in newest}

@@ -63,7 +63,7 @@ async def cell(budget: int, system: float, segments: int) -> Cell:
         for _ in range(4):
             await context.wait_idle()
             await context.summarize(1)
-        nodes = context.explain(drops=False)
+        nodes = context.explain()
         merges = [node for node in nodes if node.segments > 1]
         return Cell(budget - fixed, merges, [node for node in nodes if node not in merges])
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +82,20 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
         assert context.last_view.stable_prefix_messages == same_rows(view, before)
         assert await context.get_messages() == edited
         assert view[-1] == edited[-1]
+
+
+async def test_a_state_kept_with_the_values_that_its_blocks_lack_shows_the_same_view(tmp_path: Path):
+    settings = tiny(store=tmp_path / "s.db")
+    async with open_context(settings) as context:
+        await grown(context)
+        before = await context.get_messages_for_request()
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+        ((state,),) = database.execute("select state from activations").fetchall()
+        written = json.loads(state)
+        for node in written["nodes"]:
+            node.insert(-1, ["src/app.py"])  # as the version before wrote it
+        database.execute("update activations set state = ?", (json.dumps(written).encode(),))
+        database.commit()
+    async with open_context(settings) as context:
+        assert written["nodes"]
+        assert await context.get_messages_for_request() == before

@@ -26,7 +26,7 @@ async def feed(context: SummarizingContext, messages: list[dict[str, Any]]) -> l
             assert await context.wait_idle(60) or context.statistics().breaker == "open"
             await context.get_messages_for_request()
             if context.last_view is not None and context.last_view.activation is not None:
-                headers.append([node for node in context.explain(drops=False) if node.node is not None])
+                headers.append([node for node in context.explain() if node.node is not None])
     return headers
 
 

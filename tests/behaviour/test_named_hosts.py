@@ -120,6 +120,7 @@ def test_a_session_asks_only_its_base_url_for_summaries_memories_rules_and_vecto
                     if message["role"] == "user":
                         await context.get_messages_for_request()
                 await context.wait_idle()
+                await context.memory.store("The port is 6543.")
                 await context.search("port")
 
         anyio.run(live)

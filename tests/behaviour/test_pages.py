@@ -17,8 +17,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import opened, small
+from tests.behaviour.contexts import opened
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
 
 FRAME = re.compile(r"<recalled messages=\"(\d+)-(\d+)\" detail=\"\w+\">\n[^\n]*\n(.*)\n</recalled>", re.DOTALL)
@@ -167,18 +166,3 @@ async def test_a_page_says_what_a_host_put_in() -> None:
         line = inside(await context.expand(1, "line", 2_000))
         assert "[message 1: injected] Base directory" in line.replace("\n", " ")
         assert "user" not in LABEL.findall(inside(await context.expand((1, 3), "full", 2_000)))[0]
-
-
-async def test_explain_and_expand_tell_which_values_a_summary_does_not_hold() -> None:
-    log = [user("Keep an eye on src/pay.py, please."), *(assistant(f"Read src/f{at}.py. " * 9) for at in range(60))]
-    terse = ScriptedSummarizer(lambda _: "## Done\n- several steps were taken, and all is well")
-    async with open_context(small(), count_tokens=count, summarizer=terse) as context:
-        await context.set_messages(log)
-        await context.wait_idle()
-        await context.get_messages_for_request()
-        node = next(node for node in context.explain() if node.rank == 0 and node.made_by == "model")
-        assert f"src/f{node.start}.py" in node.drops
-        assert context.explain(drops=False)[0].drops == ()
-        page = await context.expand(node, "paragraph")
-        assert f"Not in this summary: {', '.join(node.drops)}" in page.text
-        assert "Not in this summary" not in (await context.expand(node, "line")).text

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 
 from tests.behaviour.contexts import opened
@@ -42,14 +40,15 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
         assert "line 150" not in page.text
 
 
-async def test_exact_values_that_calls_have_used_come_back_though_the_query_does_not_name_them() -> None:
-    made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "limit": 7_450}))
-    log = [user("Fix it."), made, result("openai", "x", "ok"), *FILLER]
+@pytest.mark.parametrize("asked", ["src/billing/ledger_export.py", "INV-20931-X", "a81f02c9"])
+async def test_an_id_that_is_asked_for_literally_is_found(asked: str) -> None:
+    made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "invoice": "INV-20931-X"}))
+    log = [user("Fix it."), made, result("openai", "x", "committed as a81f02c9, by the way"), *FILLER]
     async with opened(log, ledger_share=0.0) as context:  # which would show them
-        assert "ledger_export" not in str(context.last_view.messages[-8:])  # type: ignore[union-attr]
-        page = await context.recall("Now go on with what we had begun, as we said before, and tell me when it is done")
-        assert re.search(r"^1: .*src/billing/ledger_export\.py", page.text, re.MULTILINE)
-        assert "7450" in page.text
+        assert asked not in str(context.last_view.messages[-8:])  # type: ignore[union-attr]
+        page = await context.recall(f"What was done with {asked}?")
+        at = 2 if asked == "a81f02c9" else 1
+        assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]
 
 
 async def test_what_the_view_does_not_show_goes_before_what_it_shows() -> None:

@@ -122,10 +122,11 @@ def sql(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def bytes_beside(path: Path) -> dict[str, bytes]:
-    """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
+    """All files of the store's folder with their content; not those that SQLite adds to read: the shared memory, and a
+    log without content."""
     need_sqlite()
-    names = [name for name in sorted(os.listdir(path.parent)) if not name.endswith("-shm")]
-    return {name: (path.parent / name).read_bytes() for name in names}
+    found = {name: (path.parent / name).read_bytes() for name in sorted(os.listdir(path.parent))}
+    return {name: content for name, content in found.items() if not name.endswith("-shm") and content}
 
 
 def check_index(path: Path) -> None:

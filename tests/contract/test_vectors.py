@@ -12,9 +12,8 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, NewMemory, Scope, forget_memory, keep_memories
-from tests.contract.store_builders import entries, make_store, nothing, opened
-from tests.laws.builders import user
+from summarizing_context.stores.base import MemoryScope, NewMemory, forget_memory, keep_memories
+from tests.contract.store_builders import make_store
 
 of_every_backend = pytest.mark.usefixtures("backend")
 needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
@@ -59,27 +58,27 @@ class Opened:
 @of_every_backend
 async def test_vectors_are_kept_and_compared(settings: Settings):
     async with Opened(settings) as vectors:
-        assert await vectors.missing("row", "r", [1, 2, 3], SIZE) == [1, 2, 3]
-        assert await vectors.near("row", "r", [1, 2], ONE) == {}
-        await vectors.save("row", "r", {1: ONE, 2: OTHER, 4: LONG})
-        assert await vectors.missing("row", "r", [1, 2, 3], SIZE) == [3]
-        near = await vectors.near("row", "r", [1, 2, 3, 4], ONE)
+        assert await vectors.missing("r", [1, 2, 3], SIZE) == [1, 2, 3]
+        assert await vectors.near("r", [1, 2], ONE) == {}
+        await vectors.save("r", {1: ONE, 2: OTHER, 4: LONG})
+        assert await vectors.missing("r", [1, 2, 3], SIZE) == [3]
+        near = await vectors.near("r", [1, 2, 3, 4], ONE)
         assert near == {1: pytest.approx(1.0), 2: pytest.approx(0.7071, abs=1e-4)}
-        assert await vectors.near("row", "r", [2], ONE) == {2: near[2]}
+        assert await vectors.near("r", [2], ONE) == {2: near[2]}
 
 
 @of_every_backend
 async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
     async with Opened(settings) as vectors:
-        await vectors.save("row", "r", {1: ONE, 2: OTHER})
-        assert await vectors.missing("row", "r", [1, 2], len(LONG)) == [1, 2]
-        await vectors.save("row", "r", {1: LONG})
-        assert await vectors.missing("row", "r", [1, 2], len(LONG)) == [2]
-        assert set(await vectors.near("row", "r", [1, 2], LONG)) == {1}
-        await vectors.save("row", "other", {1: ONE})
-        await vectors.drop("row", "r", [1, 2])
-        assert await vectors.missing("row", "r", [1, 2], SIZE) == await vectors.missing("row", "r", [1, 2], len(LONG))
-        assert await vectors.near("row", "other", [1, 2], ONE) == {1: pytest.approx(1.0)}
+        await vectors.save("r", {1: ONE, 2: OTHER})
+        assert await vectors.missing("r", [1, 2], len(LONG)) == [1, 2]
+        await vectors.save("r", {1: LONG})
+        assert await vectors.missing("r", [1, 2], len(LONG)) == [2]
+        assert set(await vectors.near("r", [1, 2], LONG)) == {1}
+        await vectors.save("other", {1: ONE})
+        await vectors.drop("r", [1, 2])
+        assert await vectors.missing("r", [1, 2], SIZE) == await vectors.missing("r", [1, 2], len(LONG))
+        assert await vectors.near("other", [1, 2], ONE) == {1: pytest.approx(1.0)}
 
 
 @of_every_backend
@@ -89,37 +88,22 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
         await place.store.claim(SCOPE.session_id)
         id = (await keep_memories(place.store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
-        await vectors.save("memory", "r", {number: ONE})
+        await vectors.save("r", {number: ONE})
         await forget_memory(place.store.memories, SCOPE, id)
-        assert await vectors.missing("memory", "r", [number], SIZE) == [number]
-        assert await vectors.near("memory", "r", [number], ONE) == {}
+        assert await vectors.missing("r", [number], SIZE) == [number]
+        assert await vectors.near("r", [number], ONE) == {}
     async with Opened(settings) as vectors:
-        await vectors.save("memory", "r", {number + 1: OTHER})
-        assert await vectors.near("memory", "r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
+        await vectors.save("r", {number + 1: OTHER})
+        assert await vectors.near("r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
 
 
-@of_every_backend
-async def test_messages_to_embed_and_those_that_score_are_read_by_their_rows(tmp_path: Path):
-    async with opened(tmp_path / "run.db", "s", "t") as store:
-        await store.append("s", entries("m0", "m1", "m2"), nothing)
-        await store.append("t", entries("of another"), nothing)
-        scope, vectors = Scope("s", only_session="s"), store.vectors
-        rows = await vectors.rows(scope)
-        assert len(rows) == 3
-        assert await vectors.messages(rows[:2]) == {rows[0]: b"m2", rows[1]: b"m1"}
-        found = await vectors.matches(scope, {rows[2]: 0.9, rows[0]: 0.2})
-        assert [(one.places, one.score) for one in found] == [((("s", 0, 1),), 0.9), ((("s", 2, 3),), 0.2)]
-
-
-async def test_messages_and_memories_are_found_by_meaning(settings: Settings):
+async def test_memories_are_found_by_meaning(settings: Settings):
     for _ in range(2):  # the second time from what is kept
         async with open_context(settings, embedder=embed) as context:
-            if not len(context):
-                await context.add_message(user("A kitten sleeps"))
-                await context.add_message(user("The invoice was sent"))
-                await context.memory.store("She has a cat")
-            assert [(hit.kind, hit.start) for hit in await context.search("cat")] == [("message", 0), ("memory", 0)]
-            assert [memory.content for memory in await context.memory.retrieve("kitten")] == ["She has a cat"]
+            await context.memory.store("She has a cat")
+            await context.memory.store("The invoice was sent")
+            assert [hit.snippet for hit in await context.search("kitten")] == ["She has a cat"]
+            assert (await context.memory.retrieve("kitten"))[0].content == "She has a cat"
 
 
 @needs_chroma
@@ -127,7 +111,7 @@ async def test_a_chroma_folder_is_private_and_what_it_lost_is_made_anew(tmp_path
     settings = Settings(store=tmp_path / "run.db", session_id="s", vector_store="chroma")
     folder = tmp_path / "run.db.chroma"
     async with open_context(settings, embedder=embed) as context:
-        await context.add_message(user("A kitten sleeps"))
+        await context.memory.store("A kitten sleeps")
         assert len(await context.search("cat")) == 1
         assert folder.stat().st_mode & 0o077 == 0
     shutil.rmtree(folder)

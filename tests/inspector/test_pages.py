@@ -75,7 +75,6 @@ async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(sto
             assert max(block["stop"] for block in told["blocks"]) <= record["covered_to"]
             assert all(block["text"] for block in told["blocks"])
             assert record["resent"] == record["tokens_after"] - record["prefix_kept"]
-        assert any(block["drops"] for block in told["blocks"])
         gone = await client.get("/api/activation", params={"id": "s1", "number": 99})
         assert gone.status_code == 404
 

@@ -234,7 +234,7 @@ class SummarizingContextManager:
                     rows, _ = await fitted_to(error.required_tokens)
                     break
         self._meter.note_view()
-        if self._plan.preserve_system or not context.explain(drops=False):
+        if self._plan.preserve_system or not context.explain():
             return rows
         # without the log's leading system rows; a prompt made for this request stays
         first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))

@@ -228,9 +228,9 @@ class _Pages:
 
             if what == "block":  # of the header, or a segment's own summary, as it stands now
                 is_segment = query.get("of") == "segments"
-                for node in context.summaries() if is_segment else context.explain(drops=False):
+                for node in context.summaries() if is_segment else context.explain():
                     if (node.start, node.stop) == (start, stop):
-                        return _whole_block(node, context)
+                        return {**_block(node), "text": node.text}
                 called = "segment" if is_segment else "summary in the view"
                 raise NodeNotFoundError(f"there is no {called} of messages {start} to {stop - 1} any longer")
 
@@ -259,7 +259,7 @@ class _Pages:
             return {
                 **self._record(record),
                 "left": [_row(log[at], "log", at) for at in left],
-                "blocks": None if nodes is None else [_whole_block(node, context) for node in nodes],
+                "blocks": None if nodes is None else [{**_block(node), "text": node.text} for node in nodes],
             }
 
     async def _sessions(self) -> Json:
@@ -281,8 +281,7 @@ class _Pages:
         raise NodeNotFoundError(f"the store holds no session {session_id!r:.60}")
 
     async def _version(self) -> str:
-        """Return what differs once anything was committed. No connection is kept, which would leave files beside the
-        store."""
+        """Return what differs once anything was committed."""
         if "://" in str(self._store):  # of a server
             return hashlib.sha256(json.dumps(await self._sessions()).encode()).hexdigest()
         stamps = []
@@ -318,7 +317,7 @@ class _Pages:
             "covered": 0 if warning else covered,
             "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
             "segments": [_block(node) for node in context.summaries()],
-            "blocks": [{**_block(node), "drops": list(node.drops)} for node in nodes],
+            "blocks": [_block(node) for node in nodes],
             "view": [
                 _row(message, part, places.get((message["role"], *message_text_parts(message))))
                 for message, part in zip(view, view_parts(view, log), strict=True)
@@ -411,11 +410,6 @@ def _text(message: Json) -> str:
 def _block(node: HeaderNode) -> Json:
     parts = {name: getattr(node, name) for name in ("name", "start", "stop", "rank", "form", "made_by")}
     return {**parts, "tokens": node.tokens or estimate_text(node.text)}
-
-
-def _whole_block(node: HeaderNode, context: SummarizingContext) -> Json:
-    """Return a summary with its text, and what it does not hold of its source."""
-    return {**_block(node), "text": node.text, "drops": list(context.dropped_values(node))}
 
 
 # Who may ask: pages of its own only, of a browser that opened a link. Transcripts are hostile input: the page writes

@@ -52,7 +52,6 @@ from summarizing_context.stores.base import (
     Entries,
     Match,
     MemoryScope,
-    Owner,
     Place,
     ProviderViews,
     Scope,
@@ -372,66 +371,46 @@ class RelationalVectors:
 
     def __init__(self, store: RelationalStore) -> None:
         self._store = store
-        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
+        self._passing: dict[tuple[str, int], bytes] = {}  # where nothing may be written
 
     def check_usable(self) -> None:
         if find_spec("numpy") is None:
             raise MissingExtraError("vectors", "comparing embeddings needs numpy")
 
-    async def rows(self, scope: Scope) -> list[int]:
-        _, branches = await self._store.read(lambda connection: _held(connection, scope))
-        runs = ((branch << 32, *run[:2]) for branch, held in branches.items() for run in held)
-        return sorted({first + at for first, start, stop in runs for at in range(start, stop)}, reverse=True)
-
-    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        def work(connection: Connection) -> dict[int, bytes]:
-            asked = [(row, {"branch": row >> 32, "position": row % (1 << 32)}) for row in rows]
-            found = [(row, connection.run("entry", **place).fetchone()) for row, place in asked]
-            return {row: entry[0] for row, entry in found if entry is not None}
-
-        return await self._store.read(work)
-
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        asked = [n for n in numbers if not 0 < size == len(self._passing.get((owner, recipe, n), b""))]
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
+    async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        asked = [n for n in numbers if not 0 < size == len(self._passing.get((recipe, n), b""))]
+        values = {"recipe": recipe, "numbers": json.dumps(asked), "size": size}
         missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
         return [number for number in asked if number in missing]
 
-    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
+        values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
         if not self._store.read_only:
             await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
 
-    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+    async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
-            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
+            self._passing |= {(recipe, number): vector for number, vector in vectors.items()}
             return
-        of = {"owner": owner, "recipe": recipe}
-        rows = [{**of, "number": number, "vector": vector} for number, vector in vectors.items()]
+        rows = [{"recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()]
         await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
 
-    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        passing = [(n, self._passing.get((owner, recipe, n), b"")) for n in numbers if self._passing]
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+    async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        passing = [(n, self._passing.get((recipe, n), b"")) for n in numbers if self._passing]
+        values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
         return await self._store.read(
             lambda connection: cosines(chain(connection.run("vectors_of", **values), passing), query)
         )
-
-    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        return await self._store.read(lambda connection: list(_matches(connection, scope, scores.items())))
 
 
 def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]:
     """Return that of each vector with the query; those of another length are left out."""
     import numpy
 
-    scores: dict[int, float] = {}
-    left = (row for row in rows if len(row[1]) == len(query))
-    while some := list(islice(left, 4_000)):  # at once in memory
-        table = numpy.frombuffer(b"".join(vector for _, vector in some), dtype=numpy.float32)
-        found = table.reshape(len(some), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
-        scores |= {number: float(score) for (number, _), score in zip(some, found, strict=True)}
-    return scores
+    alike = [row for row in rows if len(row[1]) == len(query)]
+    table = numpy.frombuffer(b"".join(vector for _, vector in alike), dtype=numpy.float32)
+    found = table.reshape(len(alike), len(query) // 4) @ numpy.frombuffer(query, dtype=numpy.float32)
+    return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
 
 
 class RelationalMemories:
@@ -462,7 +441,7 @@ class RelationalMemories:
                 else:
                     connection.run("update_memory", id=number, **values)
                 if content != contents[id]:
-                    connection.run("remove_vector", owner="memory", number=number)
+                    connection.run("remove_vector", number=number)
             for mark in {*marks} - noted:
                 connection.run("add_mark", **whose, mark=mark, reader=reader)
             return ids

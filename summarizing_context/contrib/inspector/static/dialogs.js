@@ -2,7 +2,6 @@
 
 import { ask, byId, madeBy, make, number, openDialog, safely, span, spoken, tell, tokens, upper } from "./dom.js";
 
-const MOST_DROPS = 12; // that are told of a block
 
 // A part that scrolls by itself, so that both sides stay in sight.
 function scrolled(name, kind, content = []) {
@@ -38,18 +37,9 @@ export async function showBlock(id, blocks, at, of, back = null) {
     make("div", { class: "steps" }, back && step(`← Activation ${back.number}`, back.act), step("← Older", to(at - 1)), step("Newer →", to(at + 1)),
       make("p", { class: "by" }, `${upper(madeBy(block))}, ${tokens(block.tokens)}; number ${number(at + 1)} of ${number(blocks.length)}`)),
     make("div", { class: "beside" },
-      make("section", {}, make("h3", {}, "The summary"), scrolled("The summary", "whole", [make("pre", { class: "summary" }, block.text), dropped(block)])),
+      make("section", {}, make("h3", {}, "The summary"), scrolled("The summary", "whole", [make("pre", { class: "summary" }, block.text)])),
       make("section", {}, make("h3", {}, "Its source"), source)));
   await addMessages(source, id, block.start, block.stop);
-}
-
-const dropsOf = (block) => `${number(block.drops.length)}${block.drops.length >= MOST_DROPS ? " or more" : ""} exact values not in it`;
-
-function dropped(block) {
-  if (!block.drops.length) return note("No exact value that its source uses is missing in it.");
-  const often = block.drops.length >= MOST_DROPS ? " The most used:" : "";
-  return make("div", {}, make("p", { class: "note" }, `${upper(dropsOf(block))}.${often}`),
-    make("ul", { class: "drops" }, block.drops.map((value) => make("li", {}, make("code", {}, value)))));
 }
 
 export async function showActivation(id, number_) {
@@ -58,7 +48,7 @@ export async function showActivation(id, number_) {
   const left = one.left.length ? scrolled("Messages that left the view", "list", one.left.map((row) => spoken(id, row))) : note(whyNone(one));
   const blocks = one.blocks === null ? note("What the blocks held is no longer kept.") : scrolled("Summaries of the past", "cards", one.blocks.map((block, at) =>
     make("div", { class: "one" }, make("button", { type: "button", class: "link", onclick: safely(() => showBlock(id, one.blocks, at, "tree", back)) }, upper(span(block.start, block.stop))),
-      make("p", { class: "by" }, `${madeBy(block)}, ${tokens(block.tokens)}, ${dropsOf(block)}`),
+      make("p", { class: "by" }, `${madeBy(block)}, ${tokens(block.tokens)}`),
       make("pre", { class: "summary short" }, block.text))));
   openDialog(`Activation ${one.number}`,
     make("p", { class: "by" }, `${upper(one.why)}: ${tokens(one.tokens_before)} before, ${number(one.tokens_after)} after; the first ${number(one.prefix_kept)} stayed in the prompt cache.`),

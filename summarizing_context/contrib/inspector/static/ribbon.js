@@ -15,7 +15,7 @@ export function drawRibbon(state, open) {
     })), places, "Segments are cut as the log grows."),
     band("Tree", state.blocks.map((one, at) => ({
       ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => open.block(state.blocks, at, "tree"),
-      says: `${one.rank > 0 ? "merge" : "summary"} of ${span(one.start, one.stop)} ${madeBy(one)}, ${one.form}, ${tokens(one.tokens)}, ${number(one.drops.length)} values not in it`,
+      says: `${one.rank > 0 ? "merge" : "summary"} of ${span(one.start, one.stop)} ${madeBy(one)}, ${one.form}, ${tokens(one.tokens)}`,
     })), places, "Nothing is covered: the view holds the whole log."),
     band("View", viewParts(state, open), places),
   ];

@@ -10,7 +10,7 @@ select id from store.branches join cut on cut.branch = branches.id
 where cut.stop is null or exists (select 1 from store.entries where branch = id and position >= cut.stop)
 order by id for update of branches;
 
--- trim: from branches what is unneeded in the one state that it sees, with words and vectors; the bytes of messages
+-- trim: from branches what is unneeded in the one state that it sees, with words; the bytes of messages
 with cut (branch, stop) as materialized (
     select branches.id, max(needed.stop)
     from store.branches left join store.needed(:everything) as needed on needed.branch = branches.id
@@ -25,8 +25,6 @@ with cut (branch, stop) as materialized (
     returning octet_length(message) + octet_length(facts) as size
 ), unindexed as (
     delete from store.words using garbage where number = (garbage.branch << 32) + garbage.position
-), unnamed as (
-    delete from store.vectors using garbage where owner = 'row' and number = (garbage.branch << 32) + garbage.position
 ), ended as (
     delete from store.branches using cut where id = cut.branch and cut.stop is null
 )

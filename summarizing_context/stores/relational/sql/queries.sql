@@ -210,11 +210,11 @@ delete from store.memories where session_id = :session_id and project is null;
 update store.memories set session_id = null where session_id = :session_id;
 
 -- save_vector: keep it; an older one of the same text is replaced
-insert into store.vectors (owner, number, recipe, vector) values (:owner, :number, :recipe, :vector)
+insert into store.vectors (owner, number, recipe, vector) values ('memory', :number, :recipe, :vector)
 on conflict (owner, number, recipe) do update set vector = excluded.vector;
 
 -- remove_vector: of one text
-delete from store.vectors where owner = :owner and number = :number;
+delete from store.vectors where owner = 'memory' and number = :number;
 
 -- disown_branches: their session is about to go
 update store.branches set session_id = null where session_id = :session_id;
@@ -273,14 +273,14 @@ where (project = :project or project is null and cast(:project as text) is null 
 
 -- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
 select cast(asked.value as bigint) from store.json_each(:numbers) as asked where not exists (
-    select 1 from store.vectors where owner = :owner and number = cast(asked.value as bigint) and recipe = :recipe
+    select 1 from store.vectors where owner = 'memory' and number = cast(asked.value as bigint) and recipe = :recipe
     and length(vector) = :size
 );
 
 -- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select number, vector from store.json_each(:numbers) as asked
-cross join store.vectors where owner = :owner and number = cast(asked.value as bigint) and recipe = :recipe;
+cross join store.vectors where owner = 'memory' and number = cast(asked.value as bigint) and recipe = :recipe;
 
 -- drop_vectors: those of the numbers, a JSON list, of one recipe
-delete from store.vectors where owner = :owner and recipe = :recipe
+delete from store.vectors where owner = 'memory' and recipe = :recipe
 and number in (select cast(asked.value as bigint) from store.json_each(:numbers) as asked);

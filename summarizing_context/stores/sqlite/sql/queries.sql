@@ -3,10 +3,7 @@
 -- note_writer: the process that has the session open, and its project when one is given
 update sessions set writer_pid = :pid, project = coalesce(:project, project) where session_id = :session_id;
 
--- forget_writer: the session was given up by this process
-update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
-
--- writer: the process that noted itself last
+-- writer: the process that noted itself last, which may have ended or given the session up
 select writer_pid from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
@@ -61,6 +58,3 @@ select 1;
 
 -- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
 delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
-
--- remove_row_vectors: of a branch's entries, from a position on
-delete from vectors where owner = 'row' and number >= (:branch << 32) + :stop and number < ((:branch + 1) << 32);

@@ -130,7 +130,7 @@ create table memory_marks (
 );
 create index memory_marks_by_mark on memory_marks (mark, reader);
 
--- Vectors of texts, for searching by meaning. `owner` is memory, or row (of the index of messages and summaries).
+-- Vectors of texts, for searching by meaning. `owner` is memory.
 create table vectors (
     owner text not null,
     number integer not null,
