@@ -172,7 +172,6 @@ def worker(
     *,
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
-    listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
     drain: Annotated[
         float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
     ] = 20,
@@ -188,26 +187,28 @@ def worker(
     Examples:
         worker --store postgresql://agents@db/agents --config agent.toml
     """
-    address = options.read_address(listen)
     settings = own.load(store=store, concurrency=concurrency)
     if not is_address(store_of(settings)):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker, serving
+    from summarizing_context.contrib.postgres.pool import pool_worker
 
     async def serve() -> None:
-        metrics, opened = PoolMetrics(), await open_store(settings.store)
+        opened = await open_store(settings.store)
         try:
-            async with pool_worker(settings, opened, metrics, drain_within=drain) as one:
-                loop = asyncio.get_running_loop()
+            async with pool_worker(settings, opened, drain_within=drain) as one:
+
+                def end() -> None:
+                    tell("The worker is draining: it takes no more requests, and finishes those under way.")
+                    one.drain()
+
                 for number in (signal.SIGTERM, signal.SIGINT):
-                    loop.add_signal_handler(number, one.drain)
-                with serving(*address, metrics, lambda: one.health) as at:
-                    name = shown_store(settings.store)
-                    tell(f"{plain(name)}: {at}/health and /metrics")
-                    write_json({"serves": "worker", "at": at, "store": name, "token_file": None}, json_path)
-                    await one.run()
+                    asyncio.get_running_loop().add_signal_handler(number, end)
+                name = shown_store(settings.store)
+                tell(f"{plain(name)}: requests for summaries are answered")
+                write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
+                await one.run()
         finally:
             await opened.close()
 
