@@ -4,21 +4,20 @@ The session is in its file, or in memory; a JSON history is taken over once. A d
 writes, is an error: a log exists, and going on without it would lose it.
 
 A host that resumes a session gives back what it has saved: without system rows, perhaps less than the log holds, as it
-was killed before it saved, perhaps more, perhaps with rows of its own. A log that was loaded from a file is the
-authority then: it stays, and what only the host has is appended. Once the host has gone on with the conversation, a
-list that goes on from the log is appended to it, and another one replaces what differs.
+was killed before it saved, perhaps more. A log that was loaded from a file is the authority then: it stays, and what
+the host has behind its end is appended. Once the host has gone on with the conversation, a list that goes on from the
+log is appended to it, and another one replaces what differs.
 """
 
 from __future__ import annotations
 
-import asyncio
 import difflib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,8 +29,7 @@ from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
-from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
-from summarizing_context.messages.reading import Message, decode_message, read_message
+from summarizing_context.messages.reading import Message, decode_message
 from summarizing_context.settings import Settings, ToolTable, is_address
 
 _MEMORY = ":memory:"
@@ -217,9 +215,9 @@ async def take_transcript(
 ) -> None:
     """Bring the log in step with `messages`. `loaded`: from a file; `resuming`: and nothing was said since then.
 
-    Nothing but system, developer, hook and ephemeral rows missing: nothing changes. While resuming, nothing of the log
-    changes in any case, and what only the messages hold is appended. Else they replace what differs; of a loaded log
-    the rows that hosts leave out stay where those beside them stay. Raises `MessageError`; then nothing has changed.
+    Nothing changes where nothing but system, developer, hook and ephemeral rows is missing. While resuming, the log
+    stays, and only what it lacks at its end is appended. Else the messages replace what differs; a loaded log keeps its
+    leading system rows, unless the messages lead with some. Raises `MessageError`; then nothing has changed.
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once
@@ -232,40 +230,20 @@ async def take_transcript(
     rows: list[Message] = list(messages)
     if found.found == "same" and rows:
         return
-    if not loaded:
+    if not resuming:
+        if loaded and not (rows and may_be_missing(rows[0])):
+            rows = [*takewhile(may_be_missing, await context.get_messages()), *rows]
         await context.follow(rows)
         return
-    log = [row for row in await context.get_messages() if not read_message(row).ephemeral]
-    if not resuming:
-        # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
-        # lead with system rows of their own, those of the log's beginning go
-        start, begun = found.log_stop, found.transcript_stop
-        kept = log[:start]
-        if not begun and (not rows or may_be_missing(rows[0])):
-            start = next((at for at, row in enumerate(found.log) if not may_be_left_out(row)), len(found.log))
-            kept = []
-        merged = await asyncio.to_thread(merge_rows, found.transcript[begun:], found.log[start:])
-        await context.follow([*kept, *(log[start + at] if of_log else rows[begun + at] for of_log, at in merged)])
-        return
 
-    # what only the rows hold is appended; their system prompt leads a log that has none, and is no news to one that has
-    prompt = list(takewhile(may_be_missing, rows))
-    if prompt and not (log and may_be_missing(log[0])):
-        await context.set_messages([*prompt, *log])
-    rows = rows[len(prompt) :]
+    rows = list(dropwhile(may_be_missing, rows))  # the log has a system prompt of its own
     found = await context.compare_transcript(rows)
-    new: list[int] = []
-    if found.found == "longer_transcript":
-        new = list(range(found.transcript_stop, len(rows)))
-    elif found.found == "different":
-        if {row.content for row in found.transcript}.isdisjoint(row.content for row in found.log):
-            await context.checkpoint("before another conversation was appended")
-            logger.warning("the host's transcript has no message in common with the log; it is appended")
-        new = await asyncio.to_thread(find_new, found.transcript, found.log)  # of long logs this takes a while
-    if new:
-        logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
-    for at in new:
-        await context.add_message(rows[at])
+    if found.found == "different":
+        logger.warning("the host's transcript differs from the log of the session, which stays; clear() empties it")
+    elif found.found == "longer_transcript":
+        logger.info("the host's transcript holds more than the log")
+        for row in rows[found.transcript_stop :]:
+            await context.add_message(row)
 
 
 def may_be_missing(message: Any) -> bool:
