@@ -157,7 +157,7 @@ class SummarizingContextManager:
         if self._plan.settings.summarizer == "host" and self._options.summarizer is None:
             cancellation = getattr(coordinator, "cancellation", None)
             summarizer = HostSummarizer(
-                lambda: self._provider(self._plan.summary_provider),
+                self._provider,
                 model=self._plan.settings.model,
                 is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
             )
@@ -340,5 +340,5 @@ class SummarizingContextManager:
             context = await self.opened()
             await context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
 
-    def _provider(self, name: str | None = None) -> Any:
-        return choose_provider(self._providers() if self._providers is not None else None, name)
+    def _provider(self) -> Any:
+        return choose_provider(self._providers() if self._providers is not None else None)

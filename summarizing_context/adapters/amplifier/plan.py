@@ -30,7 +30,7 @@ from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.reading import Message, decode_message
-from summarizing_context.settings import Settings, ToolTable, is_address
+from summarizing_context.settings import Settings, is_address
 
 _MEMORY = ":memory:"
 
@@ -53,9 +53,6 @@ class _Own:
     compact_tool: bool = False  # mount the tool `context_compact`
     memory_tools: bool = False  # mount the tools that remember, search and forget
     hooks: Literal["background", "await"] = "background"  # of a compaction
-    # that makes the summaries; else the one of lowest priority
-    summary_provider: Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")] | None = None
-    ledger_rules: ToolTable = ()  # what tools of the host do
 
     # those in the mapping `persistence`
     enabled: bool = True
@@ -106,8 +103,6 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         own |= rules.accepted(_Own, ({name: given.pop(name) for name in own if name in given}, []))
     except SettingsError as error:
         problems += error.problems
-    if own["summary_provider"] is not None and ("summarizer" not in given or given["summarizer"].value != "host"):
-        problems.append("summary_provider needs summarizer = 'host'")
 
     # the settings, under whichever of their names they are given
     values = dict[str, rules.Given]()
@@ -131,8 +126,8 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     return MountPlan(**own, settings=settings, names_session="session_id" in given)
 
 
-def choose_provider(mounted: Any, name: str | None = None) -> Any:
-    """Return the provider of that name, or without one that which the host would choose first, or None."""
+def choose_provider(mounted: Any) -> Any:
+    """Return the provider that the host would choose first, or None."""
 
     def priority(provider: Any) -> float:
         found = getattr(provider, "priority", None)
@@ -142,7 +137,7 @@ def choose_provider(mounted: Any, name: str | None = None) -> Any:
 
     if not isinstance(mounted, Mapping):
         return None
-    return min(mounted.values(), key=priority, default=None) if name is None else mounted.get(name)
+    return min(mounted.values(), key=priority, default=None)
 
 
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
@@ -150,8 +145,7 @@ async def open_session(plan: MountPlan, options: Options, degraded: Callable[[st
 
     Where the file is a JSON list of messages, the session is in a store next to it, which imports them once.
     """
-    ledger_rules = (*options.ledger_rules, *plan.ledger_rules)
-    options = replace(options, ledger_rules=ledger_rules, keep_system=plan.preserve_system)
+    options = replace(options, keep_system=plan.preserve_system)
     if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
 
