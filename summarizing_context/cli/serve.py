@@ -283,11 +283,12 @@ def serve(
     kept = token is None and not no_token and ip_address(host).is_loopback
     token = kept_token(token_file(TOKEN_FILE)) if kept else None if no_token else token
     settings = given.settings(token)
+    from summarizing_context.contrib import serving
     from summarizing_context.contrib.proxy import server
 
     app = server.make_app(settings, host)  # before the first output: an error is the only line
-    with server.bound_socket(host, port) as listening:
-        at = server.address_of(listening)
+    with serving.bound_socket(host, port) as listening:
+        at = serving.address_of(listening)
         urls, store = server.base_urls(at, token), shown_store(settings.settings.store)
         text = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
@@ -297,7 +298,7 @@ def serve(
         tell(text)
         file = str(token_file(TOKEN_FILE)) if kept else None
         write_json({"serves": "proxy", "at": at, "urls": urls, "store": store, "token_file": file}, json_path)
-        anyio.run(server.serve, app, listening)
+        anyio.run(serving.serve, app, listening)
 
 
 proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))

@@ -37,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("contrib/inspector/app.py", "contrib/proxy/"),
+    "uvicorn": ("contrib/serving.py",),
 }
 
 
