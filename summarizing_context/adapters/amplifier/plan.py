@@ -11,7 +11,6 @@ log is appended to it, and another one replaces what differs.
 
 from __future__ import annotations
 
-import difflib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -38,7 +37,6 @@ _SAME_AS = {
     "compact_threshold": "high_water",
     "compaction_threshold": "high_water",
     "storage_path": "store",
-    **rules.KEY_ALIASES,
 }
 
 logger = logging.getLogger(__name__)
@@ -54,18 +52,20 @@ class _Own:
     memory_tools: bool = False  # mount the tools that remember, search and forget
     hooks: Literal["background", "await"] = "background"  # of a compaction
 
-    # those in the mapping `persistence`
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Persistence:
+    """Those in the mapping `persistence`."""
+
     enabled: bool = True
     path: Annotated[str, Meta(title="a path to a file", extra={"read": lambda path: path})] | None = None
     required: bool = False  # no falling back to memory when the file cannot be used
 
 
-_PERSISTENCE = ("enabled", "path", "required")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan(_Own):
     settings: Settings
+    required: bool = False  # no falling back to memory when the file cannot be used
     names_session: bool = False  # otherwise the host's session gives the name
 
 
@@ -74,56 +74,50 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
     flat, problems = rules.flattened(config or {})
-    persistence = flat["persistence"].value if "persistence" in flat else None
-    if not isinstance(persistence, Mapping | None):
-        allowed = f"allowed: a mapping of {', '.join(_PERSISTENCE)}"
-        problems.append(f"persistence = {rules.shown(persistence)} is refused; {allowed}")
-        persistence = None
+
+    def kept(cls: type, given: Mapping[Any, rules.Given], also: Iterable[str] = ()) -> dict[str, Any]:
+        try:
+            return rules.accepted(cls, (given, []), also=also)
+        except SettingsError as error:
+            problems.extend(error.problems)
+            return {}
 
     # options that are empty, as the host's documents have them, are not said
-    given: dict[str, rules.Given] = {}
-    inside = {key: rules.Given(value, f"persistence.{key}") for key, value in (persistence or {}).items()}
-    every = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
-    for values, names, where in ((flat, every, ""), (inside, list(_PERSISTENCE), "persistence.")):
-        for key, one in values.items():
-            if not isinstance(key, str):
-                problems.append(f"unknown option {where}({rules.shown(key)}): a name is a string")
-            elif key not in names:
-                near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
-                hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
-                is_text = isinstance(one.value, str | bytes)  # it may be a misspelt key's
-                said = "" if is_text else f" = {rules.shown(one.value)}"
-                problems.append(f"unknown option {where}{key[:100]}{said}; {hint}")
-            elif one.value is not None and key != "persistence" and not (key == "storage_path" and one.value == ""):
-                given[key] = one
-
-    # those of ours
-    own = {name: one.default for name, one in rules.declared(_Own).items()}
-    try:
-        own |= rules.accepted(_Own, ({name: given.pop(name) for name in own if name in given}, []))
-    except SettingsError as error:
-        problems += error.problems
+    given = {
+        key: one for key, one in flat.items() if one.value is not None and (key, one.value) != ("storage_path", "")
+    }
+    persistence = given.pop("persistence", rules.Given(None, "persistence"))
+    inside: Mapping[Any, Any] = {}
+    if isinstance(persistence.value, Mapping):
+        inside = persistence.value
+    elif persistence.value is not None:
+        allowed = f"allowed: a mapping of {', '.join(rules.declared(_Persistence))}"
+        problems.append(f"persistence = {rules.shown(persistence.value)} is refused; {allowed}")
+    place = kept(
+        _Persistence,
+        {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if value is not None},
+    )
+    own = kept(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
 
     # the settings, under whichever of their names they are given
-    values = dict[str, rules.Given]()
-    if persistence is not None and (own["path"] is not None or not {"store", "storage_path"} & given.keys()):
-        values["store"] = rules.Given(own["path"] or "~/.amplifier/contexts.db", "persistence.path")
+    values = dict[Any, rules.Given]()
+    enabled = place.get("enabled", True)
+    if persistence.value is not None and ("path" in place or not {"store", "storage_path"} & given.keys()):
+        values["store"] = rules.Given(place.get("path", "~/.amplifier/contexts.db"), "persistence.path")
     for key, one in given.items():
         name = _SAME_AS.get(key, key)
-        if own["enabled"] and name in values and values[name].value != one.value:
+        if enabled and name in values and values[name].value != one.value:
             problems.append(f"{key} is given twice, as {values[name].label} too; leave one out")
         values[name] = one
-    if not own["enabled"]:
+    if not enabled:
         values["store"] = rules.Given(_MEMORY, "persistence.enabled")
-    try:
-        settings = Settings(**rules.accepted(Settings, (values, [])))
-    except SettingsError as error:
-        raise SettingsError([*problems, *error.problems]) from None
-    if not own["preserve_system"] and settings.header_role != "user":
-        problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
+    settings = kept(Settings, values, also=(*_SAME_AS, *rules.declared(_Own), "persistence"))
+    if own.get("preserve_system") is False and settings.get("header_role", "user") != "user":
+        problems.append(f"preserve_system = False needs header_role = 'user', not {settings['header_role']!r}")
     if problems:
         raise SettingsError(problems)
-    return MountPlan(**own, settings=settings, names_session="session_id" in given)
+    required = place.get("required", False)
+    return MountPlan(**own, settings=Settings(**settings), required=required, names_session="session_id" in given)
 
 
 def choose_provider(mounted: Any) -> Any:
