@@ -13,13 +13,12 @@ import anyio.to_thread
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.log.entries import BREATH, content_digest, make_entry
-from summarizing_context.log.host_history import Comparison, compare
+from summarizing_context.log.entries import make_entry
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.reading import Message, check_message, parse_messages, read_message
+from summarizing_context.messages.reading import Message, check_message
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.models import ModelPrice, ModelTable, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
@@ -164,15 +163,6 @@ class SummarizingContext:
         report = await self._follower.follow(messages, keys, system)
         await session.checkpoint_if_due()
         return report
-
-    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
-        """Return how far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of
-        either count for nothing. Raises `MessageError`."""
-        facts = [entry.facts for entry in self._open_session.log.entries]
-        rows = [read_message(message) async for message, _ in in_turns(parse_messages(messages), BREATH)]
-        places = [at for at, row in enumerate(rows) if not row.ephemeral]
-        found = compare([content_digest(rows[at]) for at in places], facts)
-        return found._replace(transcript_stop=[*places, len(rows)][found.transcript_stop])
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
@@ -26,9 +26,11 @@ from summarizing_context import settings as rules
 from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
+from summarizing_context.concurrency import in_turns
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
-from summarizing_context.messages.reading import Message, decode_message
+from summarizing_context.log.entries import content_digest
+from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
 from summarizing_context.settings import Settings, is_address
 
 _MEMORY = ":memory:"
@@ -209,29 +211,58 @@ async def take_transcript(
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once
+    log = await context.get_messages()
     try:
-        found = await context.compare_transcript(messages)
+        found, _ = await _compare(messages, log)
     except MessageError:
         written = as_json(messages)
         messages = list(map(as_logged, written)) if isinstance(written, list) else written
-        found = await context.compare_transcript(messages)
+        found, _ = await _compare(messages, log)
     rows: list[Message] = list(messages)
-    if found.found == "same" and rows:
+    if found == "same" and rows:
         return
     if not resuming:
         if loaded and not (rows and may_be_missing(rows[0])):
-            rows = [*takewhile(may_be_missing, await context.get_messages()), *rows]
+            rows = [*takewhile(may_be_missing, log), *rows]
         await context.follow(rows)
         return
 
     rows = list(dropwhile(may_be_missing, rows))  # the log has a system prompt of its own
-    found = await context.compare_transcript(rows)
-    if found.found == "different":
+    found, stop = await _compare(rows, log)
+    if found == "different":
         logger.warning("the host's transcript differs from the log of the session, which stays; clear() empties it")
-    elif found.found == "longer_transcript":
+    elif found == "longer_transcript":
         logger.info("the host's transcript holds more than the log")
-        for row in rows[found.transcript_stop :]:
+        for row in rows[stop:]:
             await context.add_message(row)
+
+
+async def _compare(
+    transcript: Iterable[Message], log: Sequence[Message]
+) -> tuple[Literal["same", "longer_log", "longer_transcript", "different"], int]:
+    """Compare a host's copy of a conversation with the log, by what the messages say. Raise `MessageError`.
+
+    They are the `same` if nothing is missing but what hosts leave out; else one goes on where the other ends, or they
+    differ. Also return how many messages of the transcript come before that. Ephemeral ones count for nothing.
+    """
+    read = [read_message(message) async for message, _ in in_turns(parse_messages(transcript), 100)]
+    places = [at for at, reading in enumerate(read) if not reading.ephemeral]
+    said, length = [content_digest(read[at]) for at in places], len(places)
+    reached = {0}  # how many of the transcript may have been met, as a row left out can equal one that is not
+    was_met = not places  # all of the transcript, at some place of the log
+    async for row in in_turns(log, 100):
+        reading, metadata = read_message(row), row.get("metadata")
+        is_hook = isinstance(metadata, dict) and metadata.get("source") == "hook"
+        digest = content_digest(reading)
+        met = {at + 1 for at in reached if at < length and said[at] == digest}
+        now = met | reached if may_be_missing(row) or is_hook or reading.ephemeral else met
+        if not now:
+            return "longer_log" if was_met else "different", [*places, len(read)][max(reached)]
+        reached = now
+        was_met = was_met or length in reached
+    if length in reached:
+        return "same", len(read)
+    return "longer_log" if was_met else "longer_transcript", [*places, len(read)][max(reached)]
 
 
 def may_be_missing(message: Any) -> bool:
