@@ -137,7 +137,7 @@ class Sessions:
     """The open sessions of a host. Each has one user at a time.
 
     At most `most` stay open beside those in use; those unused for longest are closed. All methods belong to one event
-    loop. `options` are those of `open_context`.
+    loop. `options` are those of `open_context` but `store`.
     """
 
     def __init__(self, settings: Settings | None = None, *, most: int = sys.maxsize, **options: Any) -> None:
@@ -146,7 +146,9 @@ class Sessions:
             raise SettingsError(f"{briefly(settings)} is no Settings value")
         if unknown := sorted(options.keys() - Options.__dataclass_fields__.keys()):
             raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context")
-        self._settings = settings or Settings()
+        if "store" in options:
+            raise SettingsError("a store that is open serves one session; name its place in the settings")
+        self.settings = settings or Settings()
         self._options = Options(**options)
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
@@ -161,14 +163,14 @@ class Sessions:
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        name = session_id_from(str(host_id or self._settings.session_id))
+        name = session_id_from(str(host_id or self.settings.session_id))
         session = self._sessions[name] = self._sessions.pop(name, _Session())
         session.users += 1
         try:
             async with session.turn:
                 if session.context is None:
                     options = self._options if summarizer is None else replace(self._options, summarizer=summarizer)
-                    session.context = await start_context(replace(self._settings, session_id=name), options)
+                    session.context = await start_context(replace(self.settings, session_id=name), options)
                 yield session.context
         finally:
             session.users -= 1

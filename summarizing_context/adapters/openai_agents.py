@@ -31,7 +31,7 @@ class SummarizingFilter:
     """A filter for `RunConfig(call_model_input_filter=...)`, for one conversation.
 
     It opens a context at the first call and keeps it until `close`, or the end of an `async with`; `options` are those
-    of `open_context`. Raise `SettingsError` for wrong arguments.
+    of `open_context` but `store`. Raise `SettingsError` for wrong arguments.
     """
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:

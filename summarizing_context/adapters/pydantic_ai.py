@@ -21,7 +21,7 @@ from summarizing_context.adapters.open_sessions import (
     text_of,
 )
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MissingExtraError, SettingsError
+from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.reading import Message, canonical_json
 from summarizing_context.settings import Settings
 
@@ -47,8 +47,6 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        if "store" in options:
-            raise SettingsError("a store that is open serves one session; name its place in the settings")
         self._sessions = Sessions(settings, **options)
 
     async def __aenter__(self) -> Self:

@@ -245,7 +245,7 @@ class SummarizingContextManager:
         return [as_given(row) for row in await (await self.opened()).get_messages()]
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
-        """Replace the log, or follow a transcript of it, as `storage` says."""
+        """Replace the log, or follow a transcript of it, as `take_transcript` says."""
         context = await self.opened()
         await take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
 
