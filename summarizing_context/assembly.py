@@ -71,15 +71,7 @@ async def open_context(
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
     given = Options(
-        summarizer,
-        count_tokens,
-        clock,
-        redact,
-        read_only,
-        events,
-        store,
-        embedder,
-        sends_blocks_of="anthropic",
+        summarizer, count_tokens, clock, redact, read_only, events, store, embedder, sends_blocks_of="anthropic"
     )
     context = await start_context(Settings() if settings is None else settings, given)
     try:

@@ -141,11 +141,7 @@ class PoolCaller:
 
 @asynccontextmanager
 async def pool_worker(
-    settings: Settings,
-    store: SessionStore,
-    *,
-    summarizer: Summarizer | None = None,
-    drain_within: float = 20.0,
+    settings: Settings, store: SessionStore, *, summarizer: Summarizer | None = None, drain_within: float = 20.0
 ) -> AsyncIterator[PoolWorker]:
     """A worker on an open store; the settings name the model and its limits. Raises `SettingsError`."""
     for_hosts = _shared(store, "a worker serves hosts that share a store")
