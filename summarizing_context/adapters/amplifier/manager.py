@@ -107,7 +107,7 @@ class SummarizingContextManager:
             recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
-        self._providers: Callable[[], Any] | None = None  # for requests that name none, and for summaries
+        self._providers: Callable[[], Any] = dict  # for requests that name none, and for summaries
         self._tools: Callable[[], Any] = dict  # mounted in the host
         self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
         self._context: SummarizingContext | None = None
@@ -134,11 +134,6 @@ class SummarizingContextManager:
             tools.append(AmplifierTool(compact_tool_schema(), partial(call, of.call_compact_tool)))
         schemas = memory_tool_schemas() if plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(call, of.call_memory_tool, schema["name"])) for schema in schemas]
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the host has told that all its modules are mounted."""
-        return self._providers is not None
 
     def use_host(self, coordinator: Any) -> None:
         """Take the host's session id, unless the options name one, and its hooks. Before the first use only."""
@@ -325,4 +320,4 @@ class SummarizingContextManager:
             await self._context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
 
     def _provider(self) -> Any:
-        return choose_provider(self._providers() if self._providers is not None else None)
+        return choose_provider(self._providers())

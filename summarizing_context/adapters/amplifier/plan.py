@@ -89,12 +89,11 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         key: one for key, one in flat.items() if one.value is not None and (key, one.value) != ("storage_path", "")
     }
     persistence = given.pop("persistence", rules.Given(None, "persistence"))
-    inside: Mapping[Any, Any] = {}
-    if isinstance(persistence.value, Mapping):
-        inside = persistence.value
-    elif persistence.value is not None:
+    inside = {} if persistence.value is None else persistence.value
+    if not isinstance(inside, Mapping):
         allowed = f"allowed: a mapping of {', '.join(rules.declared(_Persistence))}"
-        problems.append(f"persistence = {rules.shown(persistence.value)} is refused; {allowed}")
+        problems.append(f"persistence = {rules.shown(inside)} is refused; {allowed}")
+        inside = {}
     place = kept(
         _Persistence,
         {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if value is not None},
@@ -122,7 +121,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     return MountPlan(**own, settings=Settings(**settings), required=required, names_session="session_id" in given)
 
 
-def choose_provider(mounted: Any) -> Any:
+def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
     """Return the provider that the host would choose first, or None."""
 
     def priority(provider: Any) -> float:
@@ -131,9 +130,7 @@ def choose_provider(mounted: Any) -> Any:
             found = config.get("priority")
         return found if isinstance(found, int | float) and not isinstance(found, bool) else 100
 
-    if not isinstance(mounted, Mapping):
-        return None
-    return min(mounted.values(), key=priority, default=None)
+    return min((mounted or {}).values(), key=priority, default=None)
 
 
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -208,7 +208,13 @@ class PoolWorker:
                 return
             reply = await self._caller.summarize(job)
             made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            await self._until_kept(lambda: requests.answer(session_id, key, made, places))
+            while True:  # what was paid for is kept, however long the server is away
+                try:
+                    await requests.answer(session_id, key, made, places)
+                    return
+                except StoreError as error:
+                    logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
+                    await asyncio.sleep(_LOOK_AGAIN)
         except SummarizerNotReady:  # it waits in the table; the gate of the caller says when to take it again
             pass
         except StoreError as error:
@@ -219,17 +225,8 @@ class PoolWorker:
             if not isinstance(error, SummarizerError):  # a fault of this package or of a foreign object
                 cause = type(error).__name__
                 logger.error("a summary could not be made", extra={"cause": cause})
-            await self._until_kept(lambda: requests.fail(key, cause))
+            with suppress(StoreError):  # it is tried again
+                await requests.fail(key, cause)
         finally:
             if self._store.claims is not None:
                 self._store.claims.give_up(key)
-
-    async def _until_kept(self, write: Callable[[], Awaitable[object]]) -> None:
-        """Write what was paid for, however long the server is away."""
-        while True:
-            try:
-                await write()
-                return
-            except StoreError as error:
-                logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
-                await asyncio.sleep(_LOOK_AGAIN)
