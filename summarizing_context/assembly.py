@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -27,7 +27,7 @@ from summarizing_context.models import FREE, load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings import PROVIDERS, LedgerRule, Settings, is_address
+from summarizing_context.settings import PROVIDERS, Settings, is_address
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
@@ -59,7 +59,6 @@ async def open_context(
     events: Events | None = None,
     store: SessionStore | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
-    ledger_rules: Sequence[LedgerRule] = (),
 ) -> AsyncIterator[SummarizingContext]:
     """Open a session for the length of an `async with`.
 
@@ -67,21 +66,12 @@ async def open_context(
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
     not reach a summarizer or an embedder: it sees the texts of a message, all as one, in a thread. `embedder` turns a
     list of texts into a list of vectors (the extra `vectors`), so that memories near in meaning are found.
-    `ledger_rules` say what tools of yours do, before the rules for common tools. `read_only` writes and asks nothing.
-    `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
+    `read_only` writes and asks nothing. `store` is an open store in place of the file that the settings name; the
+    context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
     given = Options(
-        summarizer,
-        count_tokens,
-        clock,
-        redact,
-        read_only,
-        events,
-        store,
-        embedder,
-        ledger_rules,
-        sends_blocks_of="anthropic",
+        summarizer, count_tokens, clock, redact, read_only, events, store, embedder, sends_blocks_of="anthropic"
     )
     context = await start_context(Settings() if settings is None else settings, given)
     try:
@@ -102,7 +92,6 @@ class Options:
     events: Events | None = None
     store: SessionStore | None = None
     embedder: Embedder | Callable[[list[str]], Any] | None = None
-    ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
     waits_for_disk: bool = True  # False: a commit does not, for the host sends its whole history again
@@ -151,8 +140,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             raise SettingsError(
                 f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping"
             )
-        own_rules = Settings(ledger_rules=options.ledger_rules).ledger_rules  # type: ignore[arg-type]
-        ledger_rules = (*own_rules, *settings.ledger_rules)
         clock = choose_clock(options.clock)
         counter = await choose_counter(
             settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
@@ -194,7 +181,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
                 return await counting.run(work)
 
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        tool_rules = ToolRules(ledger_rules)
+        tool_rules = ToolRules(settings.ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(

@@ -14,7 +14,6 @@ from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.log.entries import make_entry
-from summarizing_context.log.host_history import Comparison, compare, read_rows
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
@@ -163,16 +162,6 @@ class SummarizingContext:
         report = await self._follower.follow(messages, keys, system)
         await session.checkpoint_if_due()
         return report
-
-    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
-        """Return how far this log and a host's copy of it, `messages`, go together by content, and both as they
-        were compared. Ephemeral messages of either count for nothing. Raises `MessageError`."""
-        facts = [entry.facts for entry in self._open_session.log.entries]
-        rows = await read_rows(messages)
-        places = [at for at, row in enumerate(rows) if not row.ephemeral]
-        found = compare([rows[at].content for at in places], facts)
-        stop = [*places, len(rows)][found.transcript_stop]
-        return found._replace(transcript_stop=stop, transcript=rows, log=facts)
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

@@ -270,8 +270,9 @@ class Given(NamedTuple):
 Source = tuple[Mapping[Any, Given], list[str]]
 
 
-def accepted(cls: type, *sources: Source) -> dict[str, Any]:
-    """Return the given settings of a class as they are to be kept, a later source over an earlier one.
+def accepted(cls: type, *sources: Source, also: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the given settings of a class as they are to be kept, a later source over an earlier one. A name that
+    is unknown may be meant for one of `also`.
 
     Raise `SettingsError` with all problems.
     """
@@ -296,7 +297,7 @@ def accepted(cls: type, *sources: Source) -> dict[str, Any]:
         elif not isinstance(name, str):
             problems.append(f"unknown setting {label}: a name is a string")
         else:  # the nearest is called as its source would call it
-            last, near = shown_name(name), _nearest(name, [*known, *KEY_ALIASES, _WHOLE, _MEMORIES])
+            last, near = shown_name(name), _nearest(name, [*known, *also, *KEY_ALIASES, _WHOLE, _MEMORIES])
             place, near = label[: -len(last) or None], near if label.endswith(last) else near.upper()
             place = place.rpartition(" ")[2]  # without the file and the table
             hint = f"did you mean {place}{near}?" if near else "the configuration page lists all settings"

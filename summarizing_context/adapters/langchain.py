@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextvars import Context
-from dataclasses import replace
 from typing import Any, Self, TypeVar
 
 from summarizing_context.adapters.open_sessions import (
@@ -52,8 +51,8 @@ _KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 class SummarizingMiddleware(AgentMiddleware):
     """A view of the history for each model call of an agent, within the budget. Nothing waits for a summary.
 
-    `options` are settings by name, before those of `settings`, and arguments of `open_context`; `summarizer` may also
-    be a chat model. At most `open_sessions` sessions stay open; the one that was not used for longest is closed.
+    `options` are those of `open_context` but `store`; `summarizer` may also be a chat model. At most `open_sessions`
+    sessions stay open; the one that was not used for longest is closed.
     Raises `SettingsError`. What a call raises is what `open_context`, `follow` and `get_messages_for_request` raise.
     """
 
@@ -61,17 +60,9 @@ class SummarizingMiddleware(AgentMiddleware):
         super().__init__()
         if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
             raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
-        if settings is not None and not isinstance(settings, Settings):
-            said = f"settings is {type(settings).__name__}"
-            raise SettingsError(f"{said}; pass Settings(...), or settings by their names")
-        names = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
-        beside = {name: options.pop(name) for name in names if name in options}
-        if isinstance(beside.get("summarizer"), str):
-            options["summarizer"] = beside.pop("summarizer")
-        if isinstance(beside.get("summarizer"), BaseChatModel):
-            beside["summarizer"] = _ChatModelSummarizer(beside["summarizer"])
-        self._settings = replace(settings or Settings(), **options)
-        self._sessions = Sessions(self._settings, most=open_sessions, **beside)
+        if isinstance(options.get("summarizer"), BaseChatModel):
+            options["summarizer"] = _ChatModelSummarizer(options["summarizer"])
+        self._sessions = Sessions(settings, most=open_sessions, **options)
         self._loop = _LoopThread(self._sessions.close)
         weakref.finalize(self, self._loop.end).atexit = False
 
@@ -104,7 +95,7 @@ class SummarizingMiddleware(AgentMiddleware):
         run = getattr(request.runtime, "execution_info", None)
         thread = "" if run is None or run.thread_id is None else str(run.thread_id)
         path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
-        own = self._settings.session_id
+        own = self._sessions.settings.session_id
         parts = ["langchain" if own == "default" else own, thread, *path]
         session = session_id_from(":".join(parts if thread and not path else [*parts, *(keys[:1] or [""])]))
 

@@ -127,31 +127,28 @@ def session_id_from(host_id: str) -> str:
 
 
 class _Session:
-    def __init__(self, context: SummarizingContext | None = None) -> None:
+    def __init__(self) -> None:
         self.turn = asyncio.Lock()
         self.users = 0
-        self.context = context
+        self.context: SummarizingContext | None = None
 
 
 class Sessions:
-    """The open sessions of a host, or the one open context that it was given. Each has one user at a time.
+    """The open sessions of a host. Each has one user at a time.
 
-    At most `most` stay open beside those in use; those unused for longest are closed. A given context stays open. All
-    methods belong to one event loop. `options` are those of `open_context`.
+    At most `most` stay open beside those in use; those unused for longest are closed. All methods belong to one event
+    loop. `options` are those of `open_context` but `store`.
     """
 
-    def __init__(
-        self, settings: Settings | SummarizingContext | None = None, *, most: int = sys.maxsize, **options: Any
-    ) -> None:
+    def __init__(self, settings: Settings | None = None, *, most: int = sys.maxsize, **options: Any) -> None:
         """Raise `SettingsError` for wrong arguments."""
-        if not isinstance(settings, Settings | SummarizingContext | None):
-            raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
+        if not isinstance(settings, Settings | None):
+            raise SettingsError(f"{briefly(settings)} is no Settings value")
         if unknown := sorted(options.keys() - Options.__dataclass_fields__.keys()):
             raise SettingsError(f"no such options: {', '.join(unknown)}; they are those of open_context")
-        self._given = _Session(settings) if isinstance(settings, SummarizingContext) else None
-        if self._given is not None and options:
-            raise SettingsError(f"an open context takes no options; leave out {', '.join(sorted(options))}")
-        self._settings = settings if isinstance(settings, Settings) else Settings()
+        if "store" in options:
+            raise SettingsError("a store that is open serves one session; name its place in the settings")
+        self.settings = settings or Settings()
         self._options = Options(**options)
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
@@ -166,16 +163,14 @@ class Sessions:
 
         A session that is opened now has this `summarizer`, if one is given, in place of that of the options.
         """
-        name = session_id_from(str(host_id or self._settings.session_id))
-        session = self._given or self._sessions.pop(name, None) or _Session()
-        if self._given is None:
-            self._sessions[name] = session
+        name = session_id_from(str(host_id or self.settings.session_id))
+        session = self._sessions[name] = self._sessions.pop(name, _Session())
         session.users += 1
         try:
             async with session.turn:
                 if session.context is None:
                     options = self._options if summarizer is None else replace(self._options, summarizer=summarizer)
-                    session.context = await start_context(replace(self._settings, session_id=name), options)
+                    session.context = await start_context(replace(self.settings, session_id=name), options)
                 yield session.context
         finally:
             session.users -= 1

@@ -30,15 +30,12 @@ _KEPT_BY_SERVER = (
 class SummarizingFilter:
     """A filter for `RunConfig(call_model_input_filter=...)`, for one conversation.
 
-    Given an open context, it leaves closing to its owner. Given `settings`, or nothing, it opens a context at the first
-    call and keeps it until `close`, or the end of an `async with`; `options` are those of `open_context`.
-    Raise `SettingsError` for wrong arguments.
+    It opens a context at the first call and keeps it until `close`, or the end of an `async with`; `options` are those
+    of `open_context` but `store`. Raise `SettingsError` for wrong arguments.
     """
 
-    def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
-        if not isinstance(settings, SummarizingContext):
-            options["sends_blocks_of"] = "openai"
-        self._sessions = Sessions(settings, **options)
+    def __init__(self, settings: Settings | None = None, **options: Any) -> None:
+        self._sessions = Sessions(settings, **options, sends_blocks_of="openai")
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
 
@@ -49,7 +46,7 @@ class SummarizingFilter:
         await self.close()
 
     async def close(self) -> None:
-        """Close the context that the first call has opened. A given one stays open."""
+        """Close the context that the first call has opened."""
         await self._sessions.close()
 
     async def context(self) -> SummarizingContext:

@@ -21,7 +21,7 @@ from summarizing_context.adapters.open_sessions import (
     text_of,
 )
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MissingExtraError, SettingsError
+from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.reading import Message, canonical_json
 from summarizing_context.settings import Settings
 
@@ -39,17 +39,14 @@ _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a messa
 class SummarizingCapability(AbstractCapability[Any]):
     """Keeps the requests of an agent inside the model's window.
 
-    Given an open `context`, it serves the one conversation that the context holds, and leaves closing to its owner.
-    Given `settings`, or nothing, it opens a context for each `conversation_id`, of which the `session_id` is made, and
-    keeps it until `close`, or the end of an `async with`. `options` are those of `open_context` but `store`.
+    It opens a context for each `conversation_id`, of which the `session_id` is made, and keeps it until `close`, or the
+    end of an `async with`. `options` are those of `open_context` but `store`.
 
     The budget follows from the window that the model's profile tells; else it is the settings' `max_tokens`.
     """
 
-    def __init__(self, settings: Settings | SummarizingContext | None = None, **options: Any) -> None:
+    def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        if "store" in options:
-            raise SettingsError("a store that is open serves one session; name its place in the settings")
         self._sessions = Sessions(settings, **options)
 
     async def __aenter__(self) -> Self:
@@ -59,7 +56,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         await self.close()
 
     async def close(self, conversation_id: str | None = None) -> None:
-        """Close the context of a conversation, or of all. A given context stays open. The next request reopens it."""
+        """Close the context of a conversation, or of all. The next request reopens it."""
         await self._sessions.close(conversation_id)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:

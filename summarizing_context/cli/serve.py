@@ -172,7 +172,6 @@ def worker(
     *,
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
-    listen: Annotated[str, option("HOST:PORT", "Of /health and /metrics; port 0 picks a free one.")] = "127.0.0.1:9464",
     drain: Annotated[
         float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
     ] = 20,
@@ -188,26 +187,28 @@ def worker(
     Examples:
         worker --store postgresql://agents@db/agents --config agent.toml
     """
-    address = options.read_address(listen)
     settings = own.load(store=store, concurrency=concurrency)
     if not is_address(store_of(settings)):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
     from summarizing_context.assembly import open_store
-    from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker, serving
+    from summarizing_context.contrib.postgres.pool import pool_worker
 
     async def serve() -> None:
-        metrics, opened = PoolMetrics(), await open_store(settings.store)
+        opened = await open_store(settings.store)
         try:
-            async with pool_worker(settings, opened, metrics, drain_within=drain) as one:
-                loop = asyncio.get_running_loop()
+            async with pool_worker(settings, opened, drain_within=drain) as one:
+
+                def end() -> None:
+                    tell("The worker is draining: it takes no more requests, and finishes those under way.")
+                    one.drain()
+
                 for number in (signal.SIGTERM, signal.SIGINT):
-                    loop.add_signal_handler(number, one.drain)
-                with serving(*address, metrics, lambda: one.health) as at:
-                    name = shown_store(settings.store)
-                    tell(f"{plain(name)}: {at}/health and /metrics")
-                    write_json({"serves": "worker", "at": at, "store": name, "token_file": None}, json_path)
-                    await one.run()
+                    asyncio.get_running_loop().add_signal_handler(number, end)
+                name = shown_store(settings.store)
+                tell(f"{plain(name)}: requests for summaries are answered")
+                write_json({"serves": "worker", "at": None, "store": name, "token_file": None}, json_path)
+                await one.run()
         finally:
             await opened.close()
 
@@ -282,11 +283,12 @@ def serve(
     kept = token is None and not no_token and ip_address(host).is_loopback
     token = kept_token(token_file(TOKEN_FILE)) if kept else None if no_token else token
     settings = given.settings(token)
+    from summarizing_context.contrib import serving
     from summarizing_context.contrib.proxy import server
 
     app = server.make_app(settings, host)  # before the first output: an error is the only line
-    with server.bound_socket(host, port) as listening:
-        at = server.address_of(listening)
+    with serving.bound_socket(host, port) as listening:
+        at = serving.address_of(listening)
         urls, store = server.base_urls(at, token), shown_store(settings.settings.store)
         text = f"{urls['ANTHROPIC_BASE_URL']}: {' '.join(f'{name}={url}' for name, url in urls.items())}"
         if store != ":memory:":
@@ -296,7 +298,7 @@ def serve(
         tell(text)
         file = str(token_file(TOKEN_FILE)) if kept else None
         write_json({"serves": "proxy", "at": at, "urls": urls, "store": store, "token_file": file}, json_path)
-        anyio.run(server.serve, app, listening)
+        anyio.run(serving.serve, app, listening)
 
 
 proxy.callback(**options.help_of(serve.__doc__ or ""))(options.flat(serve))

@@ -22,7 +22,9 @@ async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
     async with session_of({}, context=plan, resolver=FolderSource(PACKAGE)) as session:
         context = session.coordinator.get("context")
         assert isinstance(context, SummarizingContextManager)
-        assert context.is_ready, "on_session_ready has run"
+        await context.should_compact()
+        window = (await context.opened()).budget().max_tokens
+        assert window == 4_500, "on_session_ready has run: the provider tells its window"
         assert await session.execute("Read.") == "Answer 3."
 
 

@@ -162,12 +162,10 @@ async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_
         assert figures.summaries_pending >= 8, "and nothing is given up"
 
 
-def test_providers_are_chosen_by_name_or_by_priority() -> None:
+def test_the_provider_of_lowest_priority_is_chosen() -> None:
     low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
     mounted = {"plain": plain, "low": low, "high": high}
     assert choose_provider(mounted) is high
-    assert choose_provider(mounted, "low") is low
-    assert choose_provider(mounted, "unknown") is None
     assert choose_provider({}) is choose_provider(None) is None
 
 
@@ -188,7 +186,7 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
     async def note(event: str, data: dict[str, Any]) -> None:
         taught.append(data)
 
-    config = {**SMALL, "summarizer": "host", "model": "small-1", "summary_provider": "strict"}
+    config = {**SMALL, "summarizer": "host", "model": "small-1"}
     async with session_of(config, model=model, hooks={"context:usage_calibrated": note}) as session:
         context = session.coordinator.get("context")
         for turn in range(25):

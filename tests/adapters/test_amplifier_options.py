@@ -78,11 +78,6 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"hooks": "later"}, "hooks = 'later' is refused; allowed: one of background, await"),
         ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
         ({"recall_tool": "yes"}, "recall_tool = 'yes' is refused"),
-        ({"summary_provider": "acme"}, "summary_provider needs summarizer = 'host'"),
-        (
-            {"summarizer": "host", "summary_provider": 5},
-            "summary_provider = 5 is refused; allowed: the name of a mounted",
-        ),
         ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
         ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
         ({"compact_threshold": 0.05}, "compact_threshold = 0.05"),

@@ -1,4 +1,4 @@
-"""A session in a file ignores the host's own copy of it on resume: what it holds stays, what is new is appended."""
+"""A session in a file ignores the host's own copy of it on resume, but for what that has behind the log's end."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(
 ) -> None:
     shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
     log, view, own = read(killed / "log.json"), read(killed / "view.json"), [ANSWER, *MORE[2:]]
-    more = {"longer": own, "shorter and interrupted": [INTERRUPTED]}.get(copy, [])
+    more = own if copy == "longer" else []
     transcripts: dict[str, list[Row]] = {
         "none": [],
         "shorter": read(killed / "saved.json"),
         "whole": saved_by_host(log),
-        "longer": [*saved_by_host(log), *more],
-        "shorter and interrupted": [*read(killed / "saved.json"), *more],
+        "longer": [*saved_by_host(log), *own],
+        "shorter and interrupted": [*read(killed / "saved.json"), INTERRUPTED],
     }
     async with session_of(config(tmp_path), model=model()) as session:
         context = session.coordinator.get("context")
@@ -116,15 +116,6 @@ async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_pat
     await again.close()
 
 
-async def test_a_prompt_of_the_host_leads_a_log_that_has_none(tmp_path: Path) -> None:
-    again = await resumed(tmp_path, given=[SYSTEM, *saved_by_host(LOG), *MORE], log=LOG[2:])
-    expected = [SYSTEM, *LOG[2:], *MORE]
-    assert await log_of(again) == expected
-    await again.set_messages([SYSTEM, *saved_by_host(LOG), *MORE])
-    assert await log_of(again) == expected
-    await again.close()
-
-
 def turns(count: int) -> list[Row]:
     """A log of turns with system rows between them, some prompts of which are said again and again."""
     rows: list[Row] = [SYSTEM, INTERRUPTED]
@@ -137,61 +128,34 @@ def turns(count: int) -> list[Row]:
 
 LONG = turns(12)
 SAVED = saved_by_host(LONG)
-OWN: Row = {"role": "system", "content": "A word of the host's own."}
 EDITED: Row = {"role": "assistant", "content": "Answer 4, edited."}
-COPIES: dict[str, tuple[list[Row], list[Row]]] = {  # what the host gives, what of it is appended
-    "shorter, with a row of its own": ([*SAVED[:9], INTERRUPTED], [INTERRUPTED]),
-    "a row of its own in the middle": ([*SAVED[:9], MORE[2], *SAVED[9:]], [MORE[2]]),
-    "a system row of its own in the middle": ([*SAVED[:9], OWN, *SAVED[9:]], [OWN]),
-    "another system prompt": ([{"role": "system", "content": "Another prompt."}, *SAVED, MORE[2]], [MORE[2]]),
-    "the last ten": (SAVED[-10:], []),
-    "the last ten, and a row that was said long ago": ([*SAVED[-10:], INTERRUPTED], [INTERRUPTED]),
-    "an edited row": ([EDITED if row["content"] == "Answer 4." else row for row in SAVED], [EDITED]),
-    "the end missing, and a new row": ([*SAVED[:-4], MORE[2]], [MORE[2]]),
-    "a call without its results": ([*SAVED[:-3], MORE[2]], [MORE[2]]),
-    "results doubled and others made up": (
-        [*SAVED[:-1], RESULTS[0], {**RESULTS[1], "content": "cancelled"}, INTERRUPTED, MORE[2]],
-        [INTERRUPTED, MORE[2]],
-    ),
-    "a call with other words": ([*SAVED[:-4], {**CALLING, "content": "I look."}, *SAVED[-3:]], []),
-    "a call of its own": (
-        [*SAVED, {**CALLING, "content": "Again."}, {**RESULTS[0], "content": "other"}],
-        [{**CALLING, "content": "Again."}, {**RESULTS[0], "content": "other"}],
-    ),
+COPIES: dict[str, list[Row]] = {
+    "shorter, with a row of its own": [*SAVED[:9], INTERRUPTED],
+    "a row of its own in the middle": [*SAVED[:9], MORE[2], *SAVED[9:]],
+    "the last ten": SAVED[-10:],
+    "an edited row": [EDITED if row["content"] == "Answer 4." else row for row in SAVED],
+    "a call without its results": [*SAVED[:-3], MORE[2]],
+    "another conversation": [MORE[2], {"role": "assistant", "content": "You are welcome."}],
 }
 
 
 @pytest.mark.parametrize("copy", COPIES)
-async def test_whatever_the_hosts_copy_looks_like_the_log_stays_and_what_is_new_is_appended(
-    tmp_path: Path, copy: str
+async def test_a_copy_that_differs_is_ignored_with_a_warning(
+    tmp_path: Path, copy: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given, new = COPIES[copy]
-    again = await resumed(tmp_path, given=given, log=LONG)
-    assert await log_of(again) == [*LONG, *new]
-    await again.set_messages([SYSTEM, *given])
-    assert await log_of(again) == [*LONG, *new], "giving it twice appends it once"
+    again = await resumed(tmp_path, given=COPIES[copy], log=LONG)
+    assert "differs from the log" in caplog.text
+    await again.set_messages([SYSTEM, *COPIES[copy]])
+    assert await log_of(again) == LONG
     assert await names(again) == []
     assert refusals(await again.get_messages_for_request()) == []
     await again.close()
 
 
-async def test_what_is_said_again_at_the_end_of_the_log_leaves_a_copy_that_begins_alike_known(tmp_path: Path) -> None:
-    again_said: Row = {"role": "user", "content": "Continue."}
-    log = [again_said, ANSWER, MORE[2], {"role": "assistant", "content": "You are welcome."}, again_said]
-    again = await resumed(tmp_path, given=[again_said, log[3]], log=log)
-    assert await log_of(again) == log
-    await again.close()
-
-
-async def test_another_conversation_is_appended_and_the_log_before_it_stays_as_a_checkpoint(tmp_path: Path) -> None:
-    other: list[Row] = [MORE[2], {"role": "assistant", "content": "You are welcome."}]
-    again = await resumed(tmp_path, given=other)
-    assert await log_of(again) == [*LOG, *other]
-    await again.set_messages(other)
-    assert await log_of(again) == [*LOG, *other]
-    assert await names(again) == ["before another conversation was appended"]
-    await (await again.opened()).restore("before another conversation was appended")
-    assert await log_of(again) == LOG
+async def test_another_prompt_of_the_host_hides_nothing_behind_the_end_of_the_log(tmp_path: Path) -> None:
+    prompt: Row = {"role": "system", "content": "Another prompt."}
+    again = await resumed(tmp_path, given=[prompt, *SAVED, MORE[2]], log=LONG)
+    assert await log_of(again) == [*LONG, MORE[2]]
     await again.close()
 
 
@@ -200,22 +164,10 @@ async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_a
     again = await resumed(tmp_path, given=saved_by_host(LOG))
     await again.add_message(RESULTS[1])
     await again.set_messages([*saved_by_host(LOG[:5]), *theirs])
-    assert await log_of(again) == [*LOG[:5], *theirs], "system rows before that stay"
+    assert await log_of(again) == [SYSTEM, DEVELOPER, *saved_by_host(LOG[:5]), *theirs], "system rows in front stay"
     assert await names(again) == ["before the log was replaced"]
     await (await again.opened()).restore("before the log was replaced")
     assert await log_of(again) == [*LOG, RESULTS[1]]
-    await again.close()
-
-
-async def test_system_rows_stay_where_the_rows_beside_them_stay(tmp_path: Path) -> None:
-    again = await resumed(tmp_path, given=SAVED, log=LONG)
-    await again.add_message(MORE[2])
-    await again.set_messages([EDITED if row["content"] == "Answer 4." else row for row in [*SAVED, MORE[2]]])
-    assert await log_of(again) == [EDITED if row["content"] == "Answer 4." else row for row in [*LONG, MORE[2]]]
-    gone = ("Answer 4, edited.", "Question 2.", "Answer 5.")
-    await again.set_messages([row for row in [*SAVED, MORE[2]] if row["content"] not in gone])
-    left = [row for row in await log_of(again) if row["role"] == "system"]
-    assert left == [row for row in LONG if row["role"] == "system" and row["content"] != "Note 5."]
     await again.close()
 
 
@@ -238,7 +190,7 @@ async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path: Pa
     await again.add_message(RESULTS[1])
     given = [{"role": "system", "content": "Another prompt."}, *saved_by_host(LOG)]
     await again.set_messages(given)
-    assert await log_of(again) == [*given[:3], HOOK, *given[3:]], "the row between others stays"
+    assert await log_of(again) == given
     await again.close()
 
 

@@ -26,7 +26,8 @@ from starlette.responses import JSONResponse
 from evals.clients.rules import in_force, problem
 from evals.clients.upstream import provided
 from summarizing_context import MessageError, Settings, SettingsError, open_context
-from summarizing_context.contrib.proxy.server import ProxySettings, bound_socket, serving
+from summarizing_context.contrib.proxy.server import ProxySettings, serving
+from summarizing_context.contrib.serving import bound_socket
 from summarizing_context.testing import ScriptedSummarizer
 from tests.clients.generated import Row, Session, odd_fields
 

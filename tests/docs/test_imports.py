@@ -28,7 +28,6 @@ HOMES = {
     "numpy": ("stores/relational/store.py",),
     "openai": ("summarizers/sdk.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
-    "prometheus_client": ("contrib/postgres/pool.py",),
     "psycopg": ("contrib/postgres/",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
@@ -38,7 +37,7 @@ HOMES = {
     "tenacity": ("summarizers/resilience.py",),
     "tiktoken": ("messages/tokens.py",),
     "typer": ("cli/",),
-    "uvicorn": ("contrib/inspector/app.py", "contrib/proxy/"),
+    "uvicorn": ("contrib/serving.py",),
 }
 
 

@@ -26,7 +26,6 @@ assert Path(summarizing_context.__file__).is_relative_to(site), summarizing_cont
 async def main():
     async with session_of({}, resolver=FolderSource(site) if door == "folder" else None) as session:
         context = session.coordinator.get("context")
-        assert context.is_ready
         assert type(context).__module__.startswith("summarizing_context.")
         assert await session.execute("Read.") == "Answer 3."
         print("ready")

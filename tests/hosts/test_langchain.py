@@ -30,6 +30,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 
+from summarizing_context import Settings
 from summarizing_context.adapters.langchain import SummarizingMiddleware
 from tests.laws.builders import count
 
@@ -49,7 +50,8 @@ def middleware(made: list[SummarizingMiddleware]) -> Any:
     """Makes a middleware that is closed at the end."""
 
     def make(**options: Any) -> SummarizingMiddleware:
-        made.append(SummarizingMiddleware(**{**SMALL, "count_tokens": count, **options}))
+        beside = {name: options.pop(name) for name in ("summarizer", "clock") if name in options}
+        made.append(SummarizingMiddleware(Settings(**{**SMALL, **options}), count_tokens=count, **beside))
         return made[-1]
 
     return make
@@ -232,7 +234,8 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware:
 def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
     profile = {"max_input_tokens": 3_500, "max_output_tokens": 500}
     model = ScriptedModel(messages=working(), profile=profile)
-    ours = SummarizingMiddleware(segment_min=200, segment_target=400, segment_max=800, count_tokens=count)
+    settings = Settings(segment_min=200, segment_target=400, segment_max=800)
+    ours = SummarizingMiddleware(settings, count_tokens=count)
     with ours:
         agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
         for turn in range(2):

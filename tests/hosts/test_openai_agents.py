@@ -18,7 +18,7 @@ from agents.run_config import CallModelData, ModelInputData
 from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
 from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
 
-from summarizing_context import SettingsError, open_context
+from summarizing_context import SettingsError
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
 from tests.behaviour.contexts import tiny
 
@@ -94,16 +94,15 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
     asked = {"role": "user", "content": [{"type": "input_text", "text": "Look."}, picture]}
     items = [asked, search, new, shell, listed, {"type": "compaction", "encrypted_content": "gAAA"}]
     items.append({**asked, "id": "m2"})
-    async with open_context(small(max_tokens=20_000)) as context:
-        assert await filtered(summarizing_filter(context), items) == items
-        assert len(str(await context.get_messages())) < 3_000, "no bytes of pictures are in the log"
+    async with summarizing_filter(small(max_tokens=20_000)) as shorten:
+        assert await filtered(shorten, items) == items
+        assert len(str(await (await shorten.context()).get_messages())) < 3_000, "no bytes of pictures are in the log"
 
 
 async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_stay_found() -> None:
     search = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "execution": "server", "arguments": {}}
     late = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [{"name": "late"}]}
-    async with open_context(small()) as context:
-        shorten = summarizing_filter(context)
+    async with summarizing_filter(small()) as shorten:
         await filtered(shorten, [{"role": "user", "content": "Begin."}, call("c0"), output("c0")])
         items: list[Any] = [{"type": "compaction", "encrypted_content": "gAAA"}, {"role": "user", "content": "Go on."}]
         items += [search, late, {"type": "message", "role": "assistant", "content": "Found."}]
@@ -111,40 +110,44 @@ async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_sta
             items += [call(f"c{number}"), output(f"c{number}", "word " * 80)]
             sent = await filtered(shorten, items)
             assert (sent[0], late in sent) == (items[0], True)
-        assert context.statistics().activations >= 1
+        assert (await shorten.context()).statistics().activations >= 1
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(streamed: bool) -> None:
     for managed in ({"conversation_id": "c"}, {"previous_response_id": "r"}, {"auto_previous_response_id": True}):
-        async with open_context(small()) as context:
-            run = Scripted(summarizing_filter(context), steps(1))
+        async with summarizing_filter(small()) as shorten:
+            run = Scripted(shorten, steps(1))
             options = {"run_config": run.config, **managed}
             with pytest.raises(SettingsError, match="no view can shorten what the server keeps"):
                 await (in_a_stream if streamed else Runner.run)(run.agent, "Go.", **options)
             assert run.model.calls == ()
-            assert await context.get_messages() == []
+            assert await (await shorten.context()).get_messages() == []
 
 
 async def test_what_holds_only_new_items_is_refused() -> None:
-    async with open_context(small()) as context:
+    async with summarizing_filter(small()) as shorten:
         with pytest.raises(SettingsError, match="output of 'c1' without its call"):
-            await filtered(summarizing_filter(context), [output("c1")])
+            await filtered(shorten, [output("c1")])
 
 
-async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected() -> None:
+async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected(
+    tmp_path: Path,
+) -> None:
     other = [{"role": "user", "content": "Something else."}]
-    async with open_context(small()) as context:
-        shorten = summarizing_filter(context)
+    settings = small(store=tmp_path / "run.db")
+    async with summarizing_filter(settings) as shorten:
         await filtered(shorten, [{"role": "user", "content": "Fix it."}])
         corrected = [{"role": "user", "content": "Fix it well."}, call("c1"), output("c1")]
         assert await filtered(shorten, corrected[:1]) == corrected[:1]
         assert await filtered(shorten, corrected) == corrected
-        for filter in (shorten, summarizing_filter(context)):
-            with pytest.raises(SettingsError, match="no message in common"):
-                await filtered(filter, other)
-        await context.clear()
-        assert await filtered(shorten, other) == other
+        with pytest.raises(SettingsError, match="no message in common"):
+            await filtered(shorten, other)
+    async with summarizing_filter(settings) as again:
+        with pytest.raises(SettingsError, match="no message in common"):
+            await filtered(again, other)
+        await (await again.context()).clear()
+        assert await filtered(again, other) == other
 
 
 async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
@@ -153,8 +156,8 @@ async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
         tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
         first = ModelStep(output=[function_call("help", {"input": "Find it."}, call_id="c1")])
         script = [first, ModelStep(output=[assistant_message("Done.")])]
-        async with open_context(small()) as context:
-            run = Scripted(summarizing_filter(context), script, tools=[tool])
+        async with summarizing_filter(small()) as shorten:
+            run = Scripted(shorten, script, tools=[tool])
             if own is None:
                 with pytest.raises(UserError, match="as_tool"):
                     await run.turns(1)

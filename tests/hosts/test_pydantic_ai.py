@@ -32,7 +32,7 @@ from pydantic_ai.models.anthropic import AnthropicModel
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 
-from summarizing_context import SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import tiny
@@ -58,7 +58,7 @@ class Scripted:
 
     def __init__(self, capability: SummarizingCapability, reply: Reply = steps, **options: Any) -> None:
         self.seen: list[list[ModelMessage]] = []
-        self.reply = reply
+        self.reply, self.capability = reply, capability
         model = FunctionModel(self._answer, profile=options.pop("profile", None))
         self.agent = Agent(model, instructions="You fix code.", capabilities=[capability], **options)
         self.agent.tool_plain(read)
@@ -66,6 +66,9 @@ class Scripted:
     def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         self.seen.append(messages)
         return self.reply(len(self.seen))
+
+    async def context_of(self, history: Sequence[ModelMessage]) -> SummarizingContext:
+        return await self.capability.context_of(str(history[-1].conversation_id))
 
     async def turns(self, count: int, history: list[ModelMessage] | None = None) -> list[ModelMessage]:
         for turn in range(count):
@@ -80,8 +83,8 @@ def read(path: str) -> str:
 
 
 @asynccontextmanager
-async def scripted(context: SummarizingContext | None = None, **options: Any) -> AsyncIterator[Scripted]:
-    async with SummarizingCapability(context or small()) as capability:
+async def scripted(settings: Settings | None = None, **options: Any) -> AsyncIterator[Scripted]:
+    async with SummarizingCapability(settings or small()) as capability:
         yield Scripted(capability, **options)
 
 
@@ -123,14 +126,9 @@ async def tell(run: Scripted, number: int) -> None:
     await run.agent.run(message_history=history, conversation_id="shared")
 
 
-@pytest.mark.parametrize("is_given", [False, True])
-async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history(is_given: bool) -> None:
+async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history() -> None:
     settings = small(max_wait=0.05)
-    async with (
-        open_context(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as context,
-        SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as own,
-    ):
-        capability = SummarizingCapability(context) if is_given else own
+    async with SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
         async with anyio.create_task_group() as group:
             for number in range(8):
@@ -154,12 +152,12 @@ async def test_a_conversation_is_never_closed_within_a_request() -> None:
 
 async def test_the_window_of_the_models_profile_is_the_budget() -> None:
     settings = small(max_tokens=100_000, safety_margin=0, reserved_output=0)
-    async with open_context(settings) as context, scripted(context, profile={"context_window": 3_000}) as run:
-        await run.turns(3)
+    async with scripted(settings, profile={"context_window": 3_000}) as run:
+        context = await run.context_of(await run.turns(3))
         assert context.budget().max_tokens <= 3_000
         assert context.statistics().activations >= 1
-    async with open_context(small()) as context, scripted(context) as run:
-        await run.turns(1)
+    async with scripted() as run:
+        context = await run.context_of(await run.turns(1))
         assert context.budget().max_tokens == 3_000
 
 
@@ -167,10 +165,11 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -
     image = BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
     reply = ModelResponse(parts=[TextPart("A cat.")])
     settings = small(max_tokens=20_000)
-    async with open_context(settings) as context, scripted(context, reply=lambda _: reply) as run:
-        await run.agent.run(["What is this?", image])
+    async with scripted(settings, reply=lambda _: reply) as run:
+        result = await run.agent.run(["What is this?", image])
         (prompt,) = parts(run.seen[0], UserPromptPart)
         assert prompt.content[1] is image
+        context = await run.context_of(result.all_messages())
         assert len(str(await context.get_messages())) < 1_000
 
 
@@ -193,7 +192,7 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
 
 
 async def test_system_prompts_stay() -> None:
-    async with open_context(small()) as context, scripted(context, system_prompt="You are careful.") as run:
+    async with scripted(system_prompt="You are careful.") as run:
         await run.turns(4)
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]

@@ -41,7 +41,7 @@ def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
     assert set(services["worker"]["depends_on"]) <= set(services)
     mounted = services["db"]["volumes"][0].partition(":")[0]
     assert mounted in compose["volumes"]
-    assert "[pool]" in services["worker"]["build"]["dockerfile_inline"]
+    assert "[postgres]" in services["worker"]["build"]["dockerfile_inline"]
 
 
 async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(postgres, tmp_path):
@@ -84,7 +84,7 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
     address = postgres_server.address_for(tmp_path)
     command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
     with subprocess.Popen(
-        [*command, "--listen", "127.0.0.1:0", "--json", "-"],
+        [*command, "--json", "-"],
         env={"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -93,10 +93,12 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
         try:
             assert worker.stderr is not None
             assert worker.stdout is not None
-            assert "/health and /metrics" in worker.stderr.readline()
+            assert "requests for summaries are answered" in worker.stderr.readline()
             assert json.loads(worker.stdout.readline())["serves"] == "worker"
             worker.send_signal(signal.SIGTERM)
             assert worker.wait(30) == 0
-            assert "has ended" in worker.stderr.read()
+            told = worker.stderr.read()
+            assert "is draining" in told
+            assert "has ended" in told
         finally:
             worker.kill()

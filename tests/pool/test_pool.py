@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,11 +15,9 @@ from summarizing_context import Settings, SettingsError, SummarizingContext, Sum
 from summarizing_context.assembly import open_store
 from summarizing_context.contrib.postgres.pool import (
     RETRIES,
-    PoolMetrics,
     PoolWorker,
     PostgresRequests,
     pool_worker,
-    serving,
 )
 from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
@@ -95,12 +91,10 @@ async def host(
 
 
 @asynccontextmanager
-async def opened_worker(
-    given: Settings, model: Model | None, metrics: PoolMetrics | None = None, **options: Any
-) -> AsyncIterator[PoolWorker]:
+async def opened_worker(given: Settings, model: Model | None, **options: Any) -> AsyncIterator[PoolWorker]:
     store = await open_store(given.store)
     try:
-        async with pool_worker(given, store, metrics or PoolMetrics(), summarizer=model, **options) as worker:
+        async with pool_worker(given, store, summarizer=model, **options) as worker:
             yield worker
     finally:
         await store.close()
@@ -286,7 +280,6 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
         async with working(address, model, concurrency=2) as worker:
             await until(lambda: model.running)
             worker.drain()
-            assert worker.health == "draining"
         assert model.running == 0
         made = rows(address, "select count(*) from summaries")[0][0]
         assert made == len(model.asked)  # all that was begun was kept
@@ -294,37 +287,6 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
             assert await context.wait_idle(PATIENCE)
     model.asked += next_one.asked
     assert model.paid_twice() == 0
-
-
-async def test_a_worker_tells_its_health_and_its_figures(address):
-    model = Model()
-    metrics = PoolMetrics()
-
-    def read(url: str) -> tuple[int, str]:
-        try:
-            with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
-                return reply.status, reply.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
-
-    async with host(address) as context:
-        await talk(context, 6)
-        given = settings(f"{address}&application_name=worker", "own")
-        async with opened_worker(given, model, metrics) as worker:
-            with serving("127.0.0.1", 0, metrics, lambda: worker.health) as place:
-                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (503, "unreachable\n")
-                running = asyncio.create_task(worker.run())
-                assert await context.wait_idle(PATIENCE)
-                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (200, "ok\n")
-                made = f'summarizing_context_worker_jobs_total{{outcome="made"}} {len(model.asked)}.0'
-                with anyio.fail_after(PATIENCE):
-                    while made not in (await anyio.to_thread.run_sync(read, f"{place}/metrics"))[1]:  # noqa: ASYNC110
-                        await asyncio.sleep(0.02)
-                assert (await anyio.to_thread.run_sync(read, f"{place}/sessions"))[0] == 404
-                worker.drain()
-                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (503, "draining\n")
-                await running
 
 
 async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):

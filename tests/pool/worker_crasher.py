@@ -17,9 +17,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob
-from summarizing_context.contrib.postgres.pool import PoolMetrics, pool_worker
+from summarizing_context.contrib.postgres.pool import PostgresRequests, pool_worker
 from summarizing_context.contrib.postgres.store import PostgresStore
-from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name
 
 PATIENCE = 600  # seconds, after which a worker that nobody kills ends by itself
@@ -45,23 +45,18 @@ class Model:
         return f"## Done\n- worked on {range_name(job.range_hash)}"
 
 
-class Metrics(PoolMetrics):
-    """Notes what is kept."""
-
-    def __init__(self, calls: str) -> None:
-        super().__init__()
-        self._calls = calls
-
-    def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
-        note(self._calls, "kept", job.range_hash)
-        super().note_made(job, reply)
-
-
 async def work(address: str, calls: str) -> None:
     store = PostgresStore(address)
     await store.open()
     given = Settings(store=address, concurrency=4, attempts=1)
-    async with pool_worker(given, store, Metrics(calls), summarizer=Model(calls), drain_within=5) as worker:
+    answer = PostgresRequests.answer
+
+    async def noted(requests: PostgresRequests, session_id: str, key: SummaryKey, *kept: Any) -> None:
+        await answer(requests, session_id, key, *kept)
+        note(calls, "kept", key.range_hash)
+
+    PostgresRequests.answer = noted
+    async with pool_worker(given, store, summarizer=Model(calls), drain_within=5) as worker:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, worker.drain)
         await worker.run()
     await store.close()

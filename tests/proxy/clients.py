@@ -14,7 +14,8 @@ import httpx2
 import openai
 
 from summarizing_context import Settings
-from summarizing_context.contrib.proxy.server import ProxySettings, bound_socket, serving
+from summarizing_context.contrib.proxy.server import ProxySettings, serving
+from summarizing_context.contrib.serving import bound_socket
 
 RESULT = "line of a file: def parse(tokens): return [token for token in tokens if token.kind != 'space']\n" * 12
 

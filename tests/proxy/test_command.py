@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.contrib.proxy.server import bound_socket
+from summarizing_context.contrib.serving import bound_socket
 from tests.proxy.clients import port_of
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]

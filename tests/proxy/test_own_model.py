@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.contrib.proxy.server import bound_socket
+from summarizing_context.contrib.serving import bound_socket
 from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_summarizers import BUDGET, asked, shown_at_last, summarizing

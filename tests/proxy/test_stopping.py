@@ -28,7 +28,7 @@ LONG = 600.0  # seconds; the end is not to wait for any of it
 RUN = "import sys; from summarizing_context.cli import main; sys.exit(main(sys.argv[1:]))"
 
 # With time for the slowest machine to close all.
-PATIENT = f"from summarizing_context.contrib.proxy import server; server.PROCESS_ENDS_WITHIN = 50.0; {RUN}"
+PATIENT = f"from summarizing_context.contrib import serving; serving.PROCESS_ENDS_WITHIN = 50.0; {RUN}"
 
 # It waits for a locked file as long as a test may take, and longer.
 WAITING = (

@@ -29,7 +29,7 @@ from summarizing_context.adapters.open_sessions import as_json, bound_thinking, 
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError, WrongEventLoopError
+from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError
 from summarizing_context.messages.reading import Message
 from summarizing_context.models import read_provider
 from summarizing_context.retrieval.tools import compact_tool_schema, memory_tool_schemas, recall_tool_schema
@@ -107,10 +107,11 @@ class SummarizingContextManager:
             recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
-        self._providers: Callable[[], Any] | None = None  # for requests that name none, and for summaries
+        self._providers: Callable[[], Any] = dict  # for requests that name none, and for summaries
         self._tools: Callable[[], Any] = dict  # mounted in the host
         self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
-        self._opening: asyncio.Task[SummarizingContext] | None = None
+        self._context: SummarizingContext | None = None
+        self._turn = asyncio.Lock()  # of who opens or closes it
         self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
         self._closed = False
@@ -134,11 +135,6 @@ class SummarizingContextManager:
         schemas = memory_tool_schemas() if plan.memory_tools else []
         return tools + [AmplifierTool(schema, partial(call, of.call_memory_tool, schema["name"])) for schema in schemas]
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether the host has told that all its modules are mounted."""
-        return self._providers is not None
-
     def use_host(self, coordinator: Any) -> None:
         """Take the host's session id, unless the options name one, and its hooks. Before the first use only."""
         host_id = getattr(coordinator, "session_id", None)
@@ -157,7 +153,7 @@ class SummarizingContextManager:
         if self._plan.settings.summarizer == "host" and self._options.summarizer is None:
             cancellation = getattr(coordinator, "cancellation", None)
             summarizer = HostSummarizer(
-                lambda: self._provider(self._plan.summary_provider),
+                self._provider,
                 model=self._plan.settings.model,
                 is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
             )
@@ -245,7 +241,7 @@ class SummarizingContextManager:
         return [as_given(row) for row in await (await self.opened()).get_messages()]
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
-        """Replace the log, or follow a transcript of it, as `storage` says."""
+        """Replace the log, or follow a transcript of it, as `take_transcript` says."""
         context = await self.opened()
         await take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
 
@@ -278,10 +274,9 @@ class SummarizingContextManager:
 
     def statistics(self) -> Statistics | None:
         """The figures of the session; None before its first use. `store` says so where the file cannot be used."""
-        opening = self._opening
-        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+        if self._context is None:
             return None
-        figures = opening.result().statistics()
+        figures = self._context.statistics()
         return figures if self._degraded is None else replace(figures, store=f"{figures.store} ({self._degraded})")
 
     async def close(self) -> None:
@@ -289,20 +284,16 @@ class SummarizingContextManager:
         its caller is cancelled."""
         self._closed = True
         self._meter.close()
-        opening = self._opening
-        if opening is not None:
-            self._check_loop(opening)
 
         async def end() -> None:
-            try:
-                if opening is not None:
-                    await asyncio.wait({opening})
-                    if not opening.cancelled() and opening.exception() is None:
-                        await opening.result().close()
-            finally:
-                self._opening = None
-                if self._events is not None:
-                    await self._events.close()
+            async with self._turn:
+                context, self._context = self._context, None
+                try:
+                    if context is not None:
+                        await context.close()
+                finally:
+                    if self._events is not None:
+                        await self._events.close()
 
         if self._closing is None:
             self._closing = asyncio.create_task(end())
@@ -310,35 +301,23 @@ class SummarizingContextManager:
 
     async def opened(self) -> SummarizingContext:
         """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
-        if self._closed:
-            raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
-        opening = self._opening = self._opening or asyncio.create_task(self._open())
-        self._check_loop(opening)
-        try:
-            return await asyncio.shield(opening)
-        except Exception:
-            if self._opening is opening:
-                self._opening = None  # the next call tries again
-            raise
+        if self._context is None:
+            async with self._turn:
+                if self._closed:
+                    raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
+                if self._context is None:
+                    self._context = await open_session(self._plan, self._options, self._degrade)
+                    self._loaded = self._resuming = len(self._context) > 0
+        return self._context
 
-    async def _open(self) -> SummarizingContext:
-        def degrade(reason: str) -> None:
-            self._degraded = f"in memory only: {reason}"
-            if self._options.events is not None:
-                self._options.events.emit("degraded", {"reason": reason})
-
-        context = await open_session(self._plan, self._options, degrade)
-        self._loaded = self._resuming = len(context) > 0
-        return context
-
-    def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
-        if opening.get_loop() is not asyncio.get_running_loop():
-            raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
+    def _degrade(self, reason: str) -> None:
+        self._degraded = f"in memory only: {reason}"
+        if self._options.events is not None:
+            self._options.events.emit("degraded", {"reason": reason})
 
     async def _observe(self, fresh: int, read: int, written: int, output: int) -> None:
-        if self._opening is not None and self._opening.done() and not self._closed:
-            context = await self.opened()
-            await context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
+        if self._context is not None:
+            await self._context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
 
-    def _provider(self, name: str | None = None) -> Any:
-        return choose_provider(self._providers() if self._providers is not None else None, name)
+    def _provider(self) -> Any:
+        return choose_provider(self._providers())

@@ -4,21 +4,19 @@ The session is in its file, or in memory; a JSON history is taken over once. A d
 writes, is an error: a log exists, and going on without it would lose it.
 
 A host that resumes a session gives back what it has saved: without system rows, perhaps less than the log holds, as it
-was killed before it saved, perhaps more, perhaps with rows of its own. A log that was loaded from a file is the
-authority then: it stays, and what only the host has is appended. Once the host has gone on with the conversation, a
-list that goes on from the log is appended to it, and another one replaces what differs.
+was killed before it saved, perhaps more. A log that was loaded from a file is the authority then: it stays, and what
+the host has behind its end is appended. Once the host has gone on with the conversation, a list that goes on from the
+log is appended to it, and another one replaces what differs.
 """
 
 from __future__ import annotations
 
-import asyncio
-import difflib
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,11 +26,12 @@ from summarizing_context import settings as rules
 from summarizing_context.adapters.amplifier.messages import as_logged
 from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
+from summarizing_context.concurrency import in_turns
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
-from summarizing_context.log.host_history import find_new, may_be_left_out, merge_rows
-from summarizing_context.messages.reading import Message, decode_message, read_message
-from summarizing_context.settings import Settings, ToolTable, is_address
+from summarizing_context.log.entries import content_digest
+from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
+from summarizing_context.settings import Settings, is_address
 
 _MEMORY = ":memory:"
 
@@ -40,7 +39,6 @@ _SAME_AS = {
     "compact_threshold": "high_water",
     "compaction_threshold": "high_water",
     "storage_path": "store",
-    **rules.KEY_ALIASES,
 }
 
 logger = logging.getLogger(__name__)
@@ -55,22 +53,21 @@ class _Own:
     compact_tool: bool = False  # mount the tool `context_compact`
     memory_tools: bool = False  # mount the tools that remember, search and forget
     hooks: Literal["background", "await"] = "background"  # of a compaction
-    # that makes the summaries; else the one of lowest priority
-    summary_provider: Annotated[str, Meta(pattern=r"\S", title="the name of a mounted provider")] | None = None
-    ledger_rules: ToolTable = ()  # what tools of the host do
 
-    # those in the mapping `persistence`
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Persistence:
+    """Those in the mapping `persistence`."""
+
     enabled: bool = True
     path: Annotated[str, Meta(title="a path to a file", extra={"read": lambda path: path})] | None = None
     required: bool = False  # no falling back to memory when the file cannot be used
 
 
-_PERSISTENCE = ("enabled", "path", "required")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MountPlan(_Own):
     settings: Settings
+    required: bool = False  # no falling back to memory when the file cannot be used
     names_session: bool = False  # otherwise the host's session gives the name
 
 
@@ -79,62 +76,53 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
     flat, problems = rules.flattened(config or {})
-    persistence = flat["persistence"].value if "persistence" in flat else None
-    if not isinstance(persistence, Mapping | None):
-        allowed = f"allowed: a mapping of {', '.join(_PERSISTENCE)}"
-        problems.append(f"persistence = {rules.shown(persistence)} is refused; {allowed}")
-        persistence = None
+
+    def kept(cls: type, given: Mapping[Any, rules.Given], also: Iterable[str] = ()) -> dict[str, Any]:
+        try:
+            return rules.accepted(cls, (given, []), also=also)
+        except SettingsError as error:
+            problems.extend(error.problems)
+            return {}
 
     # options that are empty, as the host's documents have them, are not said
-    given: dict[str, rules.Given] = {}
-    inside = {key: rules.Given(value, f"persistence.{key}") for key, value in (persistence or {}).items()}
-    every = [*rules.declared(Settings), *_SAME_AS, *(rules.declared(_Own).keys() - set(_PERSISTENCE)), "persistence"]
-    for values, names, where in ((flat, every, ""), (inside, list(_PERSISTENCE), "persistence.")):
-        for key, one in values.items():
-            if not isinstance(key, str):
-                problems.append(f"unknown option {where}({rules.shown(key)}): a name is a string")
-            elif key not in names:
-                near = difflib.get_close_matches(key[:100], names, n=1, cutoff=0.4)
-                hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
-                is_text = isinstance(one.value, str | bytes)  # it may be a misspelt key's
-                said = "" if is_text else f" = {rules.shown(one.value)}"
-                problems.append(f"unknown option {where}{key[:100]}{said}; {hint}")
-            elif one.value is not None and key != "persistence" and not (key == "storage_path" and one.value == ""):
-                given[key] = one
-
-    # those of ours
-    own = {name: one.default for name, one in rules.declared(_Own).items()}
-    try:
-        own |= rules.accepted(_Own, ({name: given.pop(name) for name in own if name in given}, []))
-    except SettingsError as error:
-        problems += error.problems
-    if own["summary_provider"] is not None and ("summarizer" not in given or given["summarizer"].value != "host"):
-        problems.append("summary_provider needs summarizer = 'host'")
+    given = {
+        key: one for key, one in flat.items() if one.value is not None and (key, one.value) != ("storage_path", "")
+    }
+    persistence = given.pop("persistence", rules.Given(None, "persistence"))
+    inside = {} if persistence.value is None else persistence.value
+    if not isinstance(inside, Mapping):
+        allowed = f"allowed: a mapping of {', '.join(rules.declared(_Persistence))}"
+        problems.append(f"persistence = {rules.shown(inside)} is refused; {allowed}")
+        inside = {}
+    place = kept(
+        _Persistence,
+        {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if value is not None},
+    )
+    own = kept(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
 
     # the settings, under whichever of their names they are given
-    values = dict[str, rules.Given]()
-    if persistence is not None and (own["path"] is not None or not {"store", "storage_path"} & given.keys()):
-        values["store"] = rules.Given(own["path"] or "~/.amplifier/contexts.db", "persistence.path")
+    values = dict[Any, rules.Given]()
+    enabled = place.get("enabled", True)
+    if persistence.value is not None and ("path" in place or not {"store", "storage_path"} & given.keys()):
+        values["store"] = rules.Given(place.get("path", "~/.amplifier/contexts.db"), "persistence.path")
     for key, one in given.items():
         name = _SAME_AS.get(key, key)
-        if own["enabled"] and name in values and values[name].value != one.value:
+        if enabled and name in values and values[name].value != one.value:
             problems.append(f"{key} is given twice, as {values[name].label} too; leave one out")
         values[name] = one
-    if not own["enabled"]:
+    if not enabled:
         values["store"] = rules.Given(_MEMORY, "persistence.enabled")
-    try:
-        settings = Settings(**rules.accepted(Settings, (values, [])))
-    except SettingsError as error:
-        raise SettingsError([*problems, *error.problems]) from None
-    if not own["preserve_system"] and settings.header_role != "user":
-        problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
+    settings = kept(Settings, values, also=(*_SAME_AS, *rules.declared(_Own), "persistence"))
+    if own.get("preserve_system") is False and settings.get("header_role", "user") != "user":
+        problems.append(f"preserve_system = False needs header_role = 'user', not {settings['header_role']!r}")
     if problems:
         raise SettingsError(problems)
-    return MountPlan(**own, settings=settings, names_session="session_id" in given)
+    required = place.get("required", False)
+    return MountPlan(**own, settings=Settings(**settings), required=required, names_session="session_id" in given)
 
 
-def choose_provider(mounted: Any, name: str | None = None) -> Any:
-    """Return the provider of that name, or without one that which the host would choose first, or None."""
+def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
+    """Return the provider that the host would choose first, or None."""
 
     def priority(provider: Any) -> float:
         found = getattr(provider, "priority", None)
@@ -142,9 +130,7 @@ def choose_provider(mounted: Any, name: str | None = None) -> Any:
             found = config.get("priority")
         return found if isinstance(found, int | float) and not isinstance(found, bool) else 100
 
-    if not isinstance(mounted, Mapping):
-        return None
-    return min(mounted.values(), key=priority, default=None) if name is None else mounted.get(name)
+    return min((mounted or {}).values(), key=priority, default=None)
 
 
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
@@ -152,8 +138,7 @@ async def open_session(plan: MountPlan, options: Options, degraded: Callable[[st
 
     Where the file is a JSON list of messages, the session is in a store next to it, which imports them once.
     """
-    ledger_rules = (*options.ledger_rules, *plan.ledger_rules)
-    options = replace(options, ledger_rules=ledger_rules, keep_system=plan.preserve_system)
+    options = replace(options, keep_system=plan.preserve_system)
     if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
 
@@ -217,55 +202,64 @@ async def take_transcript(
 ) -> None:
     """Bring the log in step with `messages`. `loaded`: from a file; `resuming`: and nothing was said since then.
 
-    Nothing but system, developer, hook and ephemeral rows missing: nothing changes. While resuming, nothing of the log
-    changes in any case, and what only the messages hold is appended. Else they replace what differs; of a loaded log
-    the rows that hosts leave out stay where those beside them stay. Raises `MessageError`; then nothing has changed.
+    Nothing changes where nothing but system, developer, hook and ephemeral rows is missing. While resuming, the log
+    stays, and only what it lacks at its end is appended. Else the messages replace what differs; a loaded log keeps its
+    leading system rows, unless the messages lead with some. Raises `MessageError`; then nothing has changed.
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once
+    log = await context.get_messages()
     try:
-        found = await context.compare_transcript(messages)
+        found, _ = await _compare(messages, log)
     except MessageError:
         written = as_json(messages)
         messages = list(map(as_logged, written)) if isinstance(written, list) else written
-        found = await context.compare_transcript(messages)
+        found, _ = await _compare(messages, log)
     rows: list[Message] = list(messages)
-    if found.found == "same" and rows:
+    if found == "same" and rows:
         return
-    if not loaded:
+    if not resuming:
+        if loaded and not (rows and may_be_missing(rows[0])):
+            rows = [*takewhile(may_be_missing, log), *rows]
         await context.follow(rows)
         return
-    log = [row for row in await context.get_messages() if not read_message(row).ephemeral]
-    if not resuming:
-        # the rows, after what of the log they begin with, and with the rows of the log that they leave out; where they
-        # lead with system rows of their own, those of the log's beginning go
-        start, begun = found.log_stop, found.transcript_stop
-        kept = log[:start]
-        if not begun and (not rows or may_be_missing(rows[0])):
-            start = next((at for at, row in enumerate(found.log) if not may_be_left_out(row)), len(found.log))
-            kept = []
-        merged = await asyncio.to_thread(merge_rows, found.transcript[begun:], found.log[start:])
-        await context.follow([*kept, *(log[start + at] if of_log else rows[begun + at] for of_log, at in merged)])
-        return
 
-    # what only the rows hold is appended; their system prompt leads a log that has none, and is no news to one that has
-    prompt = list(takewhile(may_be_missing, rows))
-    if prompt and not (log and may_be_missing(log[0])):
-        await context.set_messages([*prompt, *log])
-    rows = rows[len(prompt) :]
-    found = await context.compare_transcript(rows)
-    new: list[int] = []
-    if found.found == "longer_transcript":
-        new = list(range(found.transcript_stop, len(rows)))
-    elif found.found == "different":
-        if {row.content for row in found.transcript}.isdisjoint(row.content for row in found.log):
-            await context.checkpoint("before another conversation was appended")
-            logger.warning("the host's transcript has no message in common with the log; it is appended")
-        new = await asyncio.to_thread(find_new, found.transcript, found.log)  # of long logs this takes a while
-    if new:
-        logger.info("the host's transcript holds more than the log", extra={"appended": len(new)})
-    for at in new:
-        await context.add_message(rows[at])
+    rows = list(dropwhile(may_be_missing, rows))  # the log has a system prompt of its own
+    found, stop = await _compare(rows, log)
+    if found == "different":
+        logger.warning("the host's transcript differs from the log of the session, which stays; clear() empties it")
+    elif found == "longer_transcript":
+        logger.info("the host's transcript holds more than the log")
+        for row in rows[stop:]:
+            await context.add_message(row)
+
+
+async def _compare(
+    transcript: Iterable[Message], log: Sequence[Message]
+) -> tuple[Literal["same", "longer_log", "longer_transcript", "different"], int]:
+    """Compare a host's copy of a conversation with the log, by what the messages say. Raise `MessageError`.
+
+    They are the `same` if nothing is missing but what hosts leave out; else one goes on where the other ends, or they
+    differ. Also return how many messages of the transcript come before that. Ephemeral ones count for nothing.
+    """
+    read = [read_message(message) async for message, _ in in_turns(parse_messages(transcript), 100)]
+    places = [at for at, reading in enumerate(read) if not reading.ephemeral]
+    said, length = [content_digest(read[at]) for at in places], len(places)
+    reached = {0}  # how many of the transcript may have been met, as a row left out can equal one that is not
+    was_met = not places  # all of the transcript, at some place of the log
+    async for row in in_turns(log, 100):
+        reading, metadata = read_message(row), row.get("metadata")
+        is_hook = isinstance(metadata, dict) and metadata.get("source") == "hook"
+        digest = content_digest(reading)
+        met = {at + 1 for at in reached if at < length and said[at] == digest}
+        now = met | reached if may_be_missing(row) or is_hook or reading.ephemeral else met
+        if not now:
+            return "longer_log" if was_met else "different", [*places, len(read)][max(reached)]
+        reached = now
+        was_met = was_met or length in reached
+    if length in reached:
+        return "same", len(read)
+    return "longer_log" if was_met else "longer_transcript", [*places, len(read)][max(reached)]
 
 
 def may_be_missing(message: Any) -> bool:

@@ -10,8 +10,6 @@ import asyncio
 import hashlib
 import hmac
 import json
-import logging
-import os
 import secrets
 import socket
 from collections import deque
@@ -52,7 +50,6 @@ from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, es
 from summarizing_context.views.view import decode_state
 
 try:
-    import uvicorn
     from starlette.applications import Starlette
     from starlette.datastructures import Headers, MutableHeaders
     from starlette.middleware import Middleware
@@ -60,6 +57,9 @@ try:
     from starlette.responses import JSONResponse, Response, StreamingResponse
     from starlette.routing import Mount, Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from summarizing_context.contrib.serving import bound_socket as listening_socket
+    from summarizing_context.contrib.serving import serve as serve_until_ended
 except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the packages starlette and uvicorn") from error
 
@@ -535,19 +535,11 @@ def bound_socket(host: str, port: int) -> socket.socket:
             f"{host} is open to other machines, and the inspector does not encrypt; "
             "listen on 127.0.0.1, and reach it from elsewhere through an SSH tunnel"
         )
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else error.strerror
-        raise StoreError(f"cannot listen on {host}:{port}: {reason}; choose another --listen") from error
+    return listening_socket(host, port)
 
 
 async def serve(app: Starlette, listening: socket.socket, access: Access | None = None) -> None:
     """Serve until the process gets a signal to stop, which takes two seconds at most; with `access`, in its folder."""
     if access is not None:
         app = Starlette(routes=[Mount(f"/{access.folder}", app)])
-    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # streams that are cut at the end are no errors
-    config = uvicorn.Config(
-        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1, server_header=False
-    )
-    await uvicorn.Server(config).serve([listening])
+    await serve_until_ended(app, listening)

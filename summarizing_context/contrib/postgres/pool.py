@@ -10,17 +10,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import socket
-import threading
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from summarizing_context.contrib.postgres.store import PostgresConnection, PostgresStore, looks
-from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
@@ -143,80 +139,9 @@ class PoolCaller:
 # The side of a worker
 
 
-class PoolMetrics:
-    """The figures of one worker. No label holds a session or a text."""
-
-    def __init__(self) -> None:
-        try:
-            from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-        except ImportError as error:
-            raise MissingExtraError("pool", "the metrics of a worker need the package prometheus-client") from error
-
-        self.registry = registry = CollectorRegistry()
-        name, buckets = "summarizing_context_worker", (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160)  # seconds
-        self.jobs = Counter(f"{name}_jobs", "Jobs that ended, by how", ["outcome"], registry=registry)
-        for outcome in ("made", "answered", "failed", "released"):
-            self.jobs.labels(outcome)
-        self.running = Gauge(f"{name}_calls_running", "Summaries being made", registry=registry)
-        self.seconds = Histogram(f"{name}_call_seconds", "How long a summary took", buckets=buckets, registry=registry)
-        self._tokens = Counter(f"{name}_tokens", "Tokens of the model's calls", ["direction"], registry=registry)
-        self.requests = Gauge(f"{name}_requests", "Requests of the whole store", ["state"], registry=registry)
-        self.held = Gauge(f"{name}_calls_held", "1 while calls are held back", registry=registry)
-
-    def note_made(self, job: SummaryJob, reply: SummaryReply) -> None:
-        self.jobs.labels("made").inc()
-        self._tokens.labels("input").inc(reply.input_tokens or 0)
-        self._tokens.labels("output").inc(reply.output_tokens or 0)
-
-
-@contextmanager
-def serving(host: str, port: int, metrics: PoolMetrics, health: Callable[[], str]) -> Iterator[str]:
-    """Serve `/metrics` in Prometheus' text form, and `/health`, by a thread for the length of the block; yield the
-    address. Port 0 takes a free one. Raises `StoreError` where the port is taken."""
-    from prometheus_client import make_wsgi_app
-
-    pages: Any = make_wsgi_app(metrics.registry)
-
-    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        path = environ["PATH_INFO"]
-        if path == "/metrics":
-            return pages(environ, start_response)  # type: ignore[no-any-return]
-        state = health() if path == "/health" else "not found"
-        status = {"ok": "200 OK", "not found": "404 Not Found"}.get(state, "503 Service Unavailable")
-        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-        return [f"{state}\n".encode()]
-
-    class Server(WSGIServer):
-        address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-    class Handler(WSGIRequestHandler):
-        timeout = 5  # seconds that a client may take
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Write no line for a request."""
-
-    try:
-        server = make_server(host, port, app, Server, Handler)
-    except OSError as error:
-        raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
-    thread = threading.Thread(target=server.serve_forever, args=[0.1], name="metrics", daemon=True)
-    thread.start()
-    try:
-        yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
 @asynccontextmanager
 async def pool_worker(
-    settings: Settings,
-    store: SessionStore,
-    metrics: PoolMetrics,
-    *,
-    summarizer: Summarizer | None = None,
-    drain_within: float = 20.0,
+    settings: Settings, store: SessionStore, *, summarizer: Summarizer | None = None, drain_within: float = 20.0
 ) -> AsyncIterator[PoolWorker]:
     """A worker on an open store; the settings name the model and its limits. Raises `SettingsError`."""
     for_hosts = _shared(store, "a worker serves hosts that share a store")
@@ -227,7 +152,7 @@ async def pool_worker(
         caller = make_caller(without_default_cap(settings), own or summarizer, read_only=False)
         if caller.recipe is None:
             raise SettingsError("the summarizer needs an attribute `recipe`, by which hosts name it too")
-        yield PoolWorker(for_hosts, caller, caller.recipe, metrics, settings.concurrency, drain_within)
+        yield PoolWorker(for_hosts, caller, caller.recipe, settings.concurrency, drain_within)
     finally:
         if own is not None:
             await own.close()
@@ -236,27 +161,19 @@ async def pool_worker(
 class PoolWorker:
     """Makes summaries for the sessions of one store, until told to drain. Belongs to its event loop."""
 
-    def __init__(
-        self, store: PostgresStore, caller: Caller, recipe: str, metrics: PoolMetrics, room: int, drain_within: float
-    ) -> None:
-        self._store, self._caller, self._recipe, self._metrics = store, caller, recipe, metrics
+    def __init__(self, store: PostgresStore, caller: Caller, recipe: str, room: int, drain_within: float) -> None:
+        self._store, self._caller, self._recipe = store, caller, recipe
         self._room, self._drain_within = room, drain_within
         self._requests = PostgresRequests(store)
-        self._is_connected = False
         self._draining = asyncio.Event()
 
     def drain(self) -> None:
         """Take no more requests; finish those under way, or give them back when the time for it has passed."""
         self._draining.set()
 
-    @property
-    def health(self) -> str:
-        """`ok`, `draining`, or `unreachable` while the database is."""
-        return "draining" if self._draining.is_set() else "ok" if self._is_connected else "unreachable"
-
     async def run(self) -> None:
         running: set[asyncio.Task[None]] = set()
-        watching, draining = asyncio.create_task(self._watch()), asyncio.create_task(self._draining.wait())
+        draining = asyncio.create_task(self._draining.wait())
         try:
             while not self._draining.is_set():
                 # begin what is asked for, as far as there is room
@@ -264,10 +181,9 @@ class PoolWorker:
                 if gate == 0.0 and room:
                     try:
                         taken = await self._requests.take(self._recipe, room)
-                        self._is_connected = True
                     except StoreError as error:
                         logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
-                        taken, self._is_connected = [], False
+                        taken = []
                     running |= {asyncio.create_task(self._make(*request)) for request in taken}
                 until, look = {draining, *running}, min(gate or _LOOK_AGAIN, _LOOK_AGAIN)
                 await asyncio.wait(until, timeout=look, return_when=asyncio.FIRST_COMPLETED)
@@ -276,22 +192,10 @@ class PoolWorker:
                 _, late = await asyncio.wait(running, timeout=self._drain_within)
                 for task in late:
                     task.cancel()
-                    self._metrics.jobs.labels("released").inc()
                 await asyncio.gather(*late, return_exceptions=True)
         finally:
             draining.cancel()
-            watching.cancel()
-            await asyncio.wait([draining, watching])
-
-    async def _watch(self) -> None:
-        """Keep the figures of the backlog and the model's gate."""
-        while True:
-            with suppress(StoreError):
-                waiting, failed = await self._requests.run("count_requests")
-                self._metrics.requests.labels("waiting").set(waiting)
-                self._metrics.requests.labels("failed").set(failed)
-            self._metrics.held.set(self._caller.ready_in() != 0.0)
-            await asyncio.sleep(5.0)
+            await asyncio.wait([draining])
 
     async def _make(self, key: SummaryKey, session_id: str, text: bytes) -> None:
         """Make one summary, whose key is claimed until then."""
@@ -301,18 +205,16 @@ class PoolWorker:
             places = {key: (job.start, job.stop)}
             if await self._store.find_summaries(session_id, [key], places):  # made by another meanwhile
                 await requests.run("remove_request", **key._asdict())
-                self._metrics.jobs.labels("answered").inc()
                 return
-            began = time.monotonic()
-            self._metrics.running.inc()
-            try:
-                reply = await self._caller.summarize(job)
-            finally:
-                self._metrics.running.dec()
-                self._metrics.seconds.observe(time.monotonic() - began)
+            reply = await self._caller.summarize(job)
             made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            await self._until_kept(lambda: requests.answer(session_id, key, made, places))
-            self._metrics.note_made(job, reply)
+            while True:  # what was paid for is kept, however long the server is away
+                try:
+                    await requests.answer(session_id, key, made, places)
+                    return
+                except StoreError as error:
+                    logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
+                    await asyncio.sleep(_LOOK_AGAIN)
         except SummarizerNotReady:  # it waits in the table; the gate of the caller says when to take it again
             pass
         except StoreError as error:
@@ -323,18 +225,8 @@ class PoolWorker:
             if not isinstance(error, SummarizerError):  # a fault of this package or of a foreign object
                 cause = type(error).__name__
                 logger.error("a summary could not be made", extra={"cause": cause})
-            self._metrics.jobs.labels("failed").inc()
-            await self._until_kept(lambda: requests.fail(key, cause))
+            with suppress(StoreError):  # it is tried again
+                await requests.fail(key, cause)
         finally:
             if self._store.claims is not None:
                 self._store.claims.give_up(key)
-
-    async def _until_kept(self, write: Callable[[], Awaitable[object]]) -> None:
-        """Write what was paid for, however long the server is away."""
-        while True:
-            try:
-                await write()
-                return
-            except StoreError as error:
-                logger.warning("a summary waits to be kept", extra={"cause": type(error).__name__})
-                await asyncio.sleep(_LOOK_AGAIN)

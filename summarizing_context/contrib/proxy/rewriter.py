@@ -10,7 +10,7 @@ import asyncio
 import logging
 import re
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -61,7 +61,6 @@ class Rewritten:
     window: int  # of the model, in tokens
     record: Record
     drops_thinking: bool = False  # which a header has to allow
-    counts: bool = False  # tokens alone
 
 
 @dataclass(slots=True)
@@ -102,10 +101,10 @@ class Rewriter:
         self._lends = lends
         self._sessions = Sessions(settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
-        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._known: dict[str, _Known] = {}  # the one used last at the end
 
-    async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False) -> Rewritten:
-        """Return the request with a view. One that only `counts` tokens changes no session.
+    async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
+        """Return the request with a view.
 
         Raise `PassUnchanged` where no view can be made, and whatever the session raises.
         """
@@ -119,14 +118,9 @@ class Rewriter:
         if asked.stands_for is not None:
             name, asked = asked.stands_for[0], await self._whole(asked, *asked.stands_for)
         asked = replace(asked, session=name)
-        keys = [row.key for row in asked.rows]
-        known = self._known.get(name) or _Known()
-        if counts and (not known.keys or keys[: len(known.keys)] != known.keys):
-            raise PassUnchanged("tokens are counted of a history that belongs to no session")
-        self._known[name] = known
-        self._known.move_to_end(name)
-        if len(self._known) > 1_000:
-            self._known.popitem(last=False)
+        known = self._known[name] = self._known.pop(name, _Known())
+        if len(self._known) > 1_000:  # the one used longest ago is forgotten
+            del self._known[next(iter(self._known))]
         if self._lends and not isinstance(dialect, Plugin):  # which brings no credentials of a provider
             if known.summarizer is None:
                 model = self._settings.model or asked.model
@@ -135,7 +129,7 @@ class Rewriter:
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
         record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
-        return await self._viewed(Rewritten(body, asked, dialect, window, record, counts=counts), known)
+        return await self._viewed(Rewritten(body, asked, dialect, window, record), known)
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model, as it is known; else the usual one, until its provider has told: no request

@@ -6,15 +6,14 @@ token, a page could reach the loopback under a name of its own (DNS rebinding), 
 A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
 kind alone, and the request goes on as it came.
 
-The end takes two seconds. Open streams get half a second, and closing the sessions what is left. Then the process ends
-as it is. Nothing is lost: what was acknowledged is in the store, and the rest stands in the client's next request.
+A process that ends in the middle loses nothing: what was acknowledged is in the store, and the rest stands in the
+client's next request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import hmac
 import json
 import logging
@@ -22,15 +21,13 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
 import tomllib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -38,16 +35,17 @@ import msgspec
 
 from summarizing_context import Settings, load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
-from summarizing_context.errors import MissingExtraError, SettingsError, StoreError, briefly
+from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
 try:
     import httpx2
-    import uvicorn
     from starlette.applications import Starlette
     from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import BaseRoute, Mount, Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from summarizing_context.contrib.serving import Server, address_of, bound_socket, end_process_in_time
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
@@ -73,7 +71,6 @@ OPENAI = "https://api.openai.com/v1"
 
 MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they came
 VIEW_WITHIN = 30.0  # seconds in which a view has to be there
-PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 
 Made = TypeVar("Made")
 
@@ -88,11 +85,8 @@ _GOOGLES_PATH = re.compile(
     r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
 )
 
-_COUNT = "/messages/count_tokens"
-
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
     "/messages": Anthropic(),
-    _COUNT: Anthropic(),
     "/chat/completions": Chat(),
     "/responses": Responses(),
 }
@@ -254,8 +248,7 @@ class Passage:
 
     async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
         """Return the request with a view; None for all else, which goes on as it came."""
-        path = scope["path"].removeprefix("/v1")
-        dialect = _DIALECTS.get(path)
+        dialect = _DIALECTS.get(scope["path"].removeprefix("/v1"))
         if scope["method"] != "POST" or dialect is None or len(body) > MAX_BYTES:
             return None
         began = time.perf_counter()
@@ -265,7 +258,7 @@ class Passage:
             words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
             self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
             return None
-        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers, counts=path == _COUNT))
+        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
         if rewritten is not None:
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
         return rewritten
@@ -316,7 +309,7 @@ class Passage:
         finally:
             record.usage = reader.usage()
             self._feed.add(record)
-        has_failed = made.counts or not 200 <= reply.status < 300
+        has_failed = not 200 <= reply.status < 300
         usage = None if self._shadow else Usage() if has_failed else record.usage
         await self._guarded(self._rewriter.observe(record, usage))
 
@@ -422,61 +415,6 @@ async def _reply_error(send: Send, status: int, words: str) -> None:
 # The server, and one command behind it.
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A listening socket whose connections send small packets at once; port 0 takes any that is free. Raise
-    `StoreError` if it is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    both = host == "::" and socket.has_dualstack_ipv6()
-    try:
-        listening = socket.create_server((host, port), family=family, backlog=2_048, dualstack_ipv6=both)
-    except OSError as error:
-        reason, advice = os.strerror(error.errno or 0), "choose another --listen"
-        if error.errno == errno.EADDRINUSE:
-            advice = "a proxy may run there already (`summarizing-context proxy status`), or choose another --listen"
-        raise StoreError(f"cannot listen on {host}:{port}: {reason}; {advice}") from error
-    # asyncio sees by the protocol that it is TCP
-    return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=listening.detach())
-
-
-class Server(uvicorn.Server):
-    """A server that writes no log of requests."""
-
-    def __init__(self, app: Any) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app,
-                log_level="critical",
-                access_log=False,
-                server_header=False,
-                date_header=False,
-                proxy_headers=False,
-                lifespan="on",
-                http="h11",  # with httptools, which uvicorn takes where it is there, requests come in that h11 refuses
-                ws="none",  # no protocol that views are made for has them
-                timeout_graceful_shutdown=0.5,  # type: ignore[arg-type] # seconds, for `asyncio.wait_for`
-            )
-        )
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave signals to others: uvicorn would raise one once more at last, which is no exit status of 0."""
-        yield
-
-
-async def serve(app: Any, listening: socket.socket) -> None:
-    """Serve an application of `make_app` until the process is told to end."""
-    server = Server(app)
-
-    def told_to_end(sign: int, frame: FrameType | None) -> None:
-        if not server.should_exit:
-            end_process_in_time()
-        server.handle_exit(sign, frame)
-
-    for sign in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sign, told_to_end)
-    await server.serve(sockets=[listening])
-
-
 @asynccontextmanager
 async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterator[str]:
     """A server beside other work, by its address. Raises `SettingsError`."""
@@ -489,18 +427,6 @@ async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterat
     finally:
         server.should_exit = True
         await running
-
-
-def address_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def end_process_in_time(status: int = 0) -> None:
-    """Let this process end by itself, with this exit status; what is left of it at the deadline ends at once."""
-    deadline = threading.Timer(PROCESS_ENDS_WITHIN, os._exit, [status])
-    deadline.daemon = True
-    deadline.start()
 
 
 def base_urls(address: str, token: str | None) -> dict[str, str]:

@@ -39,9 +39,6 @@ where range_hash = :range_hash and recipe_hash = :recipe_hash;
 -- remove_request: it is answered
 delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- count_requests: those that wait, and those that failed
-select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;
-
 -- lock_request: it stands until the transaction ends; the sessions that asked
 select session_id || others from store.requests
 where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
