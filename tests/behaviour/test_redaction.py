@@ -286,7 +286,10 @@ SHAPES: dict[str, Callable[[str, str, str], Messages]] = {
 async def told(messages: Messages, by: Callable[[str], str] = redact) -> list[str]:
     """All that leaves the process of a session with these messages in it."""
     pytest.importorskip("numpy")
-    outside, settings = Outside(), Settings(**{**SMALL, "max_tokens": 2_000, "segment_max": 2_000})
+    outside, settings = (
+        Outside(),
+        Settings(**{**SMALL, "max_tokens": 2_000, "segment_max": 2_000, "summarize_thinking": True}),
+    )
     options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": by}
     async with open_context(settings, **options) as context:
         await fill(context, [user("show me the vault"), *messages])
