@@ -427,10 +427,22 @@ class SqliteStore(RelationalStore):
         return SqliteEngine(self._file, read_only=self.read_only)
 
     async def _give_up(self, engine: Engine) -> None:
-        with suppress(StoreError):  # as where the file was removed
-            await engine.submit(lambda connection: None, alone=True)  # behind what is queued
-        for session_id in list(self._claimed):
-            self._release(session_id)
+        def forget_writer(connection: Database) -> None:
+            """Note that the sessions of this store have no writer. A locked file is not waited for long."""
+            connection.execute("pragma busy_timeout = 200")
+            with suppress(sqlite3.Error), connection.transaction():
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in self._claimed]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self._file.busy_timeout * 1_000)}")
+
+        try:
+            if self._claimed:
+                await engine.submit(forget_writer, alone=True)
+        except StoreError:  # as where the file was removed: the lock files count, not what is noted
+            pass
+        finally:
+            for session_id in list(self._claimed):
+                self._release(session_id)
 
     # What follows runs in the engine's thread.
 

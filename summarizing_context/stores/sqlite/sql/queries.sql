@@ -3,7 +3,10 @@
 -- note_writer: the process that has the session open, and its project when one is given
 update sessions set writer_pid = :pid, project = coalesce(:project, project) where session_id = :session_id;
 
--- writer: the process that noted itself last, which may have ended or given the session up
+-- forget_writer: the session was given up by this process
+update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
+
+-- writer: the process that noted itself last
 select writer_pid from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
