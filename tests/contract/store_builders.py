@@ -122,11 +122,10 @@ def sql(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def bytes_beside(path: Path) -> dict[str, bytes]:
-    """All files of the store's folder with their content; not those that SQLite adds to read: the shared memory, and a
-    log without content."""
+    """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
     need_sqlite()
-    found = {name: (path.parent / name).read_bytes() for name in sorted(os.listdir(path.parent))}
-    return {name: content for name, content in found.items() if not name.endswith("-shm") and content}
+    names = [name for name in sorted(os.listdir(path.parent)) if not name.endswith("-shm")]
+    return {name: (path.parent / name).read_bytes() for name in names}
 
 
 def check_index(path: Path) -> None:

@@ -14,7 +14,6 @@ from summarizing_context.errors import (
     StoreCorruptError,
     StoreError,
     StoreFullError,
-    StoreReadOnlyError,
     StoreVersionError,
 )
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -244,16 +243,3 @@ async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path: Pat
             await store.open()
         await store.close()
     await written(path)
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is read-only for root")
-async def test_a_file_in_a_folder_that_may_not_be_written_is_read(path):
-    await written(path)
-    path.parent.chmod(0o500)
-    try:
-        async with opened(path, read_only=True) as store:
-            assert len((await store.load("s")).entries) == 3
-        with pytest.raises(StoreReadOnlyError):
-            await SqliteStore(path).open()
-    finally:
-        path.parent.chmod(0o700)

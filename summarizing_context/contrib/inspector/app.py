@@ -281,7 +281,8 @@ class _Pages:
         raise NodeNotFoundError(f"the store holds no session {session_id!r:.60}")
 
     async def _version(self) -> str:
-        """Return what differs once anything was committed."""
+        """Return what differs once anything was committed. No connection is kept, which would leave files beside the
+        store."""
         if "://" in str(self._store):  # of a server
             return hashlib.sha256(json.dumps(await self._sessions()).encode()).hexdigest()
         stamps = []

@@ -156,12 +156,30 @@ def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
 
 
 def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
-    """Run `work` on one state of the file as last committed, with a connection of its own. SQLite adds a log to a file
-    to read it; where that may not be, as on a read-only disk, the file is read alone."""
-    may_add = os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists()
-    mode = "ro" if may_add else "ro&immutable=1"
-    with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
-        return work(connection)
+    """Run `work` on one state of the file as last committed, with a connection of its own.
+
+    Without a write-ahead log no process has the file open. SQLite would make one to read it, and leave it there, unless
+    the file is declared immutable; so its state is compared before and after.
+    """
+
+    def quiet_state() -> tuple[int, int] | None:
+        if Path(f"{path}-wal").exists():
+            return None
+        status = path.stat()
+        return status.st_mtime_ns, status.st_size
+
+    while True:
+        quiet = quiet_state()
+        mode = "ro&immutable=1" if quiet else "ro"
+        try:
+            with closing(connect(path, mode, busy_timeout)) as connection, connection.transaction("deferred"):
+                result = work(connection)
+        except Exception:
+            if quiet is None or quiet == quiet_state():
+                raise
+            continue
+        if quiet is None or quiet == quiet_state():
+            return result
 
 
 def identity(path: Path) -> list[tuple[int, int] | None]:
@@ -198,27 +216,32 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     size = path.stat().st_size
     if size == 0:  # new, or created by another process a moment ago
         return 0
-    with path.open("rb") as file:
-        header = file.read(72)
-    if size < 512 or int.from_bytes(header[68:]) != APPLICATION_ID:  # SQLite takes what is shorter for an empty file
-        raise _fault(_NOT_OURS, path, "it is not an SQLite file, or one of another program")
-    if Path(f"{path}-journal").exists():  # its creation was cut short; the next to write takes that back
-        return 0
+    if size < 512:  # bytes; SQLite takes anything shorter for an empty file and would write over it
+        raise _fault(_NOT_OURS, path, "it is not an SQLite file")
+    foreign = _fault(_NOT_OURS, path, "it is an SQLite file of another program")
+    # First what the file itself says, without its write-ahead log: reading that would leave a file there.
+    with closing(connect(path, "ro&immutable=1", busy_timeout)) as alone, suppress(sqlite3.DatabaseError):
+        if alone.pragma("application_id") != APPLICATION_ID:
+            raise foreign
 
     def check(connection: Database) -> int:
-        if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
-            check_version(version, str(path), "use another file. The file")
-        part = "1" if size <= _CHECKED_WHOLE else "sessions"
-        if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
-            raise _fault(_CORRUPT, path)
-        return version
+        known = _fault(_NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
+        try:
+            if connection.pragma("application_id") != APPLICATION_ID:
+                raise foreign
+            known = _fault(_CORRUPT, path)
+            if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
+                check_version(version, str(path), "use another file. The file")
+            part = "1" if size <= _CHECKED_WHOLE else "sessions"
+            if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
+                raise known
+            return version
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+                raise known from error
+            raise
 
-    try:
-        return read(path, busy_timeout, check)
-    except sqlite3.DatabaseError as error:
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise _fault(_CORRUPT, path) from error
-        raise
+    return read(path, busy_timeout, check)
 
 
 def _fault(known: Fault, path: object, found: str = "") -> StoreError:
