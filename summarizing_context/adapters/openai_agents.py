@@ -35,7 +35,7 @@ class SummarizingFilter:
     """
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
-        self._sessions = Sessions(settings, **options, sends_blocks_of="openai")
+        self._sessions = Sessions(settings, **{**options, "sends_blocks_of": "openai"})
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
 

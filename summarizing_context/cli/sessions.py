@@ -195,6 +195,8 @@ def _add(name: str, spec: Command) -> None:
         project: Annotated[bool, typer.Option("--project", help="In all sessions of its project.")] = False,
         everywhere: Annotated[bool, typer.Option("--all", help="In all sessions of the store.")] = False,
     ) -> Result:
+        if project and everywhere:
+            raise InputError("--project and --all exclude each other; give one of them")
         return perform(at, words or [], ["--all"] if everywhere else ["--project"] if project else [])
 
     def perform(at: StoredSession, words: list[str] | None, flags: Sequence[str] = ()) -> Result:

@@ -85,7 +85,7 @@ def demo_session(turns: int | None = None) -> list[Message]:
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
     messages: list[Message] = [json.loads(line) for line in lines]
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
-    return messages if turns is None else messages[: starts[turns]]
+    return messages if turns is None or turns >= len(starts) else messages[: starts[turns]]
 
 
 def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[dict[str, Any]]:

@@ -597,9 +597,10 @@ def decode_state(data: bytes) -> ActivationState:
     """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
     try:
         kept = decode_message(data)
-        for node in kept.get("nodes", ()):
-            if len(node) > len(HeaderNode._fields):  # of a version that kept which values a block lacks
-                del node[-2]
+        nodes = kept.get("nodes") if isinstance(kept, dict) else None
+        for node in nodes if isinstance(nodes, list) else ():
+            if isinstance(node, list) and len(node) > len(HeaderNode._fields):
+                del node[-2]  # an earlier version kept which values a block lacks
         return msgspec.convert(kept, ActivationState)
     except StoreCorruptError as error:
         raise ValueError(str(error)) from None

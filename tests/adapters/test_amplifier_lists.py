@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import threading
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import MessageError, StoreCorruptError
+from summarizing_context import MessageError, StoreCorruptError, WrongEventLoopError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.stores.sqlite.store import APPLICATION_ID
 from tests.adapters.host import unstamped, until
@@ -103,3 +104,15 @@ async def test_what_is_no_list_of_messages_is_refused_and_left(tmp_path: Path, t
         await manager.get_messages()
     await manager.close()
     assert path.read_text() == text
+
+
+async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(tmp_path: Path) -> None:
+    manager = manager_of(tmp_path / "context.db")
+    await manager.add_message({"role": "user", "content": "Begin."})
+    with pytest.raises(WrongEventLoopError):
+        await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+    assert len(await manager.get_messages()) == 1
+    await manager.close()
+    again = manager_of(tmp_path / "context.db")
+    assert len(await again.get_messages()) == 1
+    await again.close()

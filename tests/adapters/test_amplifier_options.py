@@ -65,6 +65,8 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
     ("config", "words"),
     [
         ({"max_tokenz": 5}, "did you mean max_tokens?"),
+        ({"max_tokns": None}, "did you mean max_tokens?"),
+        ({"persistence": {"pth": None}}, "did you mean persistence.path?"),
         ({"storage_pth": "x"}, "did you mean storage_path?"),
         ({"compact_treshold": 0.9}, "did you mean compact_threshold?"),
         ({"preserve_sytem": True}, "did you mean preserve_system?"),
@@ -88,6 +90,10 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
 )
 def test_a_refusal_names_the_option_and_says_what_to_do(config: Any, words: str) -> None:
     assert any(words in problem for problem in refusal(config)), refusal(config)
+
+
+def test_an_empty_path_is_none() -> None:
+    assert read_options({"persistence": {"path": ""}}) == read_options({"persistence": {}})
 
 
 def test_all_problems_are_told_at_once() -> None:

@@ -99,3 +99,16 @@ async def test_a_state_kept_with_the_values_that_its_blocks_lack_shows_the_same_
     async with open_context(settings) as context:
         assert written["nodes"]
         assert await context.get_messages_for_request() == before
+
+
+@pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])
+async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
+    settings = tiny(store=tmp_path / "s.db")
+    async with open_context(settings) as context:
+        history = await grown(context)
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+        database.execute("update activations set state = ?", (damaged.encode(),))
+        database.commit()
+    async with open_context(settings) as context:
+        assert await context.get_messages() == history
+        assert await context.get_messages_for_request()

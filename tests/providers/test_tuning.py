@@ -95,6 +95,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert f"+{BETTER}" in tuning["diff"]
     assert all(pair["old"] != pair["new"] and pair["source"] for pair in tuning["pairs"])
     assert tuning["pairs"][0]["needed"]  # they begin with those that differ in most
+    assert any({*pair["new_keeps"]} - {*pair["old_keeps"]} for pair in tuning["pairs"])
     assert all(arm["cost"] > 0 for arm in run["arms"].values())
     assert run["verdict"].startswith("segment/v7: better by ")
     assert "more tokens in a view" in run["verdict"]
@@ -109,6 +110,18 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert tune(*tried, "--out", "two") == 0
     for name in ("report.html", "report.json"):
         assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
+
+
+def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout: Path):
+    (checkout / "worse.md").write_text(latest("segment").text, encoding="utf8")
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--yes", *where, "--prompts", "mine", "--prompt", "worse.md", "--json", "told.json") == 0
+    told = json.loads((checkout / "told.json").read_text("utf8"))
+    assert told["tuning"]["winner"] == "start"
+    assert f"-{BETTER}" in told["tuning"]["diff"]
+    assert "worse by" in told["verdict"]
+    assert any({*pair["old_keeps"]} - {*pair["new_keeps"]} for pair in told["tuning"]["pairs"])
 
 
 def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(

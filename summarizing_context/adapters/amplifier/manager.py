@@ -282,6 +282,8 @@ class SummarizingContextManager:
     async def close(self) -> None:
         """End every task and give up the session. May be called twice, and before the first use; it goes on where
         its caller is cancelled."""
+        if self._context is not None and not self._closed:
+            self._context.statistics()  # raises in another event loop, where nothing can be closed
         self._closed = True
         self._meter.close()
 

@@ -85,9 +85,12 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
             return {}
 
     # options that are empty, as the host's documents have them, are not said
-    given = {
-        key: one for key, one in flat.items() if one.value is not None and (key, one.value) != ("storage_path", "")
-    }
+    known = {*rules.declared(Settings), *_SAME_AS, *rules.declared(_Own), *rules.declared(_Persistence), "persistence"}
+
+    def is_said(key: Any, value: Any) -> bool:
+        return key not in known or (value is not None and (key, value) not in (("storage_path", ""), ("path", "")))
+
+    given = {key: one for key, one in flat.items() if is_said(key, one.value)}
     persistence = given.pop("persistence", rules.Given(None, "persistence"))
     inside = {} if persistence.value is None else persistence.value
     if not isinstance(inside, Mapping):
@@ -96,7 +99,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         inside = {}
     place = kept(
         _Persistence,
-        {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if value is not None},
+        {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if is_said(key, value)},
     )
     own = kept(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
 
@@ -224,7 +227,7 @@ async def take_transcript(
         await context.follow(rows)
         return
 
-    rows = list(dropwhile(may_be_missing, rows))  # the log has a system prompt of its own
+    rows = list(dropwhile(may_be_missing, rows))  # the leading rows of the log stay in front
     found, stop = await _compare(rows, log)
     if found == "different":
         logger.warning("the host's transcript differs from the log of the session, which stays; clear() empties it")

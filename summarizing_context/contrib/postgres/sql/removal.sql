@@ -53,5 +53,6 @@ with gone as (
 )
 select cast(coalesce(sum(size), 0) as bigint) from gone;
 
--- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
-delete from store.vectors where recipe ~ '^(unnamed |chroma .* unnamed )';
+-- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed; and those of messages,
+-- which an earlier version kept
+delete from store.vectors where owner <> 'memory' or recipe ~ '^(unnamed |chroma .* unnamed )';

@@ -59,5 +59,6 @@ select 1 from checkpoints where id = :id;
 -- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
 select 1;
 
--- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
-delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
+-- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed; and those of messages,
+-- which an earlier version kept
+delete from vectors where owner <> 'memory' or recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
