@@ -166,7 +166,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         caller = own_caller
         if settings.workers == "pool":
             model = None if is_extractive else own_caller
-            caller = _postgres("pool").PoolCaller(settings, store, model)
+            caller = postgres_door("pool").PoolCaller(settings, store, model)
             recipe = replace(recipe, asks_pool=True)
         embedding_search = _embedding_search(settings, options, store, redact)
 
@@ -383,14 +383,14 @@ async def open_store(path: str | Path, *, read_only: bool = False, waits_for_dis
     Settings(store=path)  # refuses an address that is none of a store
     store: Any
     if is_address(path):
-        store = _postgres("store").PostgresStore(str(path), read_only=read_only)
+        store = postgres_door("store").PostgresStore(str(path), read_only=read_only)
     else:
         store = SqliteStore(path, read_only=read_only, waits_for_disk=waits_for_disk)
     await store.open()
     return cast(SessionStore, store)
 
 
-def _postgres(module: str) -> Any:
+def postgres_door(module: str) -> Any:
     """Return a module of the door that the extra `postgres` opens."""
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")

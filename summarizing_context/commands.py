@@ -104,7 +104,7 @@ def cache_line(cache: CacheFigures) -> str:
 
 
 async def _summarize(context: SummarizingContext, rest: str) -> CommandResult:
-    keep, topic = (int(rest), None) if _is_count(rest) else (10, rest or None)
+    keep, topic = (int(rest), None) if _is_count(rest.removeprefix("-")) else (10, rest or None)
     done = activated(await context.summarize(keep, focus=topic), context.statistics())
     return done if topic is None else replace(done, text=f"{done.text}\nTopic: {topic}.")
 

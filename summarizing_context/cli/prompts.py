@@ -78,7 +78,8 @@ def render(
     settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(_jobs_for, list(found.messages), settings, prompt.name)
     if number > len(jobs):
-        raise InputError(f"--number: these messages ask for {len(jobs)} of {prompt.name}; take another number or log")
+        few = "the session is too short for one" if not jobs else f"there are {len(jobs)}; give --number up to that"
+        raise InputError(f"number {number} of {prompt.name}: {few}, or take another log")
     job = jobs[number - 1]
     about = {name: getattr(job, name) for name in ("rank", "start", "stop", "max_tokens")}
     slots = {"system": prompt.render(max_tokens=job.max_tokens), "user": fenced(job)}

@@ -259,7 +259,8 @@ def import_transcripts(
     """Put the sessions of transcripts into a store.
 
     Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
-    that name a number. A file that cannot be read is named, and the others are imported.
+    that name a number. A file that cannot be read is named, and the others are imported; a path
+    that is not there stops the command.
 
     Examples:
         import ~/.claude/projects --store logs.db

@@ -144,7 +144,7 @@ def inspect(
     """Show the sessions of a store in a browser.
 
     What was summarized, what left the view, what it cost. The store is only read, and the page follows its writers.
-    Only an undo that you confirm writes.
+    Only pins, and an undo that you confirm, write.
 
     Examples:
         inspect --store run.db --listen 127.0.0.1:9000 --no-browser
@@ -191,8 +191,9 @@ def worker(
     if not is_address(store_of(settings)):  # before what needs the extra is imported
         raise InputError(f"--store: {plain(settings.store, 60)!r} is no address; write postgresql://user@host/database")
 
-    from summarizing_context.assembly import open_store
-    from summarizing_context.contrib.postgres.pool import pool_worker
+    from summarizing_context.assembly import open_store, postgres_door
+
+    pool_worker = postgres_door("pool").pool_worker
 
     async def serve() -> None:
         opened = await open_store(settings.store)

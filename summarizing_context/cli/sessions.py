@@ -57,7 +57,7 @@ def chosen(known: dict[str, SessionInfo], session: str, store: str) -> SessionIn
     """Return one of the known sessions; an error names the nearest one if none has this name."""
     if session in known:
         return known[session]
-    hint = "see: summarizing-context sessions list" if known else "it holds none"
+    hint = f"see: summarizing-context sessions list --store {shown_store(store)}" if known else "it holds none"
     for near in get_close_matches(session, known, n=1, cutoff=0.4):
         hint = f"did you mean {near!r}?"
     raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")

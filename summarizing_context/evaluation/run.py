@@ -120,7 +120,10 @@ class Run:
         known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:
-                raise SettingsError(f"there is no arm {arm.name!r}; there are {', '.join(known)}, or give it settings")
+                there = f"{views.OURS} and extractive, which have settings, and {', '.join(known)}"
+                raise SettingsError(
+                    f"there is no arm {arm.name!r}; there are {there if folder is None else ', '.join(known)}"
+                )
             if arm.asks_model and not self.cassette:
                 raise SettingsError(f"{arm.name}: summaries by a model come through a cassette; name its file")
         names = [arm.name for arm in self.arms]

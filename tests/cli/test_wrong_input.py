@@ -97,3 +97,13 @@ def test_a_wrong_argument_is_one_line_that_helps(
     assert told[0].startswith("error: ")
     assert hint in told[0]
     assert not {"/context", "()"} & set(told[0].replace("'", " ").split())
+
+
+@pytest.mark.parametrize("command", ["worker", "sessions list"])
+def test_a_store_in_postgresql_names_the_extra_that_it_needs(
+    run: Runner, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    monkeypatch.setattr("summarizing_context.assembly.find_spec", lambda name: None)
+    ran = run(*command.split(), "--store", "postgresql://agents@127.0.0.1:1/agents")
+    assert ran.status == 4
+    assert "needs psycopg; install it with" in " ".join(ran.err.split())
