@@ -455,7 +455,8 @@ class MessageLog:
         """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
         stop = self.group_stop(start)
         places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
-        passing = [*self.passing(ephemeral, stop), *(Passing(place, None) for place in places)]
+        passing = self.passing(ephemeral, stop) if self.ephemeral else []
+        passing += [Passing(place, None) for place in places]
         passing.sort(key=lambda each: each.before)
         return self.between(start, stop)._replace(staying=self.staying(start, stop), passing=passing)
 

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count, takewhile
+from itertools import count
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from summarizing_context.log.entries import Entry, Role, output_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
-from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable, read_message
+from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
@@ -139,10 +139,22 @@ def _checked_list(name: str, value: object) -> list[Any]:
     return checked
 
 
+def _texts(message: Message) -> list[str]:
+    """Return the texts of what a message says."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else [{"text": content}]
+    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+    return [text for text in texts if isinstance(text, str)]
+
+
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
     """How many leading ones are equal."""
-    both = zip(before, after, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] is pair[1] or pair[0] == pair[1], both))
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -461,7 +473,7 @@ class Viewer:
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            said, says = ("".join(read_message(row).texts).splitlines(keepends=True) for row in (last[kept], now[kept]))
+            said, says = ("".join(_texts(row)).splitlines(keepends=True) for row in (last[kept], now[kept]))
             alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
