@@ -85,9 +85,12 @@ def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Itera
         ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
         ("slower than 250 ms", told["slow_views"], slowest),
         ("summaries made", told["summaries"], "in the background"),
-        ("activations", tally.activations, reasons or "the whole session fits"),
+        ("activations", tally.activations, reasons or ("the whole session fits" if tally.views else "no view fits")),
         ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
     ])  # fmt: skip
+    if not tally.views:
+        yield "No view has room for more than the system rows: give a larger --budget."
+        return
     of, found, without, answers = len(told["questions"]), 0, 0, list[tuple[object, ...]]()
     for one in told["questions"]:
         found, without = found + one["found"], without + one["without"]
