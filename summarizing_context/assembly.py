@@ -177,7 +177,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             opened.push_async_callback(close)
 
         async def in_thread(work: Callable[[], Any]) -> Any:
-            with foreground.call():  # else background work beside it leaves the event loop no turn
+            with foreground.call():  # else background work leaves the event loop no turn
                 return await counting.run(work)
 
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)

@@ -18,7 +18,7 @@ import uvicorn
 
 from summarizing_context.errors import StoreError
 
-PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
+PROCESS_ENDS_WITHIN = 1.6  # seconds after the signal
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -66,7 +66,7 @@ class Server(uvicorn.Server):
 
 
 async def serve(app: Any, listening: socket.socket) -> None:
-    """Serve an application until the process is told to end."""
+    """Serve an application until a signal ends the process."""
     server = Server(app)
 
     def told_to_end(sign: int, frame: FrameType | None) -> None:

@@ -3,7 +3,7 @@
 Pure. A group is one message, or a message with calls and everything up to its last result. Split parallel call lines,
 call rows one after the other before any result, are one group of up to `MAX_HELD` rows. A result gives up the calls of
 earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them: a
-message, a further call once a result has come, a result that nobody waits for, words of the user's beside a result.
+message, a further call once a result has come, a result of no open call, text of the user's in the row of a result.
 A call that no host answers, as of a tool that runs at the provider, is held open until its result comes, or until the
 assistant's turn ends: what comes meanwhile, up to `MAX_TURN` rows, belongs to its group.
 

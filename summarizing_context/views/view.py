@@ -2,7 +2,7 @@
 begin alike; and what activations are asked for, report and record.
 
 The tail is the newest groups as shown, kept up to date with the log. States come back from an earlier process, from a
-checkpoint, by an undo, or with a log whose end is written anew.
+checkpoint, by an undo, or with a log whose end was rewritten.
 """
 
 from __future__ import annotations
@@ -299,8 +299,8 @@ class Tail:
             return
 
         # What travels whole is shown beside what else the message may take, and so is thinking that is wanted back.
-        # Where everything is tight, a message that could not be cut enough is told of, unless an answer goes on from it
-        # or it holds half of a pair.
+        # Where everything is tight, a message that could not be cut enough becomes a note, unless an answer goes on
+        # from it or it holds half of a pair.
         reading = read_content(piece.message)
         first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
         thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
@@ -701,7 +701,7 @@ def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object,
 def kept_state(
     state: ActivationState, history: tuple[object, ...], old: Sequence[Entry], same: int, log: MessageLog
 ) -> ActivationState | None:
-    """The state for a log whose end is written anew behind its first `same` entries, so that its views begin as before;
+    """The state for a log whose end was rewritten behind its first `same` entries, so that its views begin as before;
     None where what the state covers is not the same any more, or nothing is left behind it. What views did with the
     old end goes with that: calls given up in it, segments ended in it."""
     length, covers = len(log), state.stop > log.leading_count
