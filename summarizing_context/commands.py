@@ -20,6 +20,8 @@ if TYPE_CHECKING:  # a shell that completes a command reads the table, not the e
 
 PREFIX = "/context"
 
+_MOST_HITS = 10  # of a search
+
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
@@ -59,7 +61,8 @@ async def run_command(context: SummarizingContext, text: object) -> CommandResul
 
 
 async def _status(context: SummarizingContext, rest: str) -> CommandResult:
-    figures, budget, records = context.statistics(), context.budget(), context.activations()
+    figures, budget, records, nodes = context.statistics(), context.budget(), context.activations(), context.explain()
+    none = "none yet; the next view would be the first, with the blocks below" if nodes else "none yet"
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments"
     ready += f", {figures.summaries_pending} pending" if figures.summaries_pending else ""
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
@@ -67,7 +70,7 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
         ("summaries", ready + failed),
-        ("activations", f"{len(records)}, the last: {records[-1].why}" if records else "none yet"),
+        ("activations", f"{len(records)}, the last: {records[-1].why}" if records else none),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
@@ -82,7 +85,6 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
         rows.append(("last error", figures.last_error))
     if figures.last_error_at:
         rows.append(("failed last", figures.last_error_at))
-    nodes = context.explain()
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
     shown = "\n\n" + _table(("node", "form", "made by", "tokens"), table) if nodes else ""
     described = [{"name": node.name, **node._asdict()} for node in nodes]
@@ -215,10 +217,12 @@ async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     scopes: dict[str, Literal["session", "project", "all"]]
     scopes = {"--session": "session", "--project": "project", "--all": "all"}
     query = _needed(words if first in scopes else rest, "words to look for")
-    hits = await context.search(query, scope=scopes.get(first, "session"))
+    hits = await context.search(query, scope=scopes.get(first, "session"), limit=_MOST_HITS)
     rows = [[hit.session_id, hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
     told = {"query": query, "hits": [asdict(hit) for hit in hits]}
-    return _list(("session", "where", "kind", "words"), rows, "Nothing holds any of these words.", told)
+    found = _list(("session", "where", "kind", "words"), rows, "Nothing holds any of these words.", told)
+    only = f"\n\nThese are the best {_MOST_HITS}; more words find others."
+    return replace(found, text=found.text + only) if len(hits) == _MOST_HITS else found
 
 
 async def _expand(context: SummarizingContext, rest: str) -> CommandResult:

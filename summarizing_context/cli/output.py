@@ -172,7 +172,8 @@ def explain_failure(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt | typer.Abort):
         problems, status = ["stopped; nothing that was stored is lost"], Status.INTERRUPTED
     elif hasattr(error, "format_message"):  # of typer
-        problems, status = [f"{error.format_message().rstrip('.')}; see --help"], Status.BAD_INPUT
+        said = error.format_message().rstrip(".").replace(": Value error, ", ": ")
+        problems, status = [f"{said}; see --help"], Status.BAD_INPUT
     elif isinstance(error, OSError) and error.filename is not None:
         problems = [f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"]
     elif isinstance(error, errors.BudgetError):

@@ -347,6 +347,8 @@ def run(
     json_path: JsonPath = None,
 ) -> int:
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
+    if command[0].startswith("-"):
+        raise InputError(f"{plain(command[0])}: there is no such option; see --help, and give the command behind --")
     named, file = os.environ.get(_TOKEN_VARIABLE), token_file(TOKEN_FILE)
     settings = given.settings(named or kept_token(file))
     from summarizing_context.contrib.proxy.server import run_behind

@@ -286,7 +286,7 @@ class BudgetPolicy:
                 raise SettingsError(
                     f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
                 )
-            return token_budget
+            return int(token_budget)  # the default of `max_tokens` is a kind of int of its own
         # Never more than the window has: what made a provider count less, such as images that it has for less, may have
         # left the next view.
         tokens = int((window.window or 0) / max(1.0, self._ratio))

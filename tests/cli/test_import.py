@@ -67,3 +67,15 @@ def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner
         ran = run(*command.split(), *arguments)
         assert ran.status == 0, ran.err
         assert f"skipped: {path}:2: not JSON" in "".join(ran.err.split("\n")), command
+
+
+def test_an_imported_session_shows_its_state_before_any_request(run: Runner, tmp_path):
+    store = tmp_path / "logs.db"
+    said = [says("user" if at % 2 == 0 else "assistant", f"word {at} " * 900) for at in range(120)]
+    run("import", write_transcript(tmp_path / "log.jsonl", said), "--store", store)
+    ran = run("status", "log", "--store", store)
+    assert ran.status == 0
+    assert "none yet; the next view would be the first" in ran.out
+    assert "made by" in ran.out
+    assert run("search", "log", "word", "--store", store).out.rstrip().endswith("more words find others.")
+    assert "more words" not in run("search", "log", "none", "--store", store).out

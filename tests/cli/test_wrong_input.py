@@ -70,6 +70,8 @@ eval run {log} --fail-under held                              | write it like ri
 eval compare {mine} {mine}                                    | is not the report of a run
 tune {log} --cassette c.jsonl --propose 2                      | name the model that summarizes
 tune {log} --cassette c.jsonl --model m                       | say what to try
+proxy run --store {store} --lisen 8000 -- client              | --lisen: there is no such option
+continue s1 --store {store} --in codx                         | '--in': 'codx' is not one of
 worker --store {store}                                        | is no address
 """
 ROWS = [tuple(part.strip() for part in line.split("|")) for line in WRONG.strip().splitlines()]
