@@ -132,10 +132,10 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
     if not (report.activated or report.raw) and figures.summaries_pending and not figures.cap_reached:
         said += "\nSummaries of it are being made, and may be shorter: ask again."
     if report.activated and report.raw:
-        said += (
-            f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older message"
-            f"{'s' * (report.kept != 1)} that are pinned, critical, important enough, or the first request."
-        )
+        said += f"\nWord for word: the newest {report.raw}, for calls stay with their results"
+        if report.kept:
+            said += f"; and {report.kept} older: the first request, and what is pinned, critical or important enough"
+        said += "."
     if figures.stand_ins and figures.summaries_pending:
         failed = f" (last error: {figures.last_error})" if figures.last_error else ""
         said += f"\n{figures.stand_ins} of its summaries are stand-ins. "
