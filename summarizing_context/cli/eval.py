@@ -18,7 +18,7 @@ from rich.text import Text
 from summarizing_context.cli import options, output
 from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument, between, command, listed, option
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
-from summarizing_context.errors import CassetteMissError, TranscriptError
+from summarizing_context.errors import CassetteMissError
 from summarizing_context.settings import NAMED, PROVIDERS, Settings
 from summarizing_context.stores.private_files import write_private
 from summarizing_context.transcripts import read_session
@@ -234,7 +234,7 @@ def ask(
     started, chosen = time.perf_counter(), listed(arms) or ["ours", "extractive", "compact", "tail"]
     found = read_session(log, format=own.format)
     if not found.messages:
-        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
+        raise options.holds_no_message(log, own.format)
     for line in output.told_lines(found.unreadable):
         tell(line)
     settings = own.load()

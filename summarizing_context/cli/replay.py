@@ -160,7 +160,7 @@ def replay(
                 rows += found
             update(f"{sum(row.messages for row in rows):,} messages")
     if not rows or not (unreadable or any(row.messages for row in rows)):
-        raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
+        raise [*unreadable, options.holds_no_message(files[0], own.format)][0]
     document, shown, status = _judged(rows)
     if own.dry_run:
         shown, status = _forecast(document, settings), Status.OK
@@ -303,7 +303,7 @@ def import_transcripts(
             new = sum(row["added"] for row in rows)
             update(f"{counted(len(rows), 'session')}, {counted(new, 'new message')}")
     if not rows:
-        raise [*unreadable, TranscriptError(f"{files[0]}:1: holds no message; name another transcript")][0]
+        raise [*unreadable, options.holds_no_message(files[0], format)][0]
     document = {"sessions": rows, "unreadable": [str(problem) for problem in unreadable]}
     document |= {"skipped": dict(sorted(skipped.items())), "skipped_lines": skipped_lines}
     columns = {"session": "session_id", "format": "format", "#messages": "messages", "#new": "added"}

@@ -227,7 +227,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             return self._tuned(self.tuning.new, self.tuning.old)
         arm, score = self.first, self.score(self.first)
         if score is None:
-            return "Nothing was measured: the remarks say of each session why."
+            return "Nothing was measured; each session is named with the reason."
         said = f"{arm}: {score.mean:.1%} {self.metric}"
         said += f", interval {score.low:.1%} to {score.high:.1%}" if score.sessions > 1 else ""
         scores = {name: one for name in self.arms if name != arm and (one := self.score(name)) is not None}

@@ -17,6 +17,8 @@ replay --budget 1k                                            | PATH
 replay {empty}                                                | holds no message
 replay {empty} --dry-run --model m                            | holds no message
 import {empty} --store {store}                                | holds no message
+replay {log} --format codex                                   | no message of the format codex; take --format auto
+import {log} --store {store} --format codex                   | no message of the format codex; take --format auto
 replay {log} --budget 1k --strategy truncat                   | truncate
 replay {log} --budget 1k --summarizer host                    | take extractive
 replay {log} --budget 4k --dry-run                            | name the model that summarizes

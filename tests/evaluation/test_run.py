@@ -192,7 +192,7 @@ def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(t
     report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", Settings(max_tokens=2_000))]).report()
     assert report.asked == []
     assert "take a larger budget" in report.left_out[0]
-    assert report.verdict == "Nothing was measured: the remarks say of each session why."
+    assert report.verdict == "Nothing was measured; each session is named with the reason."
     assert not any("smaller" in line for line in report.left_out)
 
 
