@@ -571,7 +571,7 @@ class Settings:
     segment_max: Positive = _setting(8_000, "Largest segment.")
     summary_max_tokens: Annotated[int, Meta(ge=16, le=_MOST)] | None = _setting(
         None,
-        "Largest summary of a segment. With none, 400, 640 or 900: where system rows and tools leave below 12,000, "
+        "Largest summary of a segment. With none, 400, 800 or 1,000: where system rows and tools leave below 12,000, "
         "below 24,000 or more. At most a quarter of `segment_target`. A merge takes at most 2.5 of the largest summary "
         "that you set; with none, 800, 1,600 or 3,000 tokens, and 4,000 where 48,000 or more are left.",
     )

@@ -21,7 +21,7 @@ from summarizing_context.summarizers.prompts import Prompt, latest, load, names,
 from summarizing_context.summarizers.sdk import fenced
 from summarizing_context.transcripts import read_session
 
-_Name = Annotated[str, argument("NAME", "segment/v2, or segment for the newest version.")]
+_Name = Annotated[str, argument("NAME", "segment/v3, or segment for the newest version.")]
 _ABOUT = """Show prompts, and the requests that they are sent with.
 
 Examples:

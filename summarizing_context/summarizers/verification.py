@@ -38,7 +38,7 @@ class Refusal(StrEnum):
     DECLINED = "the model declined to summarize"
     ECHO = "the reply repeats what it was given"
     OVER_CAP = "the reply is much longer than the cap"
-    OVER_HALF = "the reply is larger than half of its source"
+    OVER_PART = "the reply is too large a part of its source"
     UNSUPPORTED = "the reply holds literals that its source does not"
     NO_ITEMS = "the reply lists no memories in the form that was asked for"
 
@@ -98,8 +98,10 @@ def _fault(text: str, job: SummaryJob) -> Refusal | None:
         or (len(flat) >= 40 and flat[:200] in instructions)
         or (job.max_tokens < tokens and (flat in content or copied > 0.8 * len(lines))),
         Refusal.OVER_CAP: tokens > most,
-        # of fewer than 200 tokens a summary may be as long as its source
-        Refusal.OVER_HALF: job.source_tokens > 200 and tokens > job.source_tokens / 2 and job.rank < 2,
+        # of fewer than 200 tokens a summary may be as long as its source; a merge of few is asked for three quarters
+        Refusal.OVER_PART: job.source_tokens > 200
+        and tokens > (0.8 if job.kind == "rollup" else 0.5) * job.source_tokens
+        and job.rank < 2,
     }
     return next((refusal for refusal, holds in checks.items() if holds), None)
 

@@ -11,7 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import msgspec
@@ -55,6 +55,10 @@ logger = logging.getLogger(__name__)
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
+# An activation counts as near where another step as large as the largest of the latest would lead to it; of so many
+# marks, and no more than that share of the room.
+STEPS, STEP_SHARE = 6, 0.3
+
 MAX_KEYS = 4  # views whose state is kept
 
 # How many times a room may be larger or smaller than those of a view's state and of its latest request: further away a
@@ -348,13 +352,15 @@ class Viewer:
         request: ActivationRequest | None = None,
         memories: Sequence[str] = (),
         for_request: bool = False,
+        is_asked_for: bool = True,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
         its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
         of earlier sessions, the most relevant first. Where the view is `for_request`, calls that it cannot wait for are
-        given up. Until a change is applied, the next decision is the same.
+        given up. Until a change is applied, the next decision is the same. One that is not `is_asked_for` requests no
+        summaries.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         log, system, left = self._log, self.system_rows.name, self._left(budget)
@@ -411,10 +417,11 @@ class Viewer:
         if plan is None:
             if now.is_attempt:
                 view.attempted_at, view.attempted_length = self._log_size
+                view.attempted_at -= now.waits * max(0, int(room.min_free) - 1)
             if now.pins_seen:
                 view.pins_changed = False
-            if (refused := now.to_summarize) is not None:
-                self.request(refused.state)
+            if is_asked_for and now.to_summarize is not None:
+                self.request(now.to_summarize.state)
             if tokens > room.tokens:
                 rows = [(item.seq, item.tokens) for item in view.tail.items[-5:]]
                 raise BudgetError(system_tokens + tokens, budget, rows, "newest messages")
@@ -455,7 +462,7 @@ class Viewer:
         provider_views = self._provider_views
         self._provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
-            return self.change(key, budget, reason, memories=memories) is not None
+            return self.change(key, budget, reason, memories=memories, is_asked_for=False) is not None
         finally:
             self._provider_views = provider_views
 
@@ -631,9 +638,11 @@ class Viewer:
             return False
         state, tail, room = latest.state, latest.tail, self._room_of(latest.state)
         log, summaries = self._log, self._summaries
-        if state.head_tokens + tail.tokens <= room.high - room.min_free:
+        steps = (mark.tokens - last.tokens for last, mark in pairwise(tail.marks[-STEPS:]))
+        step = min(max(steps, default=0), STEP_SHARE * room.shared)
+        if state.head_tokens + tail.tokens + max(room.min_free, step) <= room.high:
             return self._settings.max_messages is not None
-        before = room.high - 1.25 * room.low - state.head_tokens
+        before = room.high - max(1.25 * room.low, step) - state.head_tokens
         if not summaries.by_model or self._sources.truncates or tail.start != state.stop or tail.tokens <= before:
             return True
         at = bisect_right(tail.marks, before + tail.marks[0].tokens, key=lambda mark: mark.tokens) - 1

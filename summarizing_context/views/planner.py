@@ -120,6 +120,7 @@ class NextView:
         # large now, and small enough once a model has summarized it; changed pins were looked at
         self.is_attempt = False
         self.to_summarize: Plan | None = None
+        self.waits = False  # for that, up to the next message
         self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
@@ -168,6 +169,23 @@ class NextView:
         if beside is not None and max(tail.start, self.state.stop) < beside.stop <= last.stop:
             stops = stops if any(stop <= beside.stop for stop in stops) else [beside.stop, *stops]
         return self.cuts(stops)
+
+    @cached_property
+    def cuts_of_summaries(self) -> list[Cut]:
+        """The cuts of `low_water`; where a model summarizes, first of all the last one that covers only segments which
+        have their summaries, if it frees enough."""
+        cuts, log, summaries = self.low_water, self.log, self.sources.summaries
+        if not summaries.by_model or self.sources.truncates or self.task_ended is not None:
+            return cuts
+        missing = summaries.without_summary(self.state.leaves)
+        ends = {stop for stop in self.segment_ends if not missing or stop <= log.segments[missing[0]].start}
+        last = max((cut.stop for cut in cuts), default=0)
+        stop = max((mark.stop for mark in self.tail.marks if mark.stop in ends and mark.stop <= last), default=0)
+        return cuts if not stop or any(cut.stop == stop for cut in cuts[:1]) else [*self.cuts([stop]), *cuts]
+
+    def lacks_summaries(self, plan: Plan) -> bool:
+        """Whether it shows an extract where a model's summary is to stand."""
+        return self.sources.summaries.by_model and stand_ins(plan.state.nodes, but=self.state.nodes) > 0
 
     @cached_property
     def segment_ends(self) -> set[int]:
@@ -357,12 +375,15 @@ def plan_activation(now: NextView) -> Plan | None:
     elif is_due:
         # above the high water, or on a cold cache: of plans that free `min_free`, the first that leaves the view well
         # below the high water, or the smallest
-        for made in map(now.plan, now.low_water):
+        for made in map(now.plan, now.cuts_of_summaries):
             if tokens + now.cut_short - made.tokens >= room.min_free and made.tokens <= room.tokens:
                 plan = made if plan is None or made.tokens < plan.tokens else plan
                 if made.tokens <= room.high - room.min_free:
                     plan = made
                     break
+        if plan is not None and now.reason is None and now.lacks_summaries(plan):
+            # there is room above the high water to wait in for what a model has not summarized
+            now.to_summarize, now.waits, plan = plan, True, None
     elif now.is_natural_end and not is_needed and tokens >= BAND * room.high:
         # at the end of a piece of work, ahead of the high water, where that costs little
         def costs_little(plan: Plan) -> bool:
@@ -386,6 +407,9 @@ def _overflow(now: NextView) -> Plan | None:
     """The gentlest of four rungs that brings the view well into its room, or else the smallest plan that fits: nothing
     squeezed; a header that gives way; everything shrunk; the newest message alone."""
     log, room, cuts = now.log, now.room, now.wanted()
+    for plan in map(now.plan, now.cuts_of_summaries if now.sources.summaries.by_model else ()):
+        if plan.tokens <= room.high and not now.lacks_summaries(plan):
+            return plan
     if now.tail.start == now.state.stop:
         cuts = [*cuts, now.state.cut]
     last = now.cuts(mark.stop for mark in now.tail.marks[-2:] if mark.stop > now.state.stop)

@@ -25,9 +25,9 @@ Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 
 _CAPS = (  # below this room: a summary, a merge
     (12_000, 400, 800),
-    (24_000, 640, 1_600),
-    (48_000, 900, 3_000),
-    (None, 900, 4_000),
+    (24_000, 800, 1_600),
+    (48_000, 1_000, 3_000),
+    (None, 1_000, 4_000),
 )
 
 FIRST_CAP = 400  # the default of the first release

@@ -419,8 +419,8 @@ class Worker:
             elif by_model and node != NOTE:  # without the middles of long results; their key lines, found by reading
                 content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
 
-            # tokens that the summary may take: the cap, or less of a short source, for a reply of more than half of it
-            # is refused; in steps, so that requests begin alike and the provider's cache serves them
+            # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
+            # of it is refused; in steps, so that requests begin alike and the provider's cache serves them
             tokens, rank = estimate_text(content), node.rank if is_merge else 0
             most = cap = recipe.merge_tokens if is_merge else recipe.max_tokens
             if by_model:

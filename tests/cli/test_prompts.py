@@ -22,7 +22,7 @@ def test_the_list_names_each_prompt_with_its_tokens_and_hash(run: Runner):
     assert [row["name"] for row in ran.document["prompts"]] == names()
     most = {"rules/v1": 600}
     assert all(100 < row["fixed_tokens"] <= most.get(row["name"], 450) for row in ran.document["prompts"])
-    assert load("segment/v2").hash[:12] in run("prompts", "list").out
+    assert load("segment/v3").hash[:12] in run("prompts", "list").out
 
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):

@@ -81,7 +81,7 @@ def settings() -> Settings:
 def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
     """All prompts on sessions of the recording, at the budgets of its cases."""
     arms = [Arm(name, settings(), Recorded(name)) for name in ("start", *WORSE, "the same")]
-    dataset = DATASET if ALL else of_sessions("openhands", "swe", "tau")
+    dataset = DATASET if ALL else of_sessions("openhands", "swe", "tau", "agentv")
     report = Run(dataset, arms, baseline="start").report()
     sessions = len({log.session for log in dataset.logs})
     for name in WORSE:

@@ -34,7 +34,7 @@ async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
     summarizer = FAULTY[kind]() if kind in FAULTY else Lying(kind)
     with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **QUICK) as judge:
-            await live(judge, session(45, 130))
+            await live(judge, session(45, 170))
             statistics = judge.context.statistics()
             assert judge.activations > 3
             assert judge.covered > 70
