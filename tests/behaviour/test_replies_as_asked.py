@@ -15,10 +15,10 @@ class Full(Counting):
 
     async def answer(self, job: SummaryJob) -> str:
         self.jobs.append(job)
-        told = [word for word in job.content.split() if word.startswith("word")]
+        words = [word for word in job.content.split() if word.startswith("word")]
         lines = ["## Done"]
-        for at in range(0, len(told), 5):
-            line = f"- did {' and '.join(told[at : at + 5])}"
+        for at in range(0, len(words), 5):
+            line = f"- did {' and '.join(words[at : at + 5])}"
             if estimate_text("\n".join([*lines, line])) > job.max_tokens:
                 break
             lines.append(line)
