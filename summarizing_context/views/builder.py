@@ -417,7 +417,8 @@ class Viewer:
         if plan is None:
             if now.is_attempt:
                 view.attempted_at, view.attempted_length = self._log_size
-                view.attempted_at -= now.waits * max(0, int(room.min_free) - 1)
+                if now.waits:  # then it is looked at again behind the next message
+                    view.attempted_at -= max(0, int(room.min_free) - 1)
             if now.pins_seen:
                 view.pins_changed = False
             if is_asked_for and now.to_summarize is not None:
