@@ -237,33 +237,68 @@ class Anthropic:
         at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
         said: list[Out] = [row.sent[0] for row in asked.opening]
         behind = Counter(message.get(KEY) for message, _ in shown[at:])
-        efforts = list[Out]()
+        effort: Message | None = None
         for row in reversed(asked.rows):  # of those that say the same, the newest stand behind
             behind[row.key] -= 1
             if _EFFORT in row.message and behind[row.key] < 0:
-                efforts.append({"role": "system", "content": [], _EFFORT: row.message[_EFFORT]})
+                effort = {"role": "system", "content": [], _EFFORT: row.message[_EFFORT]}
                 break
-        if said or efforts:
+        if said or effort:
             if at and shown[at - 1][0]["role"] == "system":  # two may not stand beside each other
                 said.append(items.pop(at := at - 1))
-            said += efforts
-            items.insert(at, said[0] if len(said) == 1 else _joined(said))
-        fields = asked.fields
+            said += [effort] if effort else []
+            one: Message = {"role": "system", "content": []}
+            for message in map(_copied, said):  # of their efforts the last holds
+                content = message["content"]
+                one["content"] += [{"type": "text", "text": content}] if isinstance(content, str) else content
+                one |= {name: message[name] for name in (_EFFORT,) if name in message}
+            items.insert(at, said[0] if len(said) == 1 else one)
+
+        # Ours are the marks in messages: at the end of the header, and at their end unless a field of the client's
+        # stands for that.
+        fields, history = asked.fields, [*asked.lead, *items]
+        auto = decoded(fields, _MARK)
+        ours, time = list[dict[str, Any]](), auto or {"type": "ephemeral"}
+        for at, item in enumerate(history):
+            is_end = item is header or (not auto and at == len(history) - 1)
+            if not is_end and not (isinstance(item, bytes) and _MARK.encode() in item):
+                continue
+            message = _copied(item)
+            content = message.get("content")
+            theirs = [block.pop(_MARK) for block in _marked_blocks(content)]
+            time = theirs[-1] if theirs and not auto else time
+            if is_end:
+                blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
+                markable = ("text", "image", "document", "tool_use", "tool_result")
+                last = [block for block in blocks if block.get("type") in markable and block.get("text") != ""][-1:]
+                if last and isinstance(content, str):
+                    message["content"] = blocks
+                ours += last
+            if theirs or is_end:
+                history[at] = message
+
+        # Of its tools and system prompt as many are kept as there is room for. What lasts for an hour stands in front
+        # of what lasts for five minutes.
+        beside: dict[str, Any] = {name: decoded(fields, name) for name in ("tools", "system") if name in fields}
+        marked = [block for value in beside.values() for block in _marked_blocks(value)]
+        spare = max(0, len(marked) + len(ours) + bool(auto) - _MAX_MARKS)
+        for block in marked[:spare]:
+            del block[_MARK]
+        is_short = False
+        for block in [*marked[spare:], *ours, *([beside] if auto else [])]:
+            mark = block.get(_MARK) or time
+            is_short = is_short or mark.get("ttl") != "1h"
+            block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
+        changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
         if drops_thinking:
-            thinking = msgspec.json.encode(dropping(decoded(fields, "thinking")))
-            fields = {**fields, "thinking": msgspec.Raw(thinking)}
-        return _marked(fields, [*asked.lead, *items], header)
+            changed["thinking"] = dropping(decoded(fields, "thinking"))
+        own: Fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}
+        return encoded({**fields, **own}, "messages", history)
 
 
-def _joined(items: Sequence[Out]) -> Message:
-    """Return messages of the system as one; of their efforts the last holds."""
-    blocks, effort = list[Any](), dict[str, Any]()
-    for item in items:
-        message = msgspec.json.decode(item) if isinstance(item, bytes) else item
-        content = message["content"]
-        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
-        effort |= {name: message[name] for name in (_EFFORT,) if name in message}
-    return {"role": "system", "content": blocks, **effort}
+def _copied(item: Out) -> Message:
+    copied: Message = msgspec.json.decode(item if isinstance(item, bytes) else msgspec.json.encode(item))
+    return copied
 
 
 def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
@@ -274,45 +309,6 @@ def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
         yield from _marked_blocks(block.get("content"))
         if isinstance(block.get(_MARK), dict):
             yield block
-
-
-def _marked(fields: Fields, items: list[Out], header: Out | None) -> bytes:
-    """Return the request with these messages. Ours are the marks in them: at the end of the header, and at their end
-    unless a field of the client's stands for that. Of its tools and system prompt keep as many as there is room for."""
-    auto = decoded(fields, _MARK)
-    ours, time = list[dict[str, Any]](), auto or {"type": "ephemeral"}
-    for at, item in enumerate(items):
-        is_end = item is header or (not auto and at == len(items) - 1)
-        if not is_end and not (isinstance(item, bytes) and _MARK.encode() in item):
-            continue
-        message = msgspec.json.decode(item if isinstance(item, bytes) else msgspec.json.encode(item))  # a copy
-        theirs = [block.pop(_MARK) for block in _marked_blocks(message.get("content"))]
-        time = theirs[-1] if theirs and not auto else time
-        if is_end:
-            content = message.get("content")
-            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else objects(content)
-            markable = ("text", "image", "document", "tool_use", "tool_result")
-            last = [block for block in blocks if block.get("type") in markable and block.get("text") != ""][-1:]
-            if last and isinstance(content, str):
-                message["content"] = blocks
-            ours += last
-        if theirs or is_end:
-            items[at] = message
-    beside: dict[str, Any] = {name: decoded(fields, name) for name in ("tools", "system") if name in fields}
-    marked = [block for value in beside.values() for block in _marked_blocks(value)]
-    room = _MAX_MARKS - len(ours) - bool(auto)
-    for block in marked[: max(0, len(marked) - room)]:
-        del block[_MARK]
-
-    # what lasts for an hour stands in front of what lasts for five minutes
-    chosen, is_short = marked[max(0, len(marked) - room) :], False
-    for block in [*chosen, *ours, *([beside] if auto else [])]:
-        mark = block.get(_MARK) or time
-        is_short = is_short or mark.get("ttl") != "1h"
-        block[_MARK] = {"type": "ephemeral"} if is_short and mark.get("ttl") == "1h" else mark
-    changed = {name: value for name, value in beside.items() if value != decoded(fields, name)}
-    own: Fields = {name: msgspec.Raw(msgspec.json.encode(value)) for name, value in changed.items()}
-    return encoded({**fields, **own}, "messages", items)
 
 
 class Responses:

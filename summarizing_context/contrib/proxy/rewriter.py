@@ -22,15 +22,8 @@ import msgspec
 
 from summarizing_context import CacheFigures, Settings
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
-from summarizing_context.contrib.proxy.dialects import (
-    KEY,
-    Asked,
-    Dialect,
-    PassUnchanged,
-    Shown,
-    bare,
-    read_fields,
-)
+from summarizing_context.contrib.inspector.app import Access
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Shown, bare, read_fields
 from summarizing_context.contrib.proxy.plugins import Plugin, log_digest, log_rows
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
@@ -49,6 +42,24 @@ _OF_LENGTH = re.compile(  # what any error says of a request that is too long: a
 )
 
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
+
+
+ANTHROPIC = "https://api.anthropic.com"
+OPENAI = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
+
+    settings: Settings
+    anthropic: str = ANTHROPIC
+    openai: str = OPENAI
+    budget: int | None = None  # tokens; None: by the model's window
+    lends: bool = False  # summaries by the client's own model and credentials
+    shadow: bool = False  # views are made and told of, and never sent; their summaries cost nothing
+    token: str | None = field(default=None, repr=False)
+    access: Access = field(default_factory=Access, repr=False)  # to the inspector
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,32 +85,18 @@ class _Known:
 
 
 class Rewriter:
-    """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
+    """Makes the views of every client. Where the proxy `lends`, summaries are made with the clients' own models and
+    credentials."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        upstream: Upstream,
-        feed: Feed,
-        models: ModelTable,
-        *,
-        budget: int | None = None,
-        lends: bool = False,
-    ) -> None:
-        if settings.native != "off":  # before any request: it would go on unchanged
+    def __init__(self, proxy: ProxySettings, upstream: Upstream, feed: Feed) -> None:
+        if proxy.settings.native != "off":  # before any request: it would go on unchanged
             raise SettingsError(
                 "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
             )
-        self._settings = settings
-        self._feed = feed
-        self._upstream = upstream
-        self._models = models
-        # by model and client: the window that its provider has told, and when it was asked last
-        self._told: dict[tuple[str, str], tuple[int | None, float]] = {}
-        self._asking: set[asyncio.Task[None]] = set()  # providers, for windows
-        self._budget = budget
-        self._lends = lends
-        self._sessions = Sessions(settings, most=64, waits_for_disk=False, warns_of_room=False)
+        self._proxy, self._upstream, self._feed = proxy, upstream, feed
+        # by model and client: when its provider was asked last for its window, and its answer
+        self._told: dict[tuple[str, str], tuple[float, asyncio.Task[int | None]]] = {}
+        self._sessions = Sessions(proxy.settings, most=64, waits_for_disk=False, warns_of_room=False)
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: dict[str, _Known] = {}  # the one used last at the end
 
@@ -115,56 +112,53 @@ class Rewriter:
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client, name = session_of(told, fields, asked)
         name = name or await self._unnamed(asked)
-        if asked.stands_for is not None:
-            name, asked = asked.stands_for[0], await self._whole(asked, *asked.stands_for)
+        if asked.stands_for is not None:  # the first row stands for messages of a log
+            name, count, digest = asked.stands_for
+            if name not in self._sessions.contexts() and name not in await self._stored():  # its use would make it
+                raise PassUnchanged(f"there is no session {name}")
+            async with self._sessions.use(name) as context:
+                log = (await context.get_messages())[:count]
+            if not 0 < count <= len(log) or log_digest(log) != digest:
+                raise PassUnchanged(f"the session {name} does not hold these {count} messages")
+            asked = replace(asked, rows=[*log_rows(log), *asked.rows[1:]])
         asked = replace(asked, session=name)
         known = self._known[name] = self._known.pop(name, _Known())
         if len(self._known) > 1_000:  # the one used longest ago is forgotten
             del self._known[next(iter(self._known))]
-        if self._lends and not isinstance(dialect, Plugin):  # which brings no credentials of a provider
+        by_plugin = isinstance(dialect, Plugin)  # which brings no credentials of a provider
+        if self._proxy.lends and not by_plugin:
             if known.summarizer is None:
-                model = self._settings.model or asked.model
+                model = self._proxy.settings.model or asked.model
                 known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
-        record = Record(name, client, dialect.name, asked.model, by_plugin=isinstance(dialect, Plugin))
+        record = Record(name, client, dialect.name, asked.model, by_plugin=by_plugin)
         return await self._viewed(Rewritten(body, asked, dialect, window, record), known)
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model, as it is known; else the usual one, until its provider has told: no request
         waits for that."""
-        if known := self._models.window_of(model, client):
+        if known := self._feed.models.window_of(model, client):
             return known
         now, key = time.monotonic(), (model, client)
-        tokens, asked_at = self._told.get(key, (None, None))
-        if tokens is None and self._budget is None and (asked_at is None or now >= asked_at + 300.0):  # seconds
-            if len(self._told) >= 256:
-                self._told.pop(next(iter(self._told)))
-            self._told[key] = None, now
+        asked_at, asking = self._told.get(key, (0.0, None))
+        tokens = asking.result() if asking is not None and asking.done() else None
+        is_due = asking is None or now >= asked_at + 300.0  # seconds
+        if tokens is None and is_due and self._proxy.budget is None:
 
-            async def ask() -> None:
-                self._told[key] = await told_window(self._upstream, dialect.name, model, headers), now
-                if self._told[key][0] is None:
+            async def ask() -> int | None:
+                tokens = await told_window(self._upstream, dialect.name, model, headers)
+                if tokens is None:
                     words = f"the window of the model {briefly(model)} is not known, so it is taken for "
                     words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
                     self._feed.notice(f"model {model}", words)
+                return tokens
 
-            task = asyncio.create_task(ask())
-            self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            if len(self._told) >= 256:
+                self._told.pop(next(iter(self._told)))
+            self._told[key] = now, asyncio.create_task(ask())
         return tokens or _USUAL_WINDOW
-
-    async def _whole(self, asked: Asked, session: str, count: int, digest: str) -> Asked:
-        """Return the request with the messages of a log in place of the first row, which stands for them. Raise
-        `PassUnchanged` where the log does not hold them, or not any longer."""
-        if session not in self._sessions.contexts() and session not in await self._stored():  # its use would make it
-            raise PassUnchanged(f"there is no session {session}")
-        async with self._sessions.use(session) as context:
-            log = (await context.get_messages())[:count]
-        if not 0 < count <= len(log) or log_digest(log) != digest:
-            raise PassUnchanged(f"the session {session} does not hold these {count} messages")
-        return replace(asked, rows=[*log_rows(log), *asked.rows[1:]])
 
     async def _unnamed(self, asked: Asked) -> str:
         """Return the session of a client without an id: the one whose last messages stand in its history, the nearest
@@ -184,10 +178,11 @@ class Rewriter:
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
-        if str(self._settings.store) == ":memory:":
+        place = self._proxy.settings.store
+        if str(place) == ":memory:":
             return []
         with suppress(StoreError):  # there is no store yet
-            async with opened_store(self._settings.store, read_only=True) as store:
+            async with opened_store(place, read_only=True) as store:
                 return [info.session_id for info in await store.sessions()]
         return []
 
@@ -227,13 +222,8 @@ class Rewriter:
         async with self._sessions.use(record.session) as context:
             view = context.last_view
             if usage is not None and view is not None and view.tokens == record.view_tokens:
-                await context.observe_usage(
-                    usage.input,
-                    cache_read=usage.cache_read,
-                    cache_write=usage.cache_write,
-                    cache_write_long=usage.cache_write_long,
-                    output_tokens=usage.output,
-                )
+                counts = asdict(usage)
+                await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
             self._feed.note_cache(record.session, context.statistics().cache)
 
     async def undo(self, name: str) -> None:
@@ -247,9 +237,10 @@ class Rewriter:
             return await context.pin(message)
 
     async def close(self) -> None:
-        for task in self._asking:
+        asking = [task for _, task in self._told.values()]
+        for task in asking:
             task.cancel()
-        await asyncio.gather(*self._asking, return_exceptions=True)
+        await asyncio.gather(*asking, return_exceptions=True)
         await self._sessions.close()
 
     async def _viewed(self, made: Rewritten, known: _Known) -> Rewritten:
@@ -257,7 +248,7 @@ class Rewriter:
         asked, record, dialect = made.asked, made.record, made.dialect
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
-        limit = min((limit for limit in (self._budget, ceiling) if limit is not None), default=None)
+        limit = min((limit for limit in (self._proxy.budget, ceiling) if limit is not None), default=None)
         window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
@@ -280,10 +271,9 @@ class Rewriter:
                 record.fixed_tokens, record.budget = error.required_tokens, error.budget_tokens
                 self._tell_least(record, figures.least_useful_budget)
                 return made
-            figures, shown_last = context.statistics(), context.last_view
-            assert shown_last is not None
+            figures = context.statistics()
             record.messages, record.tokens = len(keys), figures.history_tokens
-            record.view_tokens, record.fixed_tokens = shown_last.tokens, shown_last.fixed_tokens
+            record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
             record.activation = None if view.activation is None else view.activation.reason
             record.budget = context.budget().max_tokens
             known.keys = keys
@@ -355,7 +345,7 @@ class Feed:
     """The records of the proxy, the newest at the end."""
 
     def __init__(self, models: ModelTable, **about: Any) -> None:
-        self._models = models
+        self.models = models
         self._about = about
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
@@ -386,7 +376,7 @@ class Feed:
         self._total += 1
         self._plugin_views += record.by_plugin
         record.at, record.number = time.time(), self._total
-        usage, price = record.usage or Usage(), self._models.price_of(record.model)
+        usage, price = record.usage or Usage(), self.models.price_of(record.model)
         if record.usage is not None and price is not None:
             total, written = usage.total_input, {"written": usage.cache_write, "written_long": usage.cache_write_long}
             record.cost = price.at(total).cost(total, usage.output, usage.cache_read, **written)
@@ -402,12 +392,10 @@ class Feed:
             "saved_tokens": max(0, record.tokens - record.view_tokens),
             "cost": record.cost or 0.0,
         }
+        named = ("session", "client", "model", "messages", "tokens", "view_tokens")
         before = self._sessions.pop(record.session, {})
         self._sessions[record.session] = {
-            **{
-                name: getattr(record, name)
-                for name in ("session", "client", "model", "messages", "tokens", "view_tokens")
-            },
+            **{name: getattr(record, name) for name in named},
             **{name: before.get(name, 0) + value for name, value in sums.items()},
             "last_at": record.at,
             "cache": before.get("cache"),

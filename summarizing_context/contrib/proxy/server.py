@@ -25,15 +25,15 @@ import time
 import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-import msgspec
+import anyio
 
-from summarizing_context import Settings, load_models
+from summarizing_context import load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
@@ -49,25 +49,15 @@ try:
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
-from summarizing_context.contrib.inspector.app import Access, inspector_app, is_local, is_own
+from summarizing_context.contrib.inspector.app import inspector_app, is_local, is_own
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.plugins import Plugin
-from summarizing_context.contrib.proxy.rewriter import Feed, Rewriter, Rewritten
-from summarizing_context.contrib.proxy.upstream import (
-    TOKEN_HEADER,
-    Headers,
-    Reply,
-    Upstream,
-    Usage,
-    UsageReader,
-    passed_on,
-)
+from summarizing_context.contrib.proxy.rewriter import ANTHROPIC, OPENAI, Feed, Rewriter, Rewritten
+from summarizing_context.contrib.proxy.rewriter import ProxySettings as ProxySettings
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, Usage, passed_on
 from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
-
-ANTHROPIC = "https://api.anthropic.com"
-OPENAI = "https://api.openai.com/v1"
 
 MAX_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they came
 VIEW_WITHIN = 30.0  # seconds in which a view has to be there
@@ -85,25 +75,13 @@ _GOOGLES_PATH = re.compile(
     r"^/(?:upload/)?v\d{1,3}(?:alpha|beta|internal)\d{0,3}(?:[/:]|$)|:[a-zA-Z]{0,30}(?:Contents?|Tokens|[pP]redict)$"
 )
 
+_NO_PAGE = [(b"content-security-policy", b"sandbox; default-src 'none'"), (b"x-content-type-options", b"nosniff")]
+
 _DIALECTS: dict[str, Dialect] = {  # by the path behind the version
     "/messages": Anthropic(),
     "/chat/completions": Chat(),
     "/responses": Responses(),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ProxySettings:
-    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
-
-    settings: Settings
-    anthropic: str = ANTHROPIC
-    openai: str = OPENAI
-    budget: int | None = None  # tokens; None: by the model's window
-    lends: bool = False  # summaries by the client's own model and credentials
-    shadow: bool = False  # views are made and told of, and never sent; their summaries cost nothing
-    token: str | None = field(default=None, repr=False)
-    access: Access = field(default_factory=Access, repr=False)  # to the inspector
 
 
 class Refused(Exception):
@@ -182,34 +160,40 @@ class Passage:
             body = await Request(scope, receive).body()
         except ClientDisconnect:
             return
-        passing = asyncio.ensure_future(self._pass(scope, body, send))
-
-        async def hang_up() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            passing.cancel()
-
-        tasks = [passing, asyncio.ensure_future(hang_up())]
         try:
-            await asyncio.wait([passing])
-            if not passing.cancelled():
-                passing.result()
-        except asyncio.CancelledError:  # the proxy ends
-            passing.cancel()
-            await asyncio.wait([passing])
-            with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
-                await _reply_error(send, 503, "the proxy is ending; ask again")
-            raise
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            async with anyio.create_task_group() as passing:
 
-    async def _pass(self, scope: Scope, body: bytes, send: Send) -> None:
-        """Ask the provider, once more where it finds a view too long, and pass its answer on."""
+                async def hang_up() -> None:
+                    while (await receive())["type"] != "http.disconnect":
+                        pass
+                    passing.cancel_scope.cancel()
+
+                passing.start_soon(hang_up)
+                await self._pass(scope, receive, send, body)
+                passing.cancel_scope.cancel()
+        except asyncio.CancelledError:  # the proxy ends
+            with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
+                await own_error(503, "the proxy is ending; ask again")(scope, receive, send)
+            raise
+
+    async def _pass(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
+        """Ask the provider, once more where it finds a view too long, and pass its answer on, with what it tells of
+        usage noted beside it."""
         headers: Headers = list(scope["headers"])
         path = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
-        made = await self._rewritten(scope, body, headers)
+
+        # with a view, where one can be made
+        made: Rewritten | None = None
+        dialect = _DIALECTS.get(scope["path"].removeprefix("/v1"))
+        if scope["method"] == "POST" and dialect is not None and len(body) <= MAX_BYTES:
+            began, codings = time.perf_counter(), [value for name, value in headers if name == b"content-encoding"]
+            coding = b",".join(codings).decode("latin-1").lower()
+            if coding.strip() not in ("", "identity"):
+                self._feed.passed_unchanged += 1
+                words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
+                self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+            elif (made := await self._guarded(self._rewriter.rewrite(dialect, body, headers))) is not None:
+                made.record.own_ms = (time.perf_counter() - began) * 1_000
 
         async def ask(asked: Rewritten | None) -> Reply:
             """Send what was made of the request, or the request as it came."""
@@ -234,7 +218,20 @@ class Passage:
                         reply, made = await ask(again), again
                         if reply.status in (400, 413):
                             self._rewriter.was_not_too_long(again.record)
-                await self._answered(reply, made, send)
+                if made is None:
+                    await reply.pass_on(send)
+                    return
+                record, least = made.record, list[tuple[bytes, bytes]]()
+                record.status = reply.status
+                if record.least_budget is not None:  # the tokens that would do for this client
+                    least.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
+                try:
+                    await reply.pass_on(send, least)
+                finally:
+                    record.usage = reply.usage
+                    self._feed.add(record)
+                usage = Usage() if not 200 <= reply.status < 300 else record.usage
+                await self._guarded(self._rewriter.observe(record, None if self._shadow else usage))
             finally:
                 await reply.aclose()
         except httpx2.HTTPError as error:
@@ -244,30 +241,12 @@ class Passage:
                 await self._guarded(self._rewriter.observe(made.record, Usage()))
             words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
-                await _reply_error(send, 502, f"the provider {words} ({type(error).__name__})")
-
-    async def _rewritten(self, scope: Scope, body: bytes, headers: Headers) -> Rewritten | None:
-        """Return the request with a view; None for all else, which goes on as it came."""
-        dialect = _DIALECTS.get(scope["path"].removeprefix("/v1"))
-        if scope["method"] != "POST" or dialect is None or len(body) > MAX_BYTES:
-            return None
-        began = time.perf_counter()
-        coding = b",".join(value for name, value in headers if name == b"content-encoding").decode("latin-1").lower()
-        if coding.strip() not in ("", "identity"):
-            self._feed.passed_unchanged += 1
-            words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-            self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
-            return None
-        rewritten = await self._guarded(self._rewriter.rewrite(dialect, body, headers))
-        if rewritten is not None:
-            rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
-        return rewritten
+                failed = own_error(502, f"the provider {words} ({type(error).__name__})")
+                await failed(scope, receive, send)
 
     async def view(self, request: Request) -> Response:
         """Answer a plug-in with the view of its client's history; with 204 where that is to stay as it is."""
-        told, body = request.headers.get("content-length", "0"), bytearray()
-        if int(told) > MAX_BYTES:  # the server takes no other than digits
-            return Response(status_code=413)
+        body = bytearray()
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BYTES:
@@ -293,26 +272,6 @@ class Passage:
             self._feed.failed("a request went on unchanged", error)
         return None
 
-    async def _answered(self, reply: Reply, made: Rewritten | None, send: Send) -> None:
-        """Pass a reply on, and note what it tells of usage beside it."""
-        if made is None:
-            await reply.pass_on(send, lambda piece: None)
-            return
-        record = made.record
-        reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
-        record.status = reply.status
-        told = []
-        if record.least_budget is not None:  # the tokens that would do for this client
-            told.append((b"x-summarizing-context-least-budget", str(record.least_budget).encode()))
-        try:
-            await reply.pass_on(send, reader.feed, told)
-        finally:
-            record.usage = reader.usage()
-            self._feed.add(record)
-        has_failed = not 200 <= reply.status < 300
-        usage = None if self._shadow else Usage() if has_failed else record.usage
-        await self._guarded(self._rewriter.observe(record, usage))
-
 
 def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     """Return the application for a server that listens on `host`: `/_status`, the inspector where the store is one that
@@ -336,17 +295,17 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     servers = {"anthropic": proxy.anthropic, "openai": proxy.openai}
     if settings.base_url is None and servers.get(settings.summarizer, "") not in ("", ANTHROPIC, OPENAI):
         settings = replace(settings, base_url=servers[settings.summarizer])  # summaries go to no other server
+        proxy = replace(proxy, settings=settings)
     models = load_models(settings.prices)
     feed = Feed(
         models,
-        anthropic=proxy.anthropic,
-        openai=proxy.openai,
+        **servers,
         budget=proxy.budget,
         shadow=proxy.shadow,
         summarizer="client" if proxy.lends else settings.summarizer,
         store=str(settings.store),
     )
-    rewriter = Rewriter(settings, upstream, feed, models, budget=proxy.budget, lends=proxy.lends)
+    rewriter = Rewriter(proxy, upstream, feed)
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
@@ -382,9 +341,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
         async def send_without_scripts(message: Message) -> None:
             """Let no browser run what a provider answers: it would be a page of the inspector's origin."""
             if message["type"] == "http.response.start":
-                no_page = [(b"content-security-policy", b"sandbox; default-src 'none'")]
-                no_page += [(b"x-content-type-options", b"nosniff")]
-                message = {**message, "headers": [*message.get("headers", ()), *no_page]}
+                message = {**message, "headers": [*message.get("headers", ()), *_NO_PAGE]}
             await send(message)
 
         if scope["type"] != "http":
@@ -395,7 +352,7 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             status, words = error.args
             if words == _GOOGLE:
                 feed.notice("Google", f"answered with 404: {words}")
-            return await _reply_error(send, status, words)
+            return await own_error(status, words)(scope, receive, send)
         if scope["path"] in ("/_status", "/_view") or scope["path"].startswith(f"{pages}/"):
             return await own(scope, receive, send)
         return await passage(scope, receive, send_without_scripts)
@@ -403,13 +360,10 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
     return app
 
 
-async def _reply_error(send: Send, status: int, words: str) -> None:
-    """Answer with an error of the proxy's own, in the form in which both providers' clients read errors."""
+def own_error(status: int, words: str) -> Response:
+    """Return an error of the proxy's own, in the form in which both providers' clients read errors."""
     error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
-    body = msgspec.json.encode({"type": "error", "error": error})
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    return JSONResponse({"type": "error", "error": error}, status)
 
 
 # The server, and one command behind it.

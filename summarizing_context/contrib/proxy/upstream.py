@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 import httpx2
 import msgspec
 from starlette.types import Send
@@ -37,10 +38,9 @@ Headers = list[tuple[bytes, bytes]]
 
 TOKEN_HEADER = b"x-summarizing-context-token"  # of requests to the proxy; it goes no further
 
-_HOP = {  # headers between two neighbours; `accept-encoding` is ours, so that usage can be read
-    *(b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te"),
-    *(b"trailer", b"transfer-encoding", b"upgrade", b"host", b"accept-encoding", b"expect"),
-}
+# headers between two neighbours; `accept-encoding` is ours, so that usage can be read
+_HOP = b"""connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding
+upgrade host accept-encoding expect""".split()
 
 _BARE = re.compile(rb"/(?:messages|chat/completions|responses)(?=/|$)")  # as clients ask that leave the version out
 
@@ -56,7 +56,7 @@ class Upstream:
             follow_redirects=False,
         )
 
-    async def send(self, method: str, path: bytes, headers: Headers, body: bytes | AsyncIterator[bytes]) -> Reply:
+    async def send(self, method: str, path: bytes, headers: Headers, body: bytes) -> Reply:
         """Return the provider's answer, its body still on the way; the caller closes it. The path, with its query, and
         the headers tell which provider is asked. Raise `httpx2.TransportError`."""
         path = b"/" + path.removeprefix(b"/")
@@ -100,34 +100,40 @@ async def told_window(upstream: Upstream, dialect: str, model: str, headers: Hea
     """Return the window that a provider's endpoint of models tells for a model within two seconds; else None.
 
     Anthropic has `max_input_tokens`; vLLM, OpenRouter, Groq and Mistral have the others."""
-    path = f"/v1/models/{quote(model, safe='')}" if dialect == "anthropic" else "/v1/models"
     given = [(name, value) for name, value in headers if name in _LENT]
-    with contextlib.suppress(httpx2.HTTPError, TimeoutError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    with contextlib.suppress(httpx2.HTTPError, TimeoutError, ValueError, RecursionError):
+        path = f"/v1/models/{quote(model, safe='')}" if dialect == "anthropic" else "/v1/models"
         async with asyncio.timeout(2.0):
-            reply, data = await upstream.send("GET", path.encode(), given, b""), bytearray()
-            try:
-                async for piece in reply.pieces():
-                    data += piece
-                    if len(data) > 4_000_000:
-                        return None
-            finally:
-                await reply.aclose()
-            told = msgspec.json.decode(data, type=dict[str, Any])
-            rows = told.get("data") if isinstance(told.get("data"), list) else [told]
-            row = next((row for row in rows or () if isinstance(row, dict) and row.get("id") == model), {})
+            reply = await upstream.send("GET", path.encode(), given, b"")
+            told = msgspec.json.decode(await reply.read(4_000_000))
+            rows = listed if isinstance(listed := _part(told, "data"), list) else [told]
+            row = next((row for row in rows if _part(row, "id") == model), None)
             return next((count for name in _WINDOW_FIELDS if (count := _count(row, name)) >= 1_000), None)
     return None
 
 
-_MAX_HELD = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a request took, in tokens."""
+
+    input: int = 0  # neither read from nor written to a cache
+    cache_read: int = 0
+    cache_write: int = 0
+    output: int = 0
+    cache_write_long: int = 0  # for longer than usual
+
+    @property
+    def total_input(self) -> int:
+        return self.input + self.cache_read + self.cache_write + self.cache_write_long
 
 
 class Reply:
-    """One answer of a provider. Close it after use."""
+    """One answer of a provider, and the usage that it has told as it passed. Close it after use."""
 
     def __init__(self, answer: httpx2.Response) -> None:
-        self.status = answer.status_code
-        self.headers = answer.headers
+        self.status, self.headers = answer.status_code, answer.headers
+        self.streams = "event-stream" in answer.headers.get("content-type", "")
+        self.usage: Usage | None = None
         self._answer = answer
         self._chunks = answer.aiter_raw()
         self._held = bytearray()  # what was read ahead
@@ -138,33 +144,34 @@ class Reply:
 
         What was read is passed on all the same. Raise `httpx2.HTTPError`.
         """
+        most = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
         if self.status in (400, 413):
-            while len(self._held) <= _MAX_HELD and await self._read_on():
+            while len(self._held) <= most and await self._read_on():
                 pass
             return self._held.decode("utf-8", "replace")
-        if self.status != 200 or "event-stream" not in self.headers.get("content-type", ""):
-            return None
-        ends = asyncio.get_running_loop().time() + 1.0
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + 1.0
         tells_nothing = rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
-        while len(self._held) <= _MAX_HELD:
-            events = re.split(rb"\r?\n\r?\n", self._held)[:-1]
-            telling = next((event for event in events if not re.match(tells_nothing, event)), None)
-            if telling is not None:
-                is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', telling)
-                return telling.decode("utf-8", "replace") if is_error else None
-            if not await self._read_on(within=ends - asyncio.get_running_loop().time()):
+        while self.status == 200 and self.streams and len(self._held) <= most:
+            for event in re.split(rb"\r?\n\r?\n", self._held)[:-1]:
+                if not re.match(tells_nothing, event):
+                    is_error = re.search(rb'"error"\s*:\s*[{"]|event: error', event)
+                    return event.decode("utf-8", "replace") if is_error else None
+            if not await self._read_on(within=ends - loop.time()):
                 break
         return None
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes. Raise `httpx2.HTTPError`."""
-        while self._held or await self._read_on():
-            piece = bytes(self._held)
-            self._held.clear()
-            yield piece
+    async def read(self, most: int) -> bytearray:
+        """Return the body, not much further than `most` bytes, and close the answer. Raise `httpx2.HTTPError`."""
+        try:
+            while len(self._held) <= most and await self._read_on():
+                pass
+        finally:
+            await self.aclose()
+        return self._held
 
-    async def pass_on(self, send: Send, see: Callable[[bytes], None], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        """Send it to the client as it comes, with `more` headers; `see` is shown each piece.
+    async def pass_on(self, send: Send, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+        """Send it to the client as it comes, with `more` headers.
 
         Raise `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
         """
@@ -172,18 +179,31 @@ class Reply:
             raise httpx2.RemoteProtocolError(f"status {self.status} cannot be passed on")
         headers = [*passed_on(self.headers.raw), *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        async for piece in self.pieces():
+        is_read = self.streams or "json" in self.headers.get("content-type", "")
+        is_read = is_read and "content-encoding" not in self.headers
+        kept = bytearray()
+        while self._held or await self._read_on():
+            piece = bytes(self._held)
+            self._held.clear()
             await send({"type": "http.response.body", "body": piece, "more_body": True})
-            see(piece)
+            if is_read:
+                *lines, kept = (kept + piece).split(b"\n") if self.streams else [kept + piece]
+                for line in lines:
+                    if b'"usage"' in line and line.startswith(b"data:"):
+                        self.usage = _usage(line[5:], self.usage)
+                is_read = len(kept) <= 4_000_000  # of a reply, or of one event
+        if is_read and not self.streams:
+            self.usage = _usage(kept, None)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def aclose(self) -> None:
         """Give the answer up, or its connection back."""
-        if self._reading is not None:
-            self._reading.cancel()
-            with contextlib.suppress(asyncio.CancelledError, httpx2.HTTPError):
-                await self._reading
-        await self._answer.aclose()
+        with anyio.CancelScope(shield=True):  # also where the client has hung up
+            if self._reading is not None:
+                self._reading.cancel()
+                with contextlib.suppress(asyncio.CancelledError, httpx2.HTTPError):
+                    await self._reading
+            await self._answer.aclose()
 
     async def _read_on(self, within: float | None = None) -> bool:
         """Read a piece; False at the end, or where none comes in time: then it is read on later."""
@@ -197,81 +217,31 @@ class Reply:
         return bool(piece)
 
 
-# What a request took is read beside the reply on its way to the client, which that neither holds up nor changes.
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    input: int = 0  # neither read from nor written to a cache
-    cache_read: int = 0
-    cache_write: int = 0
-    output: int = 0
-    cache_write_long: int = 0  # for longer than usual
-
-    @property
-    def total_input(self) -> int:
-        return self.input + self.cache_read + self.cache_write + self.cache_write_long
-
-
-class UsageReader:
-    """Reads the bytes of one reply as they pass. Raises nothing."""
-
-    def __init__(self, content_type: str, *, packed: bool) -> None:
-        self._streams = "event-stream" in content_type
-        self._reads = not packed and (self._streams or "json" in content_type)
-        self._kept = bytearray()
-        self._usage: Usage | None = None
-
-    def feed(self, data: bytes) -> None:
-        if not self._reads:
-            return
-        self._kept += data
-        if self._streams and b"\n" in data:
-            *lines, self._kept = self._kept.split(b"\n")
-            for line in lines:
-                if b'"usage"' in line and line.startswith(b"data:"):
-                    self._take(line[5:])
-        if len(self._kept) > 4_000_000:  # of a reply, or of one event
-            self._reads = False
-            self._kept.clear()
-
-    def usage(self) -> Usage | None:
-        """Return what was told, once the reply has ended."""
-        if self._reads and not self._streams:
-            self._take(self._kept)
-        return self._usage
-
-    def _take(self, data: bytes | bytearray) -> None:
-        """Take the figures of any protocol. A later place of the same reply tells only what has changed."""
-        try:
-            event = msgspec.json.decode(data)
-        except msgspec.DecodeError:
-            return
-        holders = [event, event.get("message"), event.get("response")] if isinstance(event, dict) else []
-        for holder in holders:
-            told = holder.get("usage") if isinstance(holder, dict) else None
-            if not isinstance(told, dict):
-                continue
-            before = self._usage or Usage()
-            counts = {name: count for name, count in told.items() if isinstance(count, int)}
-            output = counts.get("output_tokens") or counts.get("completion_tokens") or before.output
-            details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
-            if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
-                read, written = (_count(details, name) for name in ("cached_tokens", "cache_write_tokens"))
-                long = min(written, _count(_part(details, "cache_write_tokens_details"), "ttl_12h_tokens"))
-                total = counts.get("prompt_tokens") or counts.get("input_tokens") or 0
-                self._usage = Usage(max(0, total - read - written), read, written - long, output, long)
-            else:
-                written = counts.get("cache_creation_input_tokens") or before.cache_write + before.cache_write_long
-                long = _count(_part(told, "cache_creation"), "ephemeral_1h_input_tokens") or before.cache_write_long
-                long = min(written, long)
-                self._usage = Usage(
-                    counts.get("input_tokens") or before.input,
-                    counts.get("cache_read_input_tokens") or before.cache_read,
-                    written - long,
-                    output,
-                    long,
-                )
+def _usage(data: bytes | bytearray, before: Usage | None) -> Usage | None:
+    """Return the figures of any protocol. A later place of the same reply tells only what has changed."""
+    try:
+        event = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        return before
+    for holder in (event, _part(event, "message"), _part(event, "response")):
+        if not isinstance(told := _part(holder, "usage"), dict):
+            continue
+        known = before or Usage()
+        counts = {name: count for name, count in told.items() if isinstance(count, int)}
+        output = counts.get("output_tokens") or counts.get("completion_tokens") or known.output
+        details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+        if isinstance(details, dict) or "prompt_tokens" in counts:  # OpenAI counts what was cached as input too
+            read, written = (_count(details, name) for name in ("cached_tokens", "cache_write_tokens"))
+            long = _count(_part(details, "cache_write_tokens_details"), "ttl_12h_tokens")
+            fresh = max(0, (counts.get("prompt_tokens") or counts.get("input_tokens") or 0) - read - written)
+        else:
+            fresh = counts.get("input_tokens") or known.input
+            read = counts.get("cache_read_input_tokens") or known.cache_read
+            written = counts.get("cache_creation_input_tokens") or known.cache_write + known.cache_write_long
+            long = _count(_part(told, "cache_creation"), "ephemeral_1h_input_tokens") or known.cache_write_long
+        long = min(written, long)
+        before = Usage(fresh, read, written - long, output, long)
+    return before
 
 
 def _part(holder: Any, name: str) -> Any:
@@ -294,16 +264,12 @@ _LENT = (  # headers of a client's request with which its provider is asked for 
     *(b"openai-organization", b"openai-project", b"user-agent", b"originator"),
 )
 
-_PATHS = {"anthropic": b"/v1/messages", "chat": b"/v1/chat/completions", "responses": b"/v1/responses"}
-
 
 class ClientSummarizer:
     """Asks the provider of one session's client, with what its newest request brought."""
 
     def __init__(self, upstream: Upstream, dialect: str, model: str) -> None:
-        self._upstream = upstream
-        self._dialect = dialect
-        self._model = model
+        self._upstream, self._dialect, self._model = upstream, dialect, model
         self._lent: Headers = []
         self.recipe = f"client/{dialect}/{model}"
 
@@ -317,47 +283,42 @@ class ClientSummarizer:
         if not self._lent:
             raise SummarizerNotReady("no request of the client has brought its credentials yet", retry_after=5.0)
         limit, asked = most_tokens(job.max_tokens), {"role": "user", "content": fenced(job)}
-        body: dict[str, Any] = {"model": self._model}
+        body: dict[str, Any]
         if self._dialect == "anthropic":
             system = [{"type": "text", "text": job.instructions, "cache_control": {"type": "ephemeral"}}]
-            body |= {"max_tokens": limit, "system": system, "messages": [asked]}
+            path, body = b"/v1/messages", {"max_tokens": limit, "system": system, "messages": [asked]}
         elif self._dialect == "chat":
-            body |= {"messages": [{"role": "system", "content": job.instructions}, asked]}
+            path, body = b"/v1/chat/completions", {"messages": [{"role": "system", "content": job.instructions}, asked]}
         else:  # some accounts are served only streams
-            body |= {"instructions": job.instructions, "input": [asked], "store": False, "stream": True}
+            path = b"/v1/responses"
+            body = {"instructions": job.instructions, "input": [asked], "store": False, "stream": True}
         headers = [*self._lent, (b"content-type", b"application/json")]
-        data = bytearray()
+        sent = msgspec.json.encode({"model": self._model, **body})
         try:
-            answer = await self._upstream.send("POST", _PATHS[self._dialect], headers, msgspec.json.encode(body))
-            try:
-                async for piece in answer.pieces():
-                    data += piece
-                    if len(data) > MOST_BYTES:
-                        raise SummarizerRefused(Refusal.TOO_LARGE)
-            finally:
-                await answer.aclose()
+            answer = await self._upstream.send("POST", path, headers, sent)
+            data = await answer.read(MOST_BYTES)
         except httpx2.HTTPError:
             raise SummarizerError(Fault.CONNECTION) from None  # its words may hold what was sent
+        if len(data) > MOST_BYTES:
+            raise SummarizerRefused(Refusal.TOO_LARGE)
         if not 200 <= answer.status < 300:
             raise status_failure(answer.status, seconds_to_wait(answer.headers))
-        if "event-stream" in answer.headers.get("content-type", ""):  # its last event tells all of it
+        if answer.streams:  # its last event tells all of it
             events = [line[5:] for line in data.split(b"\n") if line.startswith(b"data:") and b'"response"' in line]
             data = events[-1] if events else data
         try:
             reply = msgspec.json.decode(data, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (ValueError, RecursionError):
             raise SummarizerError(Fault.NOT_JSON) from None
 
         # what it says, in any of the protocols
         reply = inner if isinstance(inner := reply.get("response"), dict) else reply
-        blocks: list[Any] = list(reply.get("content") or ())
         choices: list[Mapping[str, Any]] = list(reply.get("choices") or ())
-        for choice in choices:
-            said = (choice.get("message") or {}).get("content")
-            blocks += [{"text": said}] if isinstance(said, str) else said or ()
-        for item in reply.get("output") or ():
-            blocks += item.get("content") or () if item.get("type") == "message" else ()
-        texts = [block.get("text") for block in blocks if isinstance(block, dict)]
+        said = [reply, *(choice.get("message") or {} for choice in choices)]
+        said += [item for item in reply.get("output") or () if item.get("type") == "message"]
+        texts: list[Any] = []
+        for content in (each.get("content") or () for each in said):
+            texts += [content] if isinstance(content, str) else [_part(block, "text") for block in content]
         reason = reply.get("stop_reason") or (choices[0].get("finish_reason") if choices else None)
         reason = reason or (reply.get("incomplete_details") or {}).get("reason") or reply.get("status")
         if reason in ("refusal", "content_filter"):
