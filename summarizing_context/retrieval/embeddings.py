@@ -35,7 +35,6 @@ class Embedder(Protocol):
 NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
 
 _AT_ONCE = 32  # texts in one call
-
 logger = logging.getLogger(__name__)
 
 
@@ -75,24 +74,21 @@ class EmbeddingSearch:
             return {}
         (vector,) = asked
         missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
-        await self._make({number: texts[number] for number in missing}, len(vector))
-        return await self._vectors.near(self._recipe, list(texts), vector)
 
-    async def _make(self, texts: Mapping[int, str], size: int) -> None:
-        """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
-        numbers = list(texts)
-        pending = deque(numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))
+        # make and keep those that are missing; where a call fails its halves are tried: one text may be why
+        pending = deque(missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE))
         failures, until = 0, anyio.current_time() + self._timeout
         while pending:
             some = pending.popleft()
-            if vectors := await self._embedded([texts[number] for number in some], size):
+            if vectors := await self._embedded([texts[number] for number in some], len(vector)):
                 await self._vectors.save(self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1
             if failures == 8 or anyio.current_time() > until:  # one text of 32 that cannot be embedded takes 6
-                return
+                break
             middle = len(some) // 2
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
+        return await self._vectors.near(self._recipe, list(texts), vector)
 
     async def _embedded(self, texts: Sequence[str], size: int | None = None) -> list[bytes]:
         """Return a vector of length 1 for each text; none at all where the embedding fails, which is reported."""

@@ -258,9 +258,8 @@ class MemoryExtractor:
                 content = cut_results(source())  # without the middles of long results: what lasts is seldom in them
                 asked = recipe.instructions("memory", most), content, most
                 place = 0, piece.start, piece.stop
-                return SummaryJob(
-                    "memory", *asked, *place, estimate_text(content), piece.hash, recipe_hash=recipe.hashes["memory"]
-                )
+                size, made_as = estimate_text(content), key.recipe_hash
+                return SummaryJob("memory", *asked, *place, size, piece.hash, recipe_hash=made_as)
 
             reply = await caller.summarize(await anyio.to_thread.run_sync(made, abandon_on_cancel=True))
             found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Literal, NamedTuple, get_args
@@ -106,20 +106,16 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]
 
 
+@dataclass(frozen=True)
 class Pages:
     """Pages of one session's past."""
 
-    def __init__(
-        self,
-        log: MessageLog,
-        summaries: SummaryCache,
-        views: Viewer,
-        count: Callable[[str], int],
-        index: SearchIndex,
-        session_id: str,
-    ) -> None:
-        self._log, self._summaries, self._views, self._count, self._index = log, summaries, views, count, index
-        self._scope = Scope(session_id, session_id)  # of the session's messages
+    _log: MessageLog
+    _summaries: SummaryCache
+    _views: Viewer
+    _count: Count
+    _index: SearchIndex
+    _session_id: str
 
     def expand(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """Return the next page of a node, a range or a message."""
@@ -217,7 +213,7 @@ class Pages:
         if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        matches = await self._index.find(terms, self._scope, 200)
+        matches = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
         matches = [match for match in matches if match.stop <= len(self._log)]
 
         # of what the present view does not show; of all where it shows each
@@ -226,50 +222,45 @@ class Pages:
         left_out = [match for match in matches if match.start < covered]
         best = (left_out or matches)[:12]
         groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
+        count = self._count
 
         def made() -> Page:
-            blocks = self._excerpts(terms, matches, list(zip(best, groups, strict=True)), room)
+            # how much each word weighs, by how few of the matches hold it
+            words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
+            counts = Counter(word for match in matches for word in words.intersection(words_of(match.text)))
+            weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
+
+            # as much of the best matches, each with its group up to it, as there is room for
+            blocks: list[tuple[Match, str]] = []
+            left, largest = room, max(_LEAST, room // 4)
+            for match, group in zip(best, groups, strict=True):
+                if left < _LEAST:
+                    break
+                label = "summary"
+                if match.kind != "summary":
+                    label = "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:_LABEL]
+                elif any(match.start <= other.start < match.stop for other, _ in blocks):
+                    continue
+                part = PagePart(match.start, match.stop, 0, label, "")
+                within = left - count(block_of(part, "")) - 2
+                text = _excerpt(match.text, weights, min(largest, within), count) if within > _LEAST // 2 else ""
+                block = block_of(part, text)
+                if text and (cost := 1 + count(block)) <= left:
+                    blocks.append((match, block))
+                    left -= cost
+
             while True:  # where the counter counts more for the whole than for its parts, less of it
                 start = min((match.start for match, _ in blocks), default=0)
                 stop = max((match.stop for match, _ in blocks), default=0)
                 shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
                 shown = shown or ["Nothing in the log holds any of these words."]
                 text = fenced_page(shown, f"{start}-{max(start, stop - 1)}", "recall")
-                if self._count(text) <= most or not blocks:
+                if count(text) <= most or not blocks:
                     return Page(text, start, stop)
                 blocks.pop()
 
         with self._log.foreground.call():  # it reads much; with background work the event loop would get no turn
             return await anyio.to_thread.run_sync(made)
-
-    def _excerpts(
-        self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[tuple[Match, Sequence[Entry]]], room: int
-    ) -> list[tuple[Match, str]]:
-        """Return as much of the best matches, each with its group up to it, as `room` tokens hold."""
-        count, left, most = self._count, room, max(_LEAST, room // 4)
-
-        # how much each word weighs, by how few of the matches hold it
-        words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
-        counts = Counter(word for match in matches for word in words.intersection(words_of(match.text)))
-        weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}
-
-        chosen: list[tuple[Match, str]] = []
-        for match, group in best:
-            if left < _LEAST:
-                break
-            label = "summary"
-            if match.kind != "summary":
-                label = "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
-            elif any(match.start <= other.start < match.stop for other, _ in chosen):
-                continue
-            part = PagePart(match.start, match.stop, 0, label, "")
-            head = count(block_of(part, "")) + 2
-            text = _excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
-            block = block_of(part, text)
-            if text and (cost := 1 + count(block)) <= left:
-                chosen.append((match, block))
-                left -= cost
-        return chosen
 
 
 def _read_place(place: object, length: int) -> range:

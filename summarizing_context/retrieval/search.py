@@ -35,7 +35,6 @@ from summarizing_context.stores.base import (
     Scope,
     SearchHit,
     SearchIndex,
-    StoredMemory,
     forget_memory,
     keep_memories,
     update_memory,
@@ -109,8 +108,15 @@ class Memory:
         store."""
         least = self._session.settings.similarity_threshold
         found, by_meaning = await self._found(query, None if everywhere else self._scope)
-        near = [one for one in found if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0)]
-        return [_match(one, self._session.id) for one in near[:limit]]
+        matches: list[Match] = []
+        for one in found:
+            if one.score >= (NEAR if least is None and one.id in by_meaning else least or 0.0):
+                # at the message that taught it, else in this session
+                said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
+                place = (message, message + 1) if type(message) is int else (0, 0)
+                whose = said_in if isinstance(said_in, str) else self._session.id
+                matches.append(Match("memory", whose, *place, one.score, one.content, int(one.id[1:])))
+        return matches[:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -130,15 +136,35 @@ class Memory:
         if self._embedding_search is not None:
             await self._embedding_search.close()
 
-    async def _found(self, query: str, scope: MemoryScope | None) -> tuple[list[MemoryEntry], Mapping[str, float]]:
+    async def _found(
+        self, query: str, scope: MemoryScope | None, *, by_meaning: bool = True
+    ) -> tuple[list[MemoryEntry], Mapping[str, float]]:
         """Return the nearest memories, and those that were found by meaning: all but those of which the embedding makes
-        no vector."""
+        no vector. Of the others those with words of the query are found; of equals, first those with more of its words
+        whole.
+
+        By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
+        between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
+        """
         kept, near = await self._memory_store.all(scope), dict[str, float]()
-        if self._embedding_search is not None:
+        if by_meaning and self._embedding_search is not None:
             texts = {int(one.id[1:]): one.content for one in kept}
             scores = await self._embedding_search.near(query, texts)
             near = {f"m{number}": score for number, score in scores.items()}
-        return await _ranked(query, kept, near), near
+        read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
+
+        def ranked() -> list[MemoryEntry]:
+            (asked, words), found = _families(read), []
+            for one in kept:
+                held, whole = _families(one.content)
+                if (score := near.get(one.id)) is None:
+                    score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
+                if score or one.id in near:
+                    entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
+                    found.append((-score, -len(words & whole), entry))
+            return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
+
+        return (await anyio.to_thread.run_sync(ranked) if kept else []), near
 
     async def choose(self, *, for_now: bool = False) -> Sequence[str]:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once; a
@@ -150,26 +176,21 @@ class Memory:
             return self.chosen
         parts = self._session.log.entries[newest].read(newest).reading.parts
         said = "\n".join(text for part in parts if part.kind == "text" for text in part.texts)
-        try:
-            self._offer(await _ranked(said, await self._memory_store.all(self._scope), {}))
-        except StoreError as error:  # a view is due in any case
-            self._store_error = str(error)
+        await self._offer(said, by_meaning=False)
         if not for_now:
             self._answered = newest
             if self._embedding_search is not None:
-
-                async def look() -> None:
-                    try:
-                        self._offer((await self._found(said, self._scope))[0])
-                    except StoreError as error:
-                        self._store_error = str(error)
-
                 if self._looking is not None:
                     self._looking.cancel()
-                self._looking = asyncio.create_task(look(), name="looking for memories")
+                self._looking = asyncio.create_task(self._offer(said, by_meaning=True), name="looking for memories")
         return self.chosen
 
-    def _offer(self, found: Sequence[MemoryEntry]) -> None:
+    async def _offer(self, said: str, *, by_meaning: bool) -> None:
+        try:
+            found, _ = await self._found(said, self._scope, by_meaning=by_meaning)
+        except StoreError as error:  # a view is due in any case
+            self._store_error = str(error)
+            return
         threshold = self._session.settings.similarity_threshold
         near = [one for one in found if one.score >= (NEAR if threshold is None else threshold)]
         self.chosen = [memory_text(one.content, one.metadata) for one in near[:20]]
@@ -183,40 +204,9 @@ def check_query(query: object, limit: object = 1, things: str = "") -> None:
         raise SettingsError(f"limit is {briefly(limit)}; it is a number of {things} from 1 to {_MOST}")
 
 
-async def _ranked(query: str, memories: Sequence[StoredMemory], near: Mapping[str, float]) -> list[MemoryEntry]:
-    """Return the memories with a score by meaning, and of the others those with words of the query, the nearest first;
-    of equals those with more of its words whole.
-
-    By words a score is the share of the shorter one's words that both have, by their stems, on the scale of cosines
-    between embeddings: one word of four is 0.71, two are 0.84; of two words, one alike says little.
-    """
-    read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
-
-    def ranked() -> list[MemoryEntry]:
-        (asked, words), found = _families(read), []
-        for one in memories:
-            held, whole = _families(one.content)
-            if (score := near.get(one.id)) is None:
-                score = (len(asked & held) / max(min(len(asked), len(held)), 4)) ** 0.25
-            if score or one.id in near:
-                entry = MemoryEntry(one.id, one.content, one.metadata, score, one.created_at, one.updated_at)
-                found.append((-score, -len(words & whole), entry))
-        return [entry for *_, entry in sorted(found, key=lambda one: one[:2])]
-
-    return await anyio.to_thread.run_sync(ranked) if memories else []
-
-
 @lru_cache(10_000)  # memories are read again for each choice
 def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
     return stems(text), frozenset(words_of(text))
-
-
-def _match(memory: MemoryEntry, session_id: str) -> Match:
-    """Return a memory as search finds it: at the message that taught it, else in the session named."""
-    said_in, message = memory.metadata.get("session_id"), memory.metadata.get("message")
-    place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
-    whose = said_in if isinstance(said_in, str) else session_id
-    return Match("memory", whose, *place, memory.score, memory.content, int(memory.id[1:]))
 
 
 def _checked(content: object) -> str:
@@ -263,9 +253,19 @@ async def find_hits(
     only = session_id if scope == "session" else None, project if scope == "project" else None
     memories = await memory.matches(query, limit, everywhere=scope == "all")
     terms = query_terms(query)
-    found = _best_matches(terms, await index.find(terms, Scope(session_id, *only), 3 * limit))
+
+    # of matches by words those that hold more of the terms come first
+    scored = []
+    for match in await index.find(terms, Scope(session_id, *only), 3 * limit):
+        lowered = match.text.lower()
+        coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
+        scored.append(match._replace(score=match.score * (0.5 + coverage)))
+    scored.sort(key=lambda match: -match.score)
+
+    # both rankings as one, by reciprocal rank: what stands high in either comes first
+    ranked = [(match, 1 / (60 + rank)) for ranking in (scored, memories) for rank, match in enumerate(ranking, 1)]
     hits: list[SearchHit] = []
-    for match in _fused(found, memories):
+    for match, score in sorted(ranked, key=lambda one: -one[1]):
         words, id = _snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
         for session_id, start, stop in match.places:
             within = (
@@ -274,33 +274,10 @@ async def find_hits(
                 if known.kind != "memory"
             )
             if match.kind != "summary" or not any(within):
-                hits.append(SearchHit(session_id, start, stop, match.score, words, match.kind, id))
+                hits.append(SearchHit(session_id, start, stop, score, words, match.kind, id))
         if len(hits) >= limit:
             break
     return hits[:limit]
-
-
-def _best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
-    """Return matches by words, those that hold more of the terms first."""
-    scored = []
-    for match in matches:
-        lowered = match.text.lower()
-        coverage = sum(re.search(_pattern(term), lowered) is not None for term in terms) / max(1, len(terms))
-        scored.append(match._replace(score=match.score * (0.5 + coverage)))
-    return sorted(scored, key=lambda match: -match.score)
-
-
-def _fused(*rankings: Sequence[Match]) -> list[Match]:
-    """Return several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
-    scores: dict[tuple[bool, int], float] = {}
-    matches: dict[tuple[bool, int], Match] = {}
-    for ranking in rankings:
-        for rank, match in enumerate(ranking, 1):
-            known = match.kind == "memory", match.row
-            scores[known] = scores.get(known, 0.0) + 1 / (60 + rank)
-            matches.setdefault(known, match)
-    best = sorted(matches, key=lambda known: -scores[known])
-    return [matches[known]._replace(score=scores[known]) for known in best]
 
 
 def _snippet(terms: Sequence[str], text: str) -> str:

@@ -25,15 +25,7 @@ from urllib.parse import urlsplit
 import anyio.to_thread
 from msgspec import MsgspecError
 
-from summarizing_context import (
-    ActivationRecord,
-    HeaderNode,
-    Settings,
-    SummarizingContext,
-    load_models,
-    message_text_parts,
-    open_context,
-)
+from summarizing_context import ActivationRecord, HeaderNode, Settings, SummarizingContext, load_models, open_context
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.errors import (
     MissingExtraError,
@@ -45,7 +37,7 @@ from summarizing_context.errors import (
     UndoError,
 )
 from summarizing_context.evaluation.laws import view_parts
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import message_text_parts, read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
 from summarizing_context.views.view import decode_state
 
@@ -64,8 +56,6 @@ except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the packages starlette and uvicorn") from error
 
 Json = dict[str, Any]
-Undo = Callable[[str], Awaitable[object]]
-Pin = Callable[[str, int], Awaitable[object]]
 
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _MAX_BODY = 4_096  # bytes of a request
@@ -80,8 +70,8 @@ def inspector_app(
     store: str | Path,
     *,
     settings: Settings | None = None,
-    undo: Undo | None = None,
-    pin: Pin | None = None,
+    undo: Callable[[str], Awaitable[object]] | None = None,
+    pin: Callable[[str, int], Awaitable[object]] | None = None,
     checks_host: bool = True,
     access: Access | None = None,
     cache: Callable[[str], Json | None] = lambda _: None,
@@ -119,14 +109,14 @@ class _Pages:
 
     _store: str | Path
     _settings: Settings
-    _undo: Undo | None
-    _pin: Pin | None
+    _undo: Callable[[str], Awaitable[object]] | None
+    _pin: Callable[[str, int], Awaitable[object]] | None
     _cache: Callable[[str], Json | None]
     _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))  # sessions that are read at once
 
     async def static(self, request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
-        file = files("summarizing_context.contrib.inspector") / "static" / name
+        file = files(__package__) / "static" / name
         if "/" in name or not file.is_file():
             return _json({"error": "there is no such file"}, 404)
         return Response(file.read_bytes(), media_type=_TYPES[Path(name).suffix])
@@ -149,8 +139,8 @@ class _Pages:
         asked: object = None
         with suppress(ValueError):
             asked = json.loads(body)
-        session = asked.get("session") if isinstance(asked, dict) else None
-        if not isinstance(asked, dict) or not isinstance(session, str) or not session:
+        asked = asked if isinstance(asked, dict) else {}
+        if not isinstance(session := asked.get("session"), str) or not session:
             return _json({"error": "a change is asked for with the session's name"}, 400)
         is_undo, message = request.url.path.endswith("/undo"), asked.get("message", "")
         if is_undo and asked.get("confirm") not in (session, session[-_TYPED:]):
@@ -218,8 +208,46 @@ class _Pages:
                 return (await context.undo_outlook())._asdict()
             budget = context.budget().max_tokens
             view = await context.get_messages_for_request(token_budget=_NO_LIMIT)
-            if what == "session":
-                return await self._overview(context, view, info, budget)
+            log = await context.get_messages()
+
+            if what == "session":  # its log, its segments, the blocks of the header, and what is sent next
+                nodes, records = context.explain(), context.activations()
+                last, figures, plan = context.last_view, context.statistics(), await context.plan()
+                texts = [message_text_parts(message) for message in log]
+                places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
+                warning = failure = None
+                if records and records[-1].blocks and not nodes:
+                    warning = (
+                        "The session's view cannot be shown with these settings: its segments have other sizes. "
+                        "Start the inspector with the --config of the program that writes it."
+                    )
+                if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
+                    failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
+                covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
+                return {
+                    "session": session_id,
+                    "messages": len(log),
+                    "history_tokens": figures.history_tokens,
+                    "budget": info["budget"] or (records[-1].budget if records else 0) or budget,
+                    "view_tokens": 0 if last is None else last.tokens,
+                    "summaries_ready": figures.summaries_ready,
+                    "covered": 0 if warning else covered,
+                    "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
+                    "segments": [_block(node) for node in context.summaries()],
+                    "blocks": [_block(node) for node in nodes],
+                    "view": [
+                        _row(message, part, places.get((message["role"], *message_text_parts(message))))
+                        for message, part in zip(view, view_parts(view, log), strict=True)
+                    ],
+                    "activations": [self._record(record) for record in reversed(records)],
+                    "rules": [rule._asdict() for rule in context.standing_rules()],
+                    "plan": None if plan is None else asdict(plan),
+                    "warning": warning,
+                    "failed": figures.summaries_failed,
+                    "cache": self._cache(session_id),
+                    "failure": failure,
+                }
+
             if what == "ledger":  # paths, commands, errors and the like, the newest first
                 return {"facts": [fact._asdict() for fact in reversed(context.ledger())][:2_000]}
             if what == "search":  # messages and summaries that hold the words, the best first
@@ -230,11 +258,10 @@ class _Pages:
                 is_segment = query.get("of") == "segments"
                 for node in context.summaries() if is_segment else context.explain():
                     if (node.start, node.stop) == (start, stop):
-                        return {**_block(node), "text": node.text}
+                        return _block(node, whole=True)
                 called = "segment" if is_segment else "summary in the view"
                 raise NodeNotFoundError(f"there is no {called} of messages {start} to {stop - 1} any longer")
 
-            log = await context.get_messages()
             if what == "messages":  # word for word, up to 60
                 start = min(start, len(log))
                 end = min(max(start, stop), len(log), start + 60)
@@ -254,12 +281,12 @@ class _Pages:
             record = next((one for one in records if one.number == number("number")), None)
             if record is None:
                 raise NodeNotFoundError(f"session {session_id} has no activation {number('number')}")
-            nodes = await context.header_since(record.number)
-            left = () if nodes is None else range(record.covered_from, min(record.covered_to, len(log)))
+            since = await context.header_since(record.number)
+            left = () if since is None else range(record.covered_from, min(record.covered_to, len(log)))
             return {
                 **self._record(record),
                 "left": [_row(log[at], "log", at) for at in left],
-                "blocks": None if nodes is None else [{**_block(node), "text": node.text} for node in nodes],
+                "blocks": None if since is None else [_block(node, whole=True) for node in since],
             }
 
     async def _sessions(self) -> Json:
@@ -291,46 +318,6 @@ class _Pages:
                 status = file.stat()
                 stamps.append(f"{status.st_ino}.{status.st_size}.{status.st_mtime_ns}")
         return "/".join(stamps)
-
-    async def _overview(self, context: SummarizingContext, view: list[Json], info: Json, budget: int) -> Json:
-        """Return one session: its log, its segments, the blocks of the header, and what the next request would
-        send."""
-        log, nodes, records = await context.get_messages(), context.explain(), context.activations()
-        last, figures, plan = context.last_view, context.statistics(), await context.plan()
-        texts = [message_text_parts(message) for message in log]
-        places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
-        warning = failure = None
-        if records and records[-1].blocks and not nodes:
-            warning = (
-                "The session's view cannot be shown with these settings: its segments have other sizes. "
-                "Start the inspector with the --config of the program that writes it."
-            )
-        if figures.last_error_at is not None and figures.summaries_ready != figures.segments:
-            failure = f"Making summaries failed last at {figures.last_error_at}: {figures.last_error}"
-        covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
-        return {
-            "session": info["session_id"],
-            "messages": len(log),
-            "history_tokens": figures.history_tokens,
-            "budget": info["budget"] or (records[-1].budget if records else 0) or budget,
-            "view_tokens": 0 if last is None else last.tokens,
-            "summaries_ready": figures.summaries_ready,
-            "covered": 0 if warning else covered,
-            "log": _bins(log, [MESSAGE_TOKENS + estimate_texts(each) for each in texts]),
-            "segments": [_block(node) for node in context.summaries()],
-            "blocks": [_block(node) for node in nodes],
-            "view": [
-                _row(message, part, places.get((message["role"], *message_text_parts(message))))
-                for message, part in zip(view, view_parts(view, log), strict=True)
-            ],
-            "activations": [self._record(record) for record in reversed(records)],
-            "rules": [rule._asdict() for rule in context.standing_rules()],
-            "plan": None if plan is None else asdict(plan),
-            "warning": warning,
-            "failed": figures.summaries_failed,
-            "cache": self._cache(info["session_id"]),
-            "failure": failure,
-        }
 
     def _record(self, record: ActivationRecord) -> Json:
         """Return a record, with the tokens that its view had to send outside of the prompt cache, and their price."""
@@ -408,9 +395,9 @@ def _text(message: Json) -> str:
     return "\n".join(told)
 
 
-def _block(node: HeaderNode) -> Json:
-    parts = {name: getattr(node, name) for name in ("name", "start", "stop", "rank", "form", "made_by")}
-    return {**parts, "tokens": node.tokens or estimate_text(node.text)}
+def _block(node: HeaderNode, *, whole: bool = False) -> Json:
+    names = ("name", "start", "stop", "rank", "form", "made_by", *(["text"] if whole else []))
+    return {**{name: getattr(node, name) for name in names}, "tokens": node.tokens or estimate_text(node.text)}
 
 
 # Who may ask: pages of its own only, of a browser that opened a link. Transcripts are hostile input: the page writes
