@@ -22,8 +22,9 @@ import unicodedata
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
 import psycopg
@@ -59,17 +60,15 @@ logger = logging.getLogger(__name__)
 _RETRY = 0.1  # seconds
 
 _WRITE = "write postgresql://user@host:5432/database, with %40 for @ and %2F for / in a name or password"
-LOOK_AGAIN, LONGEST_LOOK = 0.5, 5.0  # seconds from one look to the next, which grow
+LOOK_AGAIN = 0.5  # seconds from the first look to the next; later ones come more slowly
 
 
-class Address(NamedTuple):
-    url: str  # for libpq
+@dataclass(frozen=True, slots=True)
+class Address:
+    url: str = field(repr=False)  # for libpq
     schema: str
     lease: float  # seconds after which the sessions of a writer that has vanished may be taken
     name: str  # without a password, as messages show it
-
-    def __repr__(self) -> str:
-        return f"Address({self.name!r})"
 
 
 def read_address(text: str) -> Address:
@@ -108,14 +107,14 @@ def is_connection_lost(error: Exception) -> bool:
 def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
     """Return the error where the server cannot be reached. libpq's own words, and `error`, are left out where they may
     hold the password, or a part of it."""
-    said, told = " ".join(str(error).split()), "the server cannot be reached; start it or check the address"
-    parts = urlsplit(address.url)
+    said, parts = " ".join(str(error).split()), urlsplit(address.url)
+    told = f"{address.name}: the server cannot be reached; start it or check the address"
     secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
     secrets += [parts.password or "", unquote(parts.password or "")]
     secrets += [piece for secret in secrets for piece in re.split(r"[@/:?#\s]", secret) if len(piece) >= 3]
     if any(secret and secret in said for secret in secrets):
-        return StoreUnreachableError(f"{address.name}: {told}")
-    fault = StoreUnreachableError(f"{address.name}: {told}. It said: {said}")
+        return StoreUnreachableError(told)
+    fault = StoreUnreachableError(f"{told}. It said: {said}")
     fault.__cause__ = error
     return fault
 
@@ -123,10 +122,9 @@ def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
 @cache
 def queries_for(schema: str) -> dict[str, str]:
     """Return all queries by name, for one schema, with the marks of psycopg for values."""
-    value = re.compile(r"(?<![:\w]):([a-z_]+)")
-    queries = read_queries("summarizing_context.contrib.postgres", schema=f"{schema}.")
-    marked = {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()}
-    return {**marked, "schema": queries["schema"]}
+    queries, value = read_queries(__package__, schema=f"{schema}."), re.compile(r"(?<![:\w]):([a-z_]+)")
+    tables = {"schema": queries.pop("schema")}
+    return {name: value.sub(r"%(\1)s", query).replace("?", "%s") for name, query in queries.items()} | tables
 
 
 class PostgresConnection:
@@ -191,13 +189,11 @@ class PostgresConnection:
 
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index words by parts: the server takes no text of any size."""
-        rows = []
+        rows, most = list[tuple[int, int, str]](), 4_000  # the server keeps places up to 16,383
         for number, text in texts:  # at least one part each: words with one space between them
-            words, most = _plain_words(text), 4_000  # the server keeps places up to 16,383
-            rows += [
-                (number, at, " ".join(words[start : start + most]))
-                for at, start in enumerate(range(0, len(words) or 1, most))
-            ]
+            words = _plain_words(text)
+            parts = (" ".join(words[start : start + most]) for start in range(0, len(words) or 1, most))
+            rows += ((number, at, part) for at, part in enumerate(parts))
         self.run_many("add_words", rows)
 
     def _connect(self) -> psycopg.Connection[Any]:
@@ -239,12 +235,9 @@ _LOCKED = "another process held a lock for too long; try again, or find out whic
 _READ_ONLY = "the server refused to write; grant the rights, or use read_only=True"
 
 _BY_STATE: dict[str, tuple[type[StoreError], str]] = {
-    "53100": (StoreFullError, _FULL),
-    "53200": (StoreFullError, _FULL),
-    "55P03": (StoreLockedError, _LOCKED),
-    "40P01": (StoreLockedError, _LOCKED),
-    "25006": (StoreReadOnlyError, _READ_ONLY),
-    "42501": (StoreReadOnlyError, _READ_ONLY),
+    **dict.fromkeys(("53100", "53200"), (StoreFullError, _FULL)),
+    **dict.fromkeys(("55P03", "40P01"), (StoreLockedError, _LOCKED)),
+    **dict.fromkeys(("25006", "42501"), (StoreReadOnlyError, _READ_ONLY)),
     "SC001": (SessionLostError, _LOST),  # raised by the function `expect`
     "57014": (StoreError, "the statement was cancelled; try again"),
     "XX001": (StoreCorruptError, "the server reports damaged data; restore it from a backup"),
@@ -267,34 +260,33 @@ class PostgresEngine(Engine):
         """Return a connection to a store, which is made where there is none."""
         writer = None if self.read_only else uuid.uuid4().hex
         connection = PostgresConnection(self._address, writer, is_leaving=lambda: self.is_stopping)
+        schema, raw = self._address.schema, connection.raw
         try:
-            (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
+            (encoding,) = raw.execute("show server_encoding").fetchone() or ("",)
             if encoding != "UTF8":
                 raise StoreError(
                     f"{self.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
                 )
-            if writer is not None:  # make the tables, whole or not at all, unless they are there
-                schema, raw = self._address.schema, connection.raw
-                with raw.transaction():
+            with raw.transaction():  # the tables are made whole or not at all
+                if writer is not None:
                     raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])
                     if raw.execute("select to_regnamespace(%s)", [schema]).fetchone() == (None,):
                         raw.execute(f"create schema {schema}".encode())
-                    if self._version(raw) is None:
-                        raw.execute(queries_for(schema)["schema"].encode())
-                        raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
-            version = self._version(connection.raw)
-            if version is None:
-                raise StoreError(
-                    f"{self.name}: there is no store in this schema; open it once without read_only=True to create it"
-                )
-            check_version(version, self.name, "name another schema. The store")
+                if raw.execute("select to_regclass(%s)", [f"{schema}.version"]).fetchone() == (None,):
+                    if writer is None:
+                        words = "there is no store in this schema; open it once without read_only=True to create it"
+                        raise StoreError(f"{self.name}: {words}")
+                    raw.execute(queries_for(schema)["schema"].encode())
+                    raw.execute(f"insert into {schema}.version values ({VERSION:d})".encode())
+                (version,) = raw.execute(f"select number from {schema}.version".encode()).fetchone() or (0,)
+            check_version(int(version), self.name, "name another schema. The store")
             if writer is not None:
                 host, lease = socket.gethostname(), self._address.lease
                 connection.run("add_writer", writer=writer, host=host, pid=os.getpid(), lease=lease)
                 connection.run("tidy_writers")
                 self._beating.start()
         except BaseException:
-            connection.raw.close()
+            raw.close()
             raise
         return connection
 
@@ -341,14 +333,6 @@ class PostgresEngine(Engine):
 
         while not self._ended.wait(self._address.lease / 3):
             self.thread.submit(renew)
-
-    def _version(self, raw: psycopg.Connection[Any]) -> int | None:
-        """Return the version that the schema has; None where there is no store in it."""
-        table = f"{self._address.schema}.version"
-        if raw.execute("select to_regclass(%s)", [table]).fetchone() == (None,):
-            return None
-        (number,) = raw.execute(f"select number from {table}".encode()).fetchone() or (0,)
-        return int(number)
 
 
 class PostgresStore(RelationalStore):
@@ -485,7 +469,7 @@ async def looks() -> AsyncIterator[None]:
     while True:
         yield
         await asyncio.sleep(look)
-        look = min(look * 1.5, LONGEST_LOOK)
+        look = min(look * 1.5, 5.0)
 
 
 class PostgresClaims:
