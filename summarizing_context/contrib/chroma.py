@@ -55,8 +55,10 @@ class ChromaVectors:
             name, mark = _collection(recipe, size), _mark(recipe, size)
             if name not in self._swept:  # once for each opening: take out what no mark names any longer
                 self._swept.add(name)
-                gone = await self._marks.missing(mark, await self._run(partial(self._numbers, name)), 0)
-                await self._run(partial(self._delete, name, gone))
+                table = await self._run(partial(self._table, name))
+                there = (await self._run(partial(table.get, include=[])))["ids"]
+                for ids in _slices(await self._marks.missing(mark, list(map(int, there)), 0)):
+                    await self._run(partial(table.delete, ids=ids))
             await self._run(partial(self._put, name, some))
             await self._marks.save(mark, dict.fromkeys(some, b""))
 
@@ -102,13 +104,6 @@ class ChromaVectors:
     def _table(self, name: str) -> Any:
         space = {"hnsw": {"space": "cosine"}}
         return self._client.get_or_create_collection(name, embedding_function=None, configuration=space)
-
-    def _numbers(self, name: str) -> list[int]:
-        return [int(id) for id in self._table(name).get(include=[])["ids"]]
-
-    def _delete(self, name: str, numbers: Sequence[int]) -> None:
-        for some in _slices(numbers):
-            self._table(name).delete(ids=some)
 
     def _put(self, name: str, vectors: Mapping[int, bytes]) -> None:
         for some in _slices(vectors):

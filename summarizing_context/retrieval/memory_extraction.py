@@ -79,12 +79,13 @@ class MemoryExtractor:
         self._retries = RetrySchedule(cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
-        self._before = 0, ""  # what was said before this opening: entries, and when at the latest
         self.dropped = 0  # proposals that the record did not bear out
         self.last_error: str | None = None
-        self._reset()
+        self.forget()
 
-    def _reset(self) -> None:
+    def forget(self) -> None:
+        """The log was replaced: nothing of it has been read."""
+        self._before = len(self.log), ""  # what was said before this opening: entries, and when at the latest
         self._is_new = True  # nothing is known yet of what was read of the log
         self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
         self._first = 0  # leaves before it were read
@@ -94,11 +95,6 @@ class MemoryExtractor:
     def opened(self, stop: int, updated_at: str) -> None:
         """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
         self._before = stop, updated_at
-
-    def forget(self) -> None:
-        """The log was replaced: nothing of it has been read."""
-        self._reset()
-        self._before = len(self.log), ""
 
     def read_to_end(self) -> None:
         """Read all that stands in closed groups, in the background."""
@@ -134,10 +130,6 @@ class MemoryExtractor:
         self._closed = True
         if self._task is not None and self._task.cancel():
             await asyncio.wait({self._task}, timeout=0.5)
-
-    @property
-    def _reader(self) -> str:  # by whom what was read is marked
-        return "rules" if self.caller is None else "model"
 
     def _segment(self, leaf: int) -> Segment:
         """Return a leaf; the last is what is in no segment yet."""
@@ -196,8 +188,9 @@ class MemoryExtractor:
                 continue
             hashes = prefix_hashes(entry.digest for entry in log.entries[segment.start : segment.stop])
             marks |= {hash: (leaf, stop) for stop, hash in enumerate(hashes, segment.start + 1)}
+        reader = "rules" if self.caller is None else "model"
         try:
-            known = await self.store.memories.marked(self.scope, self._reader, list(marks))
+            known = await self.store.memories.marked(self.scope, reader, list(marks))
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -211,6 +204,7 @@ class MemoryExtractor:
 
     async def _learn(self, pieces: Sequence[_Piece]) -> None:
         dropped, gone, items = 0, list[str](), list[Item]()
+        reader = "rules" if self.caller is None else "model"
         if self.caller is None:
             items, gone = await self._read_by_rules(pieces)
         else:
@@ -224,12 +218,24 @@ class MemoryExtractor:
 
         before, until = self._before
         first = min(piece.start for piece in pieces)
-        memories = [
-            _memory(item, self.scope.session_id, until if max(item.message, first) < before else "") for item in items
-        ]
-        marks, again = [piece.mark for piece in pieces], first >= before
-        store = self.store.memories
-        kept = await keep_memories(store, self.scope, memories, gone, reader=self._reader, marks=marks, again=again)
+        memories: list[NewMemory] = []
+        for item in items:
+            metadata: dict[str, Any] = {"source": "session", "session_id": self.scope.session_id}
+            metadata |= {"kind": item.kind, "said_by": item.said_by}
+            if item.message >= 0:
+                metadata |= {"message": item.message, "quote": item.text}
+            if item.about:
+                metadata |= {"about": item.about, "subject": normal_subject(item.about)}
+                metadata |= {"relation": item.relation} if item.relation else {}
+            elif item.kind == "preference":
+                topic = rule_topic(item.text)
+                metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
+            is_clear = not item.about or stems(item.about) <= stems(item.text)
+            content = item.text if is_clear else f"{item.about}: {item.text}"
+            memories.append(NewMemory(content, metadata, until if max(item.message, first) < before else ""))
+        store, marks = self.store.memories, [piece.mark for piece in pieces]
+        again = first >= before
+        kept = await keep_memories(store, self.scope, memories, gone, reader=reader, marks=marks, again=again)
         self.dropped += dropped
         if not self._is_new:
             self._stops |= {piece.leaf: piece.stop for piece in pieces}
@@ -315,22 +321,6 @@ def notify_of_memory(notify: Callable[[str, dict[str, object]], None], kept: Kep
     if kept.change != "known":
         facts = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
         notify(f"memory_{kept.change}", {"id": kept.id, **facts})
-
-
-def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
-    metadata: dict[str, Any] = {"source": "session", "session_id": session_id}
-    metadata |= {"kind": item.kind, "said_by": item.said_by}
-    if item.message >= 0:
-        metadata |= {"message": item.message, "quote": item.text}
-    if item.about:
-        metadata |= {"about": item.about, "subject": normal_subject(item.about)}
-        if item.relation:
-            metadata["relation"] = item.relation
-    elif item.kind == "preference":
-        topic = rule_topic(item.text)
-        metadata |= {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
-    is_clear = not item.about or stems(item.about) <= stems(item.text)
-    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", metadata, said_at)
 
 
 # Definitions in what a human says, such as "our staging server is at 10.0.0.7" or "Ana owns the parser": a subject of a

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context.adapters.open_sessions import digest_of
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Chat, Fields, Message, Row, Shown, decoded
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Chat, Fields, Message, Shown, decoded
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.reading import message_text_parts, read_message
@@ -100,11 +100,6 @@ class Plugin(Chat):
             if end < len(placed):
                 said.append({"at": lead + place} if is_whole else {"at": lead + place, "content": _text(message)})
         return msgspec.json.encode({"messages": said})
-
-
-def log_rows(messages: Sequence[Message]) -> list[Row]:
-    """Return messages of a log as rows of a request."""
-    return [Row(message, (), str(message.get(KEY) or f"{at} of the log")) for at, message in enumerate(messages)]
 
 
 def view_texts(messages: Sequence[Message], ours: Sequence[bool]) -> list[str]:

@@ -20,15 +20,14 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context import CacheFigures, Settings
+from summarizing_context import CacheFigures, Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.inspector.app import Access
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Shown, bare, read_fields
-from summarizing_context.contrib.proxy.plugins import Plugin, log_digest, log_rows
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Row, Shown, bare, read_fields
+from summarizing_context.contrib.proxy.plugins import Plugin, log_digest
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
-from summarizing_context.models import ModelTable
 
 logger = logging.getLogger("summarizing_context.proxy")
 
@@ -88,12 +87,13 @@ class Rewriter:
     """Makes the views of every client. Where the proxy `lends`, summaries are made with the clients' own models and
     credentials."""
 
-    def __init__(self, proxy: ProxySettings, upstream: Upstream, feed: Feed) -> None:
+    def __init__(self, proxy: ProxySettings) -> None:
+        """Raise `SettingsError`."""
         if proxy.settings.native != "off":  # before any request: it would go on unchanged
             raise SettingsError(
                 "native = 'prefer' is not for the proxy; leave it out, clients ask for blocks themselves"
             )
-        self._proxy, self._upstream, self._feed = proxy, upstream, feed
+        self.proxy, self.upstream, self.feed = proxy, Upstream(proxy.anthropic, proxy.openai), Feed(proxy)
         # by model and client: when its provider was asked last for its window, and its answer
         self._told: dict[tuple[str, str], tuple[float, asyncio.Task[int | None]]] = {}
         self._sessions = Sessions(proxy.settings, most=64, waits_for_disk=False, warns_of_room=False)
@@ -120,16 +120,17 @@ class Rewriter:
                 log = (await context.get_messages())[:count]
             if not 0 < count <= len(log) or log_digest(log) != digest:
                 raise PassUnchanged(f"the session {name} does not hold these {count} messages")
-            asked = replace(asked, rows=[*log_rows(log), *asked.rows[1:]])
+            rows = [Row(one, (), str(one.get(KEY) or f"{at} of the log")) for at, one in enumerate(log)]
+            asked = replace(asked, rows=[*rows, *asked.rows[1:]])
         asked = replace(asked, session=name)
         known = self._known[name] = self._known.pop(name, _Known())
         if len(self._known) > 1_000:  # the one used longest ago is forgotten
             del self._known[next(iter(self._known))]
         by_plugin = isinstance(dialect, Plugin)  # which brings no credentials of a provider
-        if self._proxy.lends and not by_plugin:
+        if self.proxy.lends and not by_plugin:
             if known.summarizer is None:
-                model = self._proxy.settings.model or asked.model
-                known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
+                model = self.proxy.settings.model or asked.model
+                known.summarizer = ClientSummarizer(self.upstream, dialect.name, model)
             known.summarizer.lend(headers)
         is_long = "claude" in asked.model and "context-1m" in told.get("anthropic-beta", "")
         window = asked.window or (1_000_000 if is_long else self._window(dialect, asked.model, client, headers))
@@ -139,20 +140,20 @@ class Rewriter:
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
         """Return the window of a model, as it is known; else the usual one, until its provider has told: no request
         waits for that."""
-        if known := self._feed.models.window_of(model, client):
+        if known := self.feed.models.window_of(model, client):
             return known
         now, key = time.monotonic(), (model, client)
         asked_at, asking = self._told.get(key, (0.0, None))
         tokens = asking.result() if asking is not None and asking.done() else None
         is_due = asking is None or now >= asked_at + 300.0  # seconds
-        if tokens is None and is_due and self._proxy.budget is None:
+        if tokens is None and is_due and self.proxy.budget is None:
 
             async def ask() -> int | None:
-                tokens = await told_window(self._upstream, dialect.name, model, headers)
+                tokens = await told_window(self.upstream, dialect.name, model, headers)
                 if tokens is None:
                     words = f"the window of the model {briefly(model)} is not known, so it is taken for "
                     words += f"{_USUAL_WINDOW:,} tokens; say how large a request may become with --budget"
-                    self._feed.notice(f"model {model}", words)
+                    self.feed.notice(f"model {model}", words)
                 return tokens
 
             if len(self._told) >= 256:
@@ -178,7 +179,7 @@ class Rewriter:
 
     async def _stored(self) -> list[str]:
         """Return the names of the sessions in the store, that of the newest change first."""
-        place = self._proxy.settings.store
+        place = self.proxy.settings.store
         if str(place) == ":memory:":
             return []
         with suppress(StoreError):  # there is no store yet
@@ -224,7 +225,7 @@ class Rewriter:
             if usage is not None and view is not None and view.tokens == record.view_tokens:
                 counts = asdict(usage)
                 await context.observe_usage(counts.pop("input"), output_tokens=counts.pop("output"), **counts)
-            self._feed.note_cache(record.session, context.statistics().cache)
+            self.feed.note_cache(record.session, context.statistics().cache)
 
     async def undo(self, name: str) -> None:
         """Take a session's last activation back. Raise as `undo_activation` does."""
@@ -248,7 +249,7 @@ class Rewriter:
         asked, record, dialect = made.asked, made.record, made.dialect
         keys = [row.key for row in asked.rows]
         ceiling = known.ceilings.get(asked.model)
-        limit = min((limit for limit in (self._proxy.budget, ceiling) if limit is not None), default=None)
+        limit = min((limit for limit in (self.proxy.budget, ceiling) if limit is not None), default=None)
         window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
@@ -307,7 +308,7 @@ class Rewriter:
             about = f"{record.client} with {record.model}"
             words = f"a budget of {record.budget:,} tokens is too small for {about}: its system prompt and tools alone "
             words += f"take about {record.fixed_tokens:,}; the least useful budget is {least:,} tokens"
-            self._feed.notice(f"budget of {about}", words)
+            self.feed.notice(f"budget of {about}", words)
 
 
 # What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key.
@@ -344,9 +345,8 @@ class Record:
 class Feed:
     """The records of the proxy, the newest at the end."""
 
-    def __init__(self, models: ModelTable, **about: Any) -> None:
-        self.models = models
-        self._about = about
+    def __init__(self, proxy: ProxySettings) -> None:
+        self._proxy, self.models = proxy, load_models(proxy.settings.prices)
         self._started = time.time()
         self._records: deque[Record] = deque(maxlen=500)
         self._sessions: dict[str, dict[str, Any]] = {}  # sums over the requests of each, the newest at the end
@@ -413,8 +413,11 @@ class Feed:
         return self._sessions.get(session, {}).get("cache")
 
     def status(self) -> dict[str, Any]:
+        proxy = self._proxy
         return {
-            **self._about,
+            **{name: getattr(proxy, name) for name in ("anthropic", "openai", "budget", "shadow")},
+            "summarizer": "client" if proxy.lends else proxy.settings.summarizer,
+            "store": str(proxy.settings.store),
             "started_at": self._started,
             "requests": self._total - self._plugin_views,
             "plugin_views": self._plugin_views,

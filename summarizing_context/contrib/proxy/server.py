@@ -33,7 +33,6 @@ from urllib.parse import unquote_to_bytes
 
 import anyio
 
-from summarizing_context import load_models
 from summarizing_context.adapters.open_sessions import BINDING_BETA
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 
@@ -52,9 +51,9 @@ except ImportError as error:
 from summarizing_context.contrib.inspector.app import inspector_app, is_local, is_own
 from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
 from summarizing_context.contrib.proxy.plugins import Plugin
-from summarizing_context.contrib.proxy.rewriter import ANTHROPIC, OPENAI, Feed, Rewriter, Rewritten
+from summarizing_context.contrib.proxy.rewriter import ANTHROPIC, OPENAI, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.rewriter import ProxySettings as ProxySettings
-from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Upstream, Usage, passed_on
+from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Usage, passed_on
 from summarizing_context.stores.private_files import checked_token
 
 logger = logging.getLogger("summarizing_context.proxy")
@@ -150,9 +149,6 @@ class Passage:
     """Takes every request that is not the proxy's own to its provider. An ASGI application."""
 
     _rewriter: Rewriter
-    _upstream: Upstream
-    _feed: Feed
-    _shadow: bool
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on until it is answered, or until the client has hung up."""
@@ -189,9 +185,9 @@ class Passage:
             began, codings = time.perf_counter(), [value for name, value in headers if name == b"content-encoding"]
             coding = b",".join(codings).decode("latin-1").lower()
             if coding.strip() not in ("", "identity"):
-                self._feed.passed_unchanged += 1
+                self._rewriter.feed.passed_unchanged += 1
                 words = f"request bodies coded as {briefly(coding)} cannot be read, and go on without a view"
-                self._feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
+                self._rewriter.feed.notice(f"coding {coding}", f"{words}; let the client send them plain")
             elif (made := await self._guarded(self._rewriter.rewrite(dialect, body, headers))) is not None:
                 made.record.own_ms = (time.perf_counter() - began) * 1_000
 
@@ -205,10 +201,10 @@ class Passage:
                 betas = [value for name, value in given if name == b"anthropic-beta" and value]
                 given = [(name, value) for name, value in given if name != b"anthropic-beta"]
                 given.append((b"anthropic-beta", b",".join([*betas, BINDING_BETA.encode()])))
-            return await self._upstream.send(scope["method"], path, given, data)
+            return await self._rewriter.upstream.send(scope["method"], path, given, data)
 
         try:
-            sent = None if self._shadow else made
+            sent = None if self._rewriter.proxy.shadow else made
             reply = await ask(sent)
             try:
                 if sent is not None and (error := await reply.error()) is not None:
@@ -229,15 +225,15 @@ class Passage:
                     await reply.pass_on(send, least)
                 finally:
                     record.usage = reply.usage
-                    self._feed.add(record)
+                    self._rewriter.feed.add(record)
                 usage = Usage() if not 200 <= reply.status < 300 else record.usage
-                await self._guarded(self._rewriter.observe(record, None if self._shadow else usage))
+                await self._guarded(self._rewriter.observe(record, None if self._rewriter.proxy.shadow else usage))
             finally:
                 await reply.aclose()
         except httpx2.HTTPError as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
             if made is not None and not made.record.status:
-                self._feed.add(made.record)
+                self._rewriter.feed.add(made.record)
                 await self._guarded(self._rewriter.observe(made.record, Usage()))
             words = "cannot be reached" if isinstance(error, httpx2.ConnectError) else "broke off"
             with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
@@ -255,8 +251,8 @@ class Passage:
         if made is None:
             return Response(status_code=204)
         made.record.status = 200 if made.record.changed else 204
-        self._feed.add(made.record)
-        if self._shadow or not made.record.changed:
+        self._rewriter.feed.add(made.record)
+        if self._rewriter.proxy.shadow or not made.record.changed:
             return Response(status_code=204)
         return Response(made.body, media_type="application/json")
 
@@ -267,9 +263,9 @@ class Passage:
         try:
             return await asyncio.wait_for(asyncio.shield(task), VIEW_WITHIN)
         except PassUnchanged:
-            self._feed.passed_unchanged += 1
+            self._rewriter.feed.passed_unchanged += 1
         except Exception as error:
-            self._feed.failed("a request went on unchanged", error)
+            self._rewriter.feed.failed("a request went on unchanged", error)
         return None
 
 
@@ -288,24 +284,14 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
             f"--budget {proxy.budget:,} is too small for any client: at least 1,000 tokens, of which the "
             "client's system prompt and tools take their part; leave it out for the window of each model"
         )
-    upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow:
         proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
-    settings = proxy.settings
-    servers = {"anthropic": proxy.anthropic, "openai": proxy.openai}
+    settings, servers = proxy.settings, {"anthropic": proxy.anthropic, "openai": proxy.openai}
     if settings.base_url is None and servers.get(settings.summarizer, "") not in ("", ANTHROPIC, OPENAI):
         settings = replace(settings, base_url=servers[settings.summarizer])  # summaries go to no other server
         proxy = replace(proxy, settings=settings)
-    models = load_models(settings.prices)
-    feed = Feed(
-        models,
-        **servers,
-        budget=proxy.budget,
-        shadow=proxy.shadow,
-        summarizer="client" if proxy.lends else settings.summarizer,
-        store=str(settings.store),
-    )
-    rewriter = Rewriter(proxy, upstream, feed)
+    rewriter = Rewriter(proxy)
+    feed = rewriter.feed
     pages = f"/inspect/{proxy.access.folder}"
     has_pages = str(settings.store) != ":memory:"
 
@@ -317,12 +303,12 @@ def make_app(proxy: ProxySettings, host: str) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
-        await asyncio.to_thread(models.price_of, "")  # the first look reads a large table
-        async with upstream.client:
+        await asyncio.to_thread(feed.models.price_of, "")  # the first look reads a large table
+        async with rewriter.upstream.client:
             yield
             await rewriter.close()
 
-    passage = Passage(rewriter, upstream, feed, proxy.shadow)
+    passage = Passage(rewriter)
     routes: list[BaseRoute] = [Route("/_status", status), Route("/_view", passage.view, methods=["POST"])]
     if has_pages:
         inspector = inspector_app(
@@ -420,7 +406,18 @@ async def run_behind(
             started(address)
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
-                command = [command[0], *codex_options(address, by_chatgpt=by_chatgpt), *command[1:]]
+                # The token goes by the environment: all users see arguments. To a provider that is called OpenAI, Codex
+                # sends fields that are documented nowhere, and asks it to compact. With a login of ChatGPT it is OpenAI
+                # that answers, and then a header of routing is sent too.
+                called = "OpenAI" if by_chatgpt else _CODEX_PROVIDER
+                at, of_token = f"{address}/v1", f'{{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
+                table = (
+                    f'name = "{called}", base_url = "{at}", wire_api = "responses", requires_openai_auth = true, '
+                    f"supports_websockets = false, env_http_headers = {of_token}"
+                )
+                own = [f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", f"model_provider={_CODEX_PROVIDER}"]
+                own += ["features.enable_request_compression=false"] if by_chatgpt else []  # views need the text
+                command = [command[0], *(word for option in own for word in ("-c", option)), *command[1:]]
             loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
             loop.add_signal_handler(signal.SIGINT, interrupt)
             try:
@@ -467,18 +464,3 @@ def codex_asks_chatgpt(token: str) -> bool:
     if base_url is not None and f"/token/{token}/" not in base_url:
         raise SettingsError(f"{config}: openai_base_url is {base_url!r}; take it out, and name it by --openai instead")
     return bool(known.get("tokens")) and not known.get("OPENAI_API_KEY")
-
-
-def codex_options(address: str, *, by_chatgpt: bool) -> list[str]:
-    """Return what sends one run of Codex to a proxy. The token goes by the environment: all users see arguments.
-
-    To a provider that is called OpenAI, Codex sends fields that are documented nowhere, and asks it to compact. With a
-    login of ChatGPT it is OpenAI that answers, and then a header of routing is sent too.
-    """
-    called = "OpenAI" if by_chatgpt else _CODEX_PROVIDER
-    table = (
-        f'name = "{called}", base_url = "{address}/v1", wire_api = "responses", requires_openai_auth = true, '
-        f'supports_websockets = false, env_http_headers = {{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
-    )
-    words = ["-c", f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", "-c", f"model_provider={_CODEX_PROVIDER}"]
-    return words + (["-c", "features.enable_request_compression=false"] if by_chatgpt else [])  # views need the text
