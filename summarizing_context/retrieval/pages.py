@@ -136,39 +136,31 @@ class Pages:
                 raise NodeNotFoundError(f"{named} is the next_cursor of no page of {bounds}; leave it out to begin")
         most, room = page_room(max_tokens, within.stop - 1, kind, self._count)
         while True:  # a counter may count more for the whole than for its parts: less room, until there is none
-            blocks, start, stop, rest = self._filled(kind, first, within.stop, room)
-            text = fenced_page(blocks, f"{start}-{stop - 1}", kind)
-            if (over := self._count(text) - most) <= 0:
-                break
-            room -= over
-        return Page(text, start, stop, rest)
-
-    def _filled(
-        self, detail: str, first: tuple[int, int, int], stop: int, room: int
-    ) -> tuple[list[str], int, int, str | None]:
-        """Return as many blocks as `room` tokens hold, the messages that they show, and where the next page begins.
-        `first` is a message, a part of what is shown of it, and the characters of that part that were shown before."""
-        blocks: list[str] = []
-        message, number, offset = first
-        left, begin, end = room, -1, -1
-        for part in self._from(detail, message, number, stop):
-            text = part.text[offset:]
-            shown = block_of(part, text, continued=offset > 0)
-            cost = 1 + (self._count(shown) if len(shown) <= _LONGEST * room else room + 1)
-            if cost > left:  # a part that fits on a page is begun on the next one, unless much of this one is left
-                is_next = blocks and (cost <= room or left < room // 4)
-                text = "" if is_next else _piece(part, offset, left - 1, self._count)
-                if not text and not blocks:
-                    raise SettingsError(f"max_tokens leaves no room for any of message {part.start}; ask for more")
+            blocks: list[str] = []
+            at, number, offset = first  # a message, a part of it, and the characters of that which were shown before
+            left, begin, end, rest = room, -1, -1, None
+            for part in self._from(kind, at, number, within.stop):
+                text = part.text[offset:]
                 shown = block_of(part, text, continued=offset > 0)
-            if cost <= left or text:
-                blocks.append(shown)
-                begin, end = (part.start if begin < 0 else begin), part.stop
-            offset += len(text)
-            if offset < len(part.text) or (cost > left and not text):
-                return blocks, begin, end, f"{detail}:{part.start}:{part.number}:{offset}:{self._mark(part.start)}"
-            left, offset = left - cost, 0
-        return blocks, begin, end, None
+                cost = 1 + (self._count(shown) if len(shown) <= _LONGEST * room else room + 1)
+                if cost > left:  # a part that fits on a page is begun on the next one, unless much of this one is left
+                    is_next = blocks and (cost <= room or left < room // 4)
+                    text = "" if is_next else _piece(part, offset, left - 1, self._count)
+                    if not text and not blocks:
+                        raise SettingsError(f"max_tokens leaves no room for any of message {part.start}; ask for more")
+                    shown = block_of(part, text, continued=offset > 0)
+                if cost <= left or text:
+                    blocks.append(shown)
+                    begin, end = (part.start if begin < 0 else begin), part.stop
+                offset += len(text)
+                if offset < len(part.text) or (cost > left and not text):
+                    rest = f"{kind}:{part.start}:{part.number}:{offset}:{self._mark(part.start)}"
+                    break
+                left, offset = left - cost, 0
+            page = fenced_page(blocks, f"{begin}-{end - 1}", kind)
+            if (over := self._count(page) - most) <= 0:
+                return Page(page, begin, end, rest)
+            room -= over
 
     def _from(self, detail: str, index: int, number: int, stop: int) -> Iterator[PagePart]:
         """Yield all there is to be shown from a place on: segments that stand whole before `stop` by their summaries,
