@@ -68,6 +68,23 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
     assert b"".join(got) == b"event: message_start\ndata: {}\n\n"
 
 
+@pytest.mark.parametrize("usage", [b'"\xff"', b"[" * 2_000 + b"]" * 2_000], ids=["no UTF-8", "nested"])
+async def test_a_usage_that_cannot_be_read_is_passed_on(usage: bytes):
+    said = [b'data: {"usage": ' + usage + b"}\n\n", b"data: [DONE]\n\n"]
+
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        async def pieces() -> Any:
+            for piece in said:
+                yield piece
+                await asyncio.sleep(0.1)
+
+        return None if "/models" in request.url.path else StreamingResponse(pieces(), media_type="text/event-stream")
+
+    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+        assert (await post(address)).content == b"".join(said)
+        assert (await status(address))["records"][0]["usage"] is None
+
+
 async def test_a_provider_that_is_not_there_is_told():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
