@@ -16,19 +16,11 @@ import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import Context
 from typing import Any, Self, TypeVar
 
-from summarizing_context.adapters.open_sessions import (
-    BINDING_BETA,
-    Sessions,
-    Window,
-    as_json,
-    bound_thinking,
-    digest_of,
-    dropping,
-    session_id_from,
-)
+from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
 from summarizing_context.messages.reading import Message, check_message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics
@@ -62,7 +54,7 @@ class SummarizingMiddleware(AgentMiddleware):
             raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
         if isinstance(options.get("summarizer"), BaseChatModel):
             options["summarizer"] = _ChatModelSummarizer(options["summarizer"])
-        self._sessions = Sessions(settings, most=open_sessions, **options)
+        self._sessions = shared.Sessions(settings, most=open_sessions, **options)
         self._loop = _LoopThread(self._sessions.close)
         weakref.finalize(self, self._loop.end).atexit = False
 
@@ -97,7 +89,7 @@ class SummarizingMiddleware(AgentMiddleware):
         path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
         own = self._sessions.settings.session_id
         parts = ["langchain" if own == "default" else own, thread, *path]
-        session = session_id_from(":".join(parts if thread and not path else [*parts, *(keys[:1] or [""])]))
+        session = shared.session_id_from(":".join(parts if thread and not path else [*parts, *(keys[:1] or [""])]))
 
         # what is sent beside the messages, and what is known of the model
         prompt: Any = None if request.system_message is None else request.system_message.content
@@ -107,10 +99,10 @@ class SummarizingMiddleware(AgentMiddleware):
         model, settings = request.model, request.model_settings or {}
         profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
-        window = Window(type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings))
+        window = shared.Window(type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings))
         thinking = settings.get("thinking") or getattr(model, "thinking", None)
         is_anthropic = getattr(model, "_llm_type", "") == "anthropic-chat"
-        bound = bound_thinking(_model_name(model), thinking, may_ask=is_anthropic)
+        bound = shared.bound_thinking(_model_name(model), thinking, may_ask=is_anthropic)
 
         async def shorten() -> ModelRequest:
             async with self._sessions.use(session) as context:
@@ -120,7 +112,8 @@ class SummarizingMiddleware(AgentMiddleware):
             changed: dict[str, Any] = {"messages": _messages(shown, rows, request.messages)}
             if bound == "asked" and view.rewritten_prefix:
                 betas = [*(settings.get("betas") or getattr(model, "betas", None) or ())]
-                asked = {"thinking": dropping(thinking), "betas": [*betas, *{BINDING_BETA}.difference(betas)]}
+                betas += {shared.BINDING_BETA}.difference(betas)
+                asked = {"thinking": shared.dropping(thinking), "betas": betas}
                 changed["model_settings"] = {**settings, **asked}
                 if getattr(model, "thinking", None) is not None:  # which goes over the settings of a request
                     changed["model"] = model.model_copy(update=asked)
@@ -136,14 +129,10 @@ class SummarizingMiddleware(AgentMiddleware):
             read, written = details.get("cache_read") or 0, details.get("cache_creation") or 0
             short, long = (details.get(f"ephemeral_{time}_input_tokens") or 0 for time in ("5m", "1h"))
             written = max(written, short + long)  # where both are told, their sum may not be
+            counts = {"cache_read": read, "cache_write": written - long, "cache_write_long": long}
+            fresh, counts["output_tokens"] = max(0, told["input_tokens"] - read - written), told["output_tokens"]
             async with self._sessions.use(session) as context:
-                await context.observe_usage(
-                    max(0, told["input_tokens"] - read - written),
-                    cache_read=read,
-                    cache_write=written - long,
-                    cache_write_long=long,
-                    output_tokens=told["output_tokens"],
-                )
+                await context.observe_usage(fresh, **counts)
 
     def statistics(self) -> dict[str, Statistics]:
         """Return the figures of each open session since it was opened, by session id."""
@@ -163,8 +152,7 @@ class SummarizingMiddleware(AgentMiddleware):
         return self._loop.submit(wait).result()
 
     def close(self) -> None:
-        """Close every session. Takes at most two seconds for each. Without it the process may end all the same: what
-        was said is in the store, and summaries under way are made again."""
+        """Close every session, in at most two seconds each. The process may end without it: no message is lost."""
         self._loop.end(waits=True)
 
     def __enter__(self) -> Self:
@@ -227,13 +215,12 @@ class _ChatModelSummarizer:
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         reply = await self._model.ainvoke([SystemMessage(job.instructions), HumanMessage(job.content)])
         usage: Any = reply.usage_metadata or {}
-        told = reply.response_metadata
+        ended = reply.response_metadata.get("finish_reason") or reply.response_metadata.get("stop_reason")
         return SummaryReply(
             str(reply.text),
             input_tokens=usage.get("input_tokens"),
             output_tokens=usage.get("output_tokens"),
-            truncated=(told.get("finish_reason") or told.get("stop_reason"))
-            in ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"),
+            truncated=ended in ("length", "max_tokens", "MAX_TOKENS", "max_output_tokens"),
             cached_tokens=(usage.get("input_token_details") or {}).get("cache_read"),
         )
 
@@ -255,14 +242,12 @@ def _cache_asked(prompt: Any, rows: Sequence[Message], settings: Mapping[str, An
 
 def _row_of(message: BaseMessage) -> Message:
     """Return a message as a row. Raise `MessageError` for what cannot be one."""
-    roles = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool"}
-    if isinstance(message, SystemMessage) or (isinstance(message, ChatMessage) and message.role == "system"):
-        role = "developer"  # these stay behind the prompt that a request brings
-    elif isinstance(message, ChatMessage):
-        role = str(message.role)
-    elif (role := next((role for kind, role in roles.items() if isinstance(message, kind)), "")) == "":
+    roles = {HumanMessage: "user", AIMessage: "assistant", ToolMessage: "tool", SystemMessage: "system"}
+    role = str(getattr(message, "role", "")) if isinstance(message, ChatMessage) else ""
+    if not (role := role or next((role for kind, role in roles.items() if isinstance(message, kind)), "")):
         said = f"{type(message).__name__} cannot be sent to a model"
         raise MessageError(f"{said}; an agent's messages are human, AI, system, tool or chat messages")
+    role = "developer" if role == "system" else role  # these stay behind the prompt that a request brings
     row: Message = {"role": role, "content": _plain(_said(message))}
     if message.name:
         row["name"] = message.name
@@ -282,7 +267,7 @@ def _row_of(message: BaseMessage) -> Message:
         encoded = encode_message(row)
     except (TypeError, ValueError, RecursionError):
         encoded = encode_message(check_message(row))
-    return {**row, _KEY: digest_of(encoded)}
+    return {**row, _KEY: shared.digest_of(encoded)}
 
 
 def _plain(content: Any) -> Any:
@@ -291,7 +276,7 @@ def _plain(content: Any) -> Any:
         return content
     blocks = []
     for block in content:
-        made = as_json(block)
+        made = shared.as_json(block)
         if isinstance(made, dict) and "type" not in made and made != block:  # bytes, as Bedrock writes files
             made = {"type": next(iter(made)), **made}
         blocks.append(made)
@@ -307,8 +292,6 @@ def _said(message: BaseMessage) -> Any:
 
 def _is_call(block: object) -> bool:
     """Return whether a block says once more what stands in `tool_calls`."""
-    if not isinstance(block, dict):
-        return False
     shape = shape_of(block)
     return (shape.kind, shape.bound) == ("call", "host") or kind_of(block) == "invalid_tool_call"
 
@@ -324,14 +307,12 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
             own.update((json.dumps(block, sort_keys=True), each) for block, each in pairs if block != each)
     found: list[BaseMessage] = []
     for row in reversed(view):
-        known = places.get(row.get(_KEY, ""))
-        place = -1 if known is None else known.pop() if len(known) > 1 else known[0]
-        if known is not None and row == rows[place]:
-            found.append(given[place])
-        elif known is not None and row["role"] == rows[place]["role"]:
-            found.append(_changed(given[place], row, own))
-        else:  # such as the header
+        known = places.get(row.get(_KEY, ""), [-1])
+        place = known.pop() if len(known) > 1 else known[0]
+        if place < 0 or row["role"] != rows[place]["role"]:  # such as the header
             found.append(_new(row))
+        else:
+            found.append(given[place] if row == rows[place] else _changed(given[place], row, own))
     return found[::-1]
 
 
@@ -367,23 +348,20 @@ def _new(row: Message) -> BaseMessage:
     if role == "tool":
         status = "error" if row.get("status") == "error" else "success"
         return ToolMessage(content=content, tool_call_id=row["tool_call_id"], status=status)
-    if role == "user":
-        return HumanMessage(content=content)
-    return SystemMessage(content=content) if role == "system" else ChatMessage(content=content, role=role)
+    kinds = {"user": HumanMessage, "system": SystemMessage}
+    return kinds[role](content=content) if role in kinds else ChatMessage(content=content, role=role)
 
 
 def _calls_of(row: Message) -> dict[str, list[Any]]:
     """Return a row's calls in both of LangChain's lists."""
     calls: dict[str, list[Any]] = {"tool_calls": [], "invalid_tool_calls": []}
     for call in row.get("tool_calls") or ():
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
-        try:
-            args = json.loads(arguments)
-        except ValueError:
-            args = None
+        made = {"name": call["function"]["name"], "args": call["function"]["arguments"], "id": call["id"]}
+        args: Any = None
+        with suppress(ValueError):
+            args = json.loads(made["args"])
         if isinstance(args, dict):
-            calls["tool_calls"].append({"name": name, "args": args, "id": call["id"], "type": "tool_call"})
+            calls["tool_calls"].append({**made, "args": args, "type": "tool_call"})
         else:
-            raw = {"name": name, "args": arguments, "id": call["id"], "error": None, "type": "invalid_tool_call"}
-            calls["invalid_tool_calls"].append(raw)
+            calls["invalid_tool_calls"].append({**made, "error": None, "type": "invalid_tool_call"})
     return calls

@@ -75,8 +75,7 @@ class Window:
 
 
 def beside_messages(tools: Iterable[Any], schema: str, instructions: Iterable[Any]) -> list[Message]:
-    """Return what only takes room in a request: definitions of tools, which have a `schema` under this name, and what
-    instructs the model beside its messages."""
+    """Return what takes room beside messages: tools, whose `schema` has this name, and what instructs the model."""
     made: list[Message] = []
     for tool in tools:
         described = {name: str(getattr(tool, name, None) or "") for name in ("name", "description")}

@@ -11,15 +11,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple, Self
 
-from summarizing_context.adapters.open_sessions import (
-    Sessions,
-    Window,
-    beside_messages,
-    bound_thinking,
-    digest_of,
-    dropping,
-    text_of,
-)
+from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.messages.reading import Message, canonical_json
@@ -47,7 +39,7 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
-        self._sessions = Sessions(settings, **options)
+        self._sessions = shared.Sessions(settings, **options)
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,18 +63,20 @@ class SummarizingCapability(AbstractCapability[Any]):
         thinking = settings.get("anthropic_thinking")
         if not thinking and getattr(parameters, "thinking", None) is False:
             thinking = {"type": "disabled"}
-        bound = bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
+        bound = shared.bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
         tools = [*parameters.function_tools, *parameters.output_tools]
         said = [part.content for part in parameters.instruction_parts or ()]
-        beside = beside_messages(tools, "parameters_json_schema", said)
+        beside = shared.beside_messages(tools, "parameters_json_schema", said)
         limits = model.profile.get("context_window"), settings.get("max_tokens")
-        window = Window(str(model.system), model.model_name, *limits, _cache_asked(request_context.messages, settings))
+        window = shared.Window(
+            str(model.system), model.model_name, *limits, _cache_asked(request_context.messages, settings)
+        )
         async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
         changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
         if bound == "asked" and view.rewritten_prefix:  # the host adds the beta that this needs
-            changed["model_settings"] = {**settings, "anthropic_thinking": dropping(thinking)}
+            changed["model_settings"] = {**settings, "anthropic_thinking": shared.dropping(thinking)}
         return replace(request_context, **changed)
 
     async def after_model_request(
@@ -92,21 +86,15 @@ class SummarizingCapability(AbstractCapability[Any]):
         usage = response.usage
         read, written = usage.cache_read_tokens, usage.cache_write_tokens
         long = min(written, usage.cache_write_1h_tokens)
+        fresh = max(0, usage.input_tokens - read - written)
+        counts = {"cache_read": read, "cache_write": written - long, "cache_write_long": long}
         async with self._sessions.use(ctx.conversation_id) as context:
-            fresh = max(0, usage.input_tokens - read - written)
-            await context.observe_usage(
-                fresh,
-                cache_read=read,
-                cache_write=written - long,
-                cache_write_long=long,
-                output_tokens=usage.output_tokens,
-            )
+            await context.observe_usage(fresh, **counts, output_tokens=usage.output_tokens)
         return response
 
 
 def _cache_asked(messages: Sequence[host.ModelMessage], settings: Mapping[str, Any]) -> str | None:
-    """Return how long a request asks for its beginning to be kept: by the settings of a provider, by those of the host
-    for all providers, else by the last mark in it."""
+    """Return how long a request asks for its beginning to be kept: by a setting, else by the last mark in it."""
     words = [settings.get(f"anthropic_cache{part}") for part in ("", "_messages", "_instructions", "_tool_definitions")]
     words.append(settings.get("openai_prompt_cache_retention"))
     for key, name in (("openai_prompt_cache_options", "ttl"), ("cache", "retention")):
@@ -130,21 +118,21 @@ def _rows(messages: Sequence[host.ModelMessage]) -> Iterator[_Row]:
     """Yield rows with names made of their content: the same in every process, whatever stands before them."""
     for message in messages:
         if isinstance(message, host.ModelResponse):
-            said: list[Any] = []
-            calls: list[Message] = []
+            row: Message = {"role": "assistant", "content": []}
             for part in message.parts:
                 if isinstance(part, host.ToolCallPart):
                     function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
-                    calls.append({"id": part.tool_call_id, "type": "function", "function": function})
+                    call = {"id": part.tool_call_id, "type": "function", "function": function}
+                    row.setdefault("tool_calls", []).append(call)
                 else:
-                    said.append(part.content if isinstance(part, host.TextPart) else part)
-            row: Message = {"role": "assistant", "content": _content(said), **({"tool_calls": calls} if calls else {})}
+                    row["content"].append(part.content if isinstance(part, host.TextPart) else part)
+            row["content"] = _content(row["content"])
             ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
-            yield _Row({**row, _NAME: digest_of(canonical_json([row, *ids]).encode())}, message, None)
+            yield _Row({**row, _NAME: shared.digest_of(canonical_json([row, *ids]).encode())}, message, None)
             continue
         for asked in message.parts:
             row = _request_row(asked)
-            yield _Row({**row, _NAME: digest_of(canonical_json([row]).encode())}, asked, message)
+            yield _Row({**row, _NAME: shared.digest_of(canonical_json([row]).encode())}, asked, message)
 
 
 def _request_row(part: Any) -> Message:
@@ -175,8 +163,8 @@ def _content(content: str | Sequence[Any]) -> str | list[Message]:
 
 
 def _block(item: Any) -> Message:
-    """Return the block of a text, of thinking, or of an image, a sound or a file without its bytes. What a provider has
-    made by itself is opaque: its tools' calls and results, which belong together, and what it has compacted."""
+    """Return the block of a text, of thinking, or of a file without its bytes. What a provider has made by itself is
+    opaque: its tools' calls and results, which belong together, and what it has compacted."""
     if isinstance(item, str | host.TextContent | host.TextPart):
         return {"type": "text", "text": getattr(item, "content", item)}
     if isinstance(item, host.ThinkingPart):
@@ -189,7 +177,7 @@ def _block(item: Any) -> Message:
     if isinstance(item, host.FilePart):
         item = item.content
     if isinstance(item, host.BinaryContent):
-        source = {"type": "digest", "media_type": item.media_type, "data": digest_of(item.data)}
+        source = {"type": "digest", "media_type": item.media_type, "data": shared.digest_of(item.data)}
         return {"type": "image" if item.is_image else "file", "source": source}
     if kind := getattr(item, "part_kind", ""):
         bound = {"type": kind}
@@ -198,9 +186,9 @@ def _block(item: Any) -> Message:
         elif isinstance(item, host.NativeToolReturnPart):
             bound = {"type": "server_tool_result", "tool_use_id": item.tool_call_id}
         return {**bound, "part": to_jsonable_python(item, fallback=repr)}
-    kind = str(getattr(item, "kind", "file"))
     place = str(getattr(item, "url", None) or getattr(item, "file_id", ""))
-    return {"type": "image" if kind == "image-url" else "file", "source": {"type": "url", "url": place}}
+    is_image = getattr(item, "kind", "") == "image-url"
+    return {"type": "image" if is_image else "file", "source": {"type": "url", "url": place}}
 
 
 def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelMessage]:
@@ -224,14 +212,13 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
         parts: list[Any] = []
         origin: host.ModelRequest | None = None
         for message in run:
-            row, text = known.get(message.get(_NAME, "")), text_of(message["content"])
+            row, text = known.get(message.get(_NAME, "")), shared.text_of(message["content"])
             origin = row.origin if row is not None and row.origin is not None else origin
             if row is not None and (message == row.message or message["role"] == "system"):
                 parts.append(row.part)
             elif message["role"] == "tool":
-                parts.append(
-                    host.ToolReturnPart(names.get(message["tool_call_id"], "tool"), text, message["tool_call_id"])
-                )
+                answered = message["tool_call_id"]
+                parts.append(host.ToolReturnPart(names.get(answered, "tool"), text, answered))
             elif message["role"] == "system":
                 parts.append(host.SystemPromptPart(text))
             else:  # the texts of a user row that a view has changed, and those of its files that are left
@@ -241,7 +228,7 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
         if origin is None:
             messages.append(host.ModelRequest(parts=parts))
         else:
-            same = len(parts) == len(origin.parts) and all(a is b for a, b in zip(parts, origin.parts, strict=True))
+            same = list(map(id, parts)) == list(map(id, origin.parts))
             messages.append(origin if same else replace(origin, parts=parts))
     return messages
 
@@ -249,13 +236,12 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
 def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     """Return the response of an assistant row, with what the view has left of its parts."""
     if row is None:
-        return host.ModelResponse(parts=[host.TextPart(text_of(message["content"]))])
+        return host.ModelResponse(parts=[host.TextPart(shared.text_of(message["content"]))])
     given: host.ModelResponse = row.part
     if message == row.message:
         return given
-    own: dict[str, Any] = {
-        canonical_json(_block(part)): part for part in given.parts if not isinstance(part, host.ToolCallPart)
-    }
+    others = [part for part in given.parts if not isinstance(part, host.ToolCallPart)]
+    own: dict[str, Any] = {canonical_json(_block(part)): part for part in others}
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
@@ -263,7 +249,7 @@ def _response(message: Message, row: _Row | None) -> host.ModelResponse:
     for block in blocks:
         if (part := own.get(canonical_json(block))) is not None:
             parts.append(part)
-        elif (text := text_of([block])) and not (arguments and text == _LEFT_OUT):
+        elif (text := shared.text_of([block])) and not (arguments and text == _LEFT_OUT):
             parts.append(host.TextPart(text))
     for call in given.parts:
         if isinstance(call, host.ToolCallPart) and call.tool_call_id in arguments:

@@ -44,16 +44,14 @@ class _Looks(dict[int, str]):
     """What the character of each code point looks like; filled as they are met."""
 
     def __missing__(self, code: int) -> str:
-        char = chr(code)
         look = ""
-        for part in unicodedata.normalize("NFKD", char):
+        for part in unicodedata.normalize("NFKD", chr(code)):
             if unicodedata.category(part) not in _INVISIBLE and part not in _FILLERS:
                 for letter in part.casefold():  # now only: U+0345 would become a letter
                     kind = unicodedata.category(letter)
                     signs = {"Pd": "-", "Pc": "_"}
                     look += "" if kind in _INVISIBLE else signs.get(kind) or _ALIKE.get(letter, letter)
-        self[code] = " " if char.isspace() else look
-        return self[code]
+        return self.setdefault(code, " " if chr(code).isspace() else look)
 
 
 _looks = _Looks()
@@ -70,15 +68,25 @@ def is_blank(text: str) -> bool:
 
 
 def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> Iterator[Tag]:
-    """Yield the tags in `text` that are called by one of `names`, which are spelled without gaps; `in_lines`, of
-    those with which a line begins, also the ones that are called by several words."""
+    """Yield the tags called by one of `names`, spelled without gaps; `in_lines`, those that begin a line, and among
+    them also the ones that are called by several words."""
     if "<" not in text and (text.isascii() or not any(opening in text for opening in _OPENING)):
         return  # seen at once, where looking for names takes long
     for opener in (_LINE_OPENER if in_lines else _opener(names)).finditer(text):
-        tag = _read_tag(text, opener.end())
-        is_named = any(name in names for name in accumulate(_GAPS.split(tag.words)))
-        if is_named or (in_lines and re.match(r"[^\W\d_][^\W_]*[-_][^\W_]", tag.words)):
-            yield tag
+        at, words, closes = opener.end(), "", False
+        while at < len(text) and len(words) < 40:
+            look = _looks[ord(text[at])]
+            if words == "" and look in ("/", " "):
+                closes = closes or look == "/"
+            elif look in ("-", "_", " ") or look.isalnum():
+                words += look
+            elif look:
+                break
+            at += 1
+        is_named = any(name in names for name in accumulate(_GAPS.split(words)))
+        if is_named or (in_lines and re.match(r"[^\W\d_][^\W_]*[-_][^\W_]", words)):
+            closer = _CLOSER.search(text, at, at + 200)
+            yield Tag(opener.end() - 1, closer.end() if closer else at, words, closes)
 
 
 @lru_cache
@@ -86,21 +94,6 @@ def _opener(names: frozenset[str]) -> re.Pattern[str]:
     """Return what is looked for first: quick, right about names in ASCII, and generous with all others."""
     starts = sorted(f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names)
     return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{'|'.join(starts)}|[^ -~\s]))", re.IGNORECASE)
-
-
-def _read_tag(text: str, at: int) -> Tag:
-    start, words, closes = at - 1, "", False
-    while at < len(text) and len(words) < 40:
-        look = _looks[ord(text[at])]
-        if words == "" and look in ("/", " "):
-            closes = closes or look == "/"
-        elif look in ("-", "_", " ") or look.isalnum():
-            words += look
-        elif look:
-            break
-        at += 1
-    closer = _CLOSER.search(text, at, at + 200)
-    return Tag(start, closer.end() if closer else at, words, closes)
 
 
 OURS = frozenset(  # spelled without gaps
@@ -143,12 +136,11 @@ _PATTERNS = {name: re.compile(pattern) for name, pattern in _CLIENTS["patterns"]
 
 
 def is_put_in(holder: Mapping[str, Any]) -> bool:
-    """Return whether a host marks a row, or a block of its content, as nothing that a person typed: of a hook, a
-    command, a skill or a summary."""
+    """Return whether a host marks a row, or a block of it, as of a hook, a command, a skill or a summary: not typed."""
     noted, origin = holder.get("metadata"), holder.get("origin")
     flags = noted if isinstance(noted, dict) else {}
     return (
-        1 in [each[mark] for each in (holder, flags) for mark in _CLIENTS["marks"] if mark in each]  # or true
+        1 in [each.get(mark) for each in (holder, flags) for mark in _CLIENTS["marks"]]  # or true
         or flags.get("source") in ("hook", "hooks")
         or "hook" in flags
         or flags.get("type") in ("context_summary", "compact_summary")
@@ -164,8 +156,7 @@ class Piece(NamedTuple):
 
 
 def stand_between(texts: Sequence[str]) -> list[bool]:
-    """Return which texts of a row stand whole between a host's tag that opens in one before and closes in one
-    behind."""
+    """Return which texts of a row stand whole between a host's tag that opens before and closes behind them."""
     tags = [sorted(find_tags(_as_tags(text), _BESIDE)) for text in texts]
     between = [False] * len(texts)
     for first, last in pairwise([at for at, found in enumerate(tags) if found]):
@@ -190,8 +181,7 @@ def split_pieces(text: str) -> list[Piece]:
         done = stop
     if not pieces or not is_blank(text[done:]):
         return [*pieces, Piece(text[done:], typed=True)]
-    pieces[-1] = Piece(pieces[-1].text + text[done:], typed=False)
-    return pieces
+    return [*pieces[:-1], Piece(pieces[-1].text + text[done:], typed=False)]
 
 
 def _spans_put_in(text: str) -> list[tuple[int, int]]:
@@ -219,15 +209,14 @@ def _spans_put_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spans_of_tags(text: str) -> list[tuple[int, int]]:
-    if text.isascii() and not any(map(text.__contains__, ("<", "&", "--- "))):
+    if text.isascii() and not any(sign in text for sign in ("<", "&", "--- ")):
         return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_tags(text, _ALONE, in_lines=True))
     if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
         return blocks
-    tags = sorted({*lines, *find_tags(read, _REMINDER)})
-    if not tags:
+    if not (tags := sorted({*lines, *find_tags(read, _REMINDER)})):
         return []
     start = 0 if tags[0].closes else tags[0].start
     is_typed = not is_blank(text[:start])
@@ -235,8 +224,7 @@ def _spans_of_tags(text: str) -> list[tuple[int, int]]:
 
 
 def _as_tags(text: str) -> str:
-    """Return a text of the same length: references of brackets are brackets, and a host's lines around files are
-    tags."""
+    """Return a text as long, in which references of brackets are brackets, and a host's lines around files tags."""
     if "&" in text:
         bracket = r"(?i)&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);"
         text = re.sub(bracket, lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
@@ -249,8 +237,8 @@ def _as_tags(text: str) -> str:
 
 
 def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """Return the outermost blocks, if each is opened once and closed once, and stands in lines of its own where there
-    are more; none otherwise: then a text that the host has put in may quote a tag, and its end is unknown."""
+    """Return the outermost blocks, if each is opened and closed once, and several stand in lines of their own. None
+    otherwise: then a text that the host has put in may quote a tag, and its end is unknown."""
     blocks: list[tuple[int, int]] = []
     depth = start = 0
     for tag in tags:

@@ -235,13 +235,6 @@ class Block(NamedTuple):
         beside = self.whole.items() if self.field else ()
         return {key: value for key, value in beside if key in SEALS and isinstance(value, str)}
 
-    @property
-    def half(self) -> Literal["call", "result", ""]:
-        kind, bound = self.shape.kind, self.shape.bound
-        if bound == "host" or (bound == "pair" and self.id):
-            return "call" if kind == "call" else "result"
-        return ""
-
     def saying(self, said: Any) -> Message:
         """Return the block with another text, other arguments or another result."""
         inner = {**self.inner, self.said_in: said}
@@ -254,9 +247,7 @@ class Block(NamedTuple):
 def read_block(block: Mapping[str, Any]) -> Block:
     if "type" in block:
         kind = kind_of(block)
-        shape = SHAPES.get(kind)
-        if shape is None:
-            shape = next((shape for ending, shape in _ENDINGS.items() if kind.endswith(ending)), OPAQUE)
+        shape = SHAPES.get(kind) or next((_ENDINGS[end] for end in _ENDINGS if kind.endswith(end)), OPAQUE)
         is_odd = shape.kind == "text" and not isinstance(block.get(shape.says[0]), str)
         return _as_block(OPAQUE if is_odd else shape, block)
     if isinstance(block.get("text"), str):
@@ -327,8 +318,7 @@ def result_message(shape: str, id: str, name: str, content: Any, *, failed: bool
 
 
 def text_block(message: Message, text: str) -> Message:
-    """Return a text as a block of this message: without a type where its blocks say none, as in Bedrock's and Gemini's
-    protocols."""
+    """Return a text as a block of this message, without a type where its blocks say none (Bedrock, Gemini)."""
     key, blocks = content_key(message), blocks_of(message)
     is_plain = all(isinstance(block, dict) and "type" not in block for block in blocks)
     if is_plain and (key == "parts" or any(shape_of(block) is not OPAQUE for block in blocks)):
@@ -337,27 +327,24 @@ def text_block(message: Message, text: str) -> Message:
 
 
 def state_names(block: object) -> Iterator[str]:
-    """Yield what a block changes from there on: the tools that it makes known or takes away, the settings that it
-    sets."""
+    """Yield what a block changes from there on: tools that it makes known or takes away, settings that it sets."""
     if isinstance(block, list):
         for each in block:
             yield from state_names(each)
     if not isinstance(block, dict):
         return
-    kind, shape = kind_of(block), shape_of(block)
-    if shape.kind != "state":
-        if shape.kind in ("result", "opaque"):
-            for name in ("content", "output", "tool_references", "tool_changes"):
-                yield from state_names(block.get(name))
-        return
-    tools = block.get("tools", [block.get("tool", block)])
-    for tool in tools if isinstance(tools, list) else []:
-        named = tool.get("definition", tool) if isinstance(tool, dict) else {}
-        called = named.get("tool_name", named.get("name")) if isinstance(named, dict) else None
-        if isinstance(called, str):
-            yield called
-    if kind == "configuration_update":
-        yield from (f"{kind}.{name}" for name in block if name not in ("type", "id"))
+    kind = shape_of(block).kind
+    if kind in ("result", "opaque"):
+        yield from state_names([block.get(name) for name in ("content", "output", "tool_references", "tool_changes")])
+    if kind == "state":
+        tools = block.get("tools", [block.get("tool", block)])
+        for tool in tools if isinstance(tools, list) else []:
+            named = tool.get("definition", tool) if isinstance(tool, dict) else {}
+            called = named.get("tool_name", named.get("name")) if isinstance(named, dict) else None
+            if isinstance(called, str):
+                yield called
+        if kind_of(block) == "configuration_update":
+            yield from (f"configuration_update.{name}" for name in block if name not in ("type", "id"))
 
 
 def has_signed_thinking(message: Message) -> bool:
@@ -400,8 +387,7 @@ def without_thinking(message: Message) -> Message:
 
 
 def without_wire_content(message: Message) -> Message:
-    """Return the message without the exact copy of its blocks that a host may keep beside them, and would send
-    instead."""
+    """Return the message without the exact copy of its blocks that a host may keep, and would send instead."""
     ours = metadata_of(message).get("anthropic")
     if not isinstance(ours, dict) or not isinstance(ours.get("wire_content"), list):
         return message
@@ -410,11 +396,10 @@ def without_wire_content(message: Message) -> Message:
 
 
 def loaded_tools(message: Message) -> Message | None:
-    """Return what is left of a covered message that loaded tools: a row that still loads them. None for other
-    messages."""
-    tools = metadata_of(message).get(LOADED_TOOLS)
-    row = {"role": "assistant", "content": "[tools were loaded here]", "metadata": {LOADED_TOOLS: tools}}
-    return row if tools else None
+    """Return a row that still loads the tools which a covered message has loaded; None for other messages."""
+    if not (tools := metadata_of(message).get(LOADED_TOOLS)):
+        return None
+    return {"role": "assistant", "content": "[tools were loaded here]", "metadata": {LOADED_TOOLS: tools}}
 
 
 def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -425,10 +410,8 @@ def metadata_of(holder: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def without_metadata(message: Message, name: str) -> Message:
     """Return the message without one of these notes."""
-    metadata = metadata_of(message)
-    if name not in metadata:
-        return message
-    return {**message, "metadata": {key: value for key, value in metadata.items() if key != name}}
+    kept = {key: value for key, value in metadata_of(message).items() if key != name}
+    return {**message, "metadata": kept} if name in metadata_of(message) else message
 
 
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
@@ -511,24 +494,20 @@ def read_message(message: Message) -> Reading:
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
-    calls, answers, held = list[str](), list[str](), list[str]()
     inside = {part.id for part in parts if part.half == "call"} & {part.id for part in parts if part.half == "result"}
-    for part in parts:
-        if part.half and part.id not in inside:
-            (calls if part.half == "call" else answers).append(part.id)
-            if part.half == "call" and part.whole:
-                held.append(part.id)
+    calls = [part for part in parts if part.half == "call" and part.id not in inside]
+    answers = tuple(part.id for part in parts if part.half == "result" and part.id not in inside)
     flags = metadata_of(message)
     passes = message.get("ephemeral") is True or (flags.get("ephemeral") is True and flags.get("persisted") is not True)
     return reading._replace(
         parts=tuple(parts),
-        calls=tuple(calls),
-        answers=tuple(answers),
+        calls=tuple(part.id for part in calls),
+        answers=answers,
         human=human,
         critical=message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         ephemeral=passes and not (calls or answers),
         typed=typed,
-        held=tuple(held),
+        held=tuple(part.id for part in calls if part.whole),
         state=tuple(dict.fromkeys(state_names(blocks_of(message)))) if any(part.whole for part in parts) else (),
     )
 
@@ -572,8 +551,8 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
     fields_read = ["content", content_key(message), *BESIDE_CONTENT]
     fields_read += ["tool_call_id"] if is_answer else THINKING_FIELDS
     fields_read += ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
-    own = _Fields(message, NEVER_SENT.union(fields_read), -1)
-    for holder, known, at in (fields := [own, *of_calls, *of_blocks, *of_results]):
+    fields: list[_Fields] = [(message, NEVER_SENT.union(fields_read), -1), *of_calls, *of_blocks, *of_results]
+    for holder, known, at in fields:
         for key, value in holder.items():
             if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):
                 frame += [text for _, text in _leaves(value, "")]
@@ -589,9 +568,9 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
         if value := message.get(field):
             said = {text for part in (*parts, *thoughts) if part.kind == "thinking" for text in part.texts}
             thought = _thinking(value, -1, frame)
+            again = tuple(text for text in thought.texts if text in said)
             new = tuple(text for text in thought.texts if text not in said)
-            again = [text for text in thought.texts if text in said]
-            thoughts.append(thought._replace(texts=new, sealed=(*thought.sealed, *again)))
+            thoughts.append(thought._replace(texts=new, sealed=thought.sealed + again))
 
     if loaded := metadata_of(message).get(LOADED_TOOLS):  # the one thing in it that a provider is sent
         parts.append(Part("extra", sealed=(canonical_json(loaded),)))
@@ -644,21 +623,14 @@ def without_extras(message: Message) -> Message:
     return left
 
 
-class _Fields(NamedTuple):
-    """What has fields in a message, the message, a text, a call or a result; the names of those that are read, and the
-    place of its block."""
-
-    holder: Any
-    known: Collection[str]
-    at: int
+# What has fields in a message (it, a text, a call, a result), the names of those that are read, the place of its block.
+_Fields = tuple[Any, Collection[str], int]
 
 
 def _fields_of(block: Block, at: int) -> list[_Fields]:
     name = (block.named_in,) if block.shape.kind == "call" else ()
-    fields = [_Fields(block.inner, {block.said_in, *block.shape.id, *name}, at)]
-    if block.field:
-        fields.append(_Fields(block.whole, {block.field, *block.shape.id, *block.seals}, at))
-    return fields
+    own = (block.inner, {block.said_in, *block.shape.id, *name}, at)
+    return [own, (block.whole, {block.field, *block.shape.id, *block.seals}, at)] if block.field else [own]
 
 
 def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inner: list[_Fields]) -> Part:
@@ -674,8 +646,10 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
         digest = hashlib.sha256(canonical_json(value).encode()).hexdigest()
         return Part("media", _media_words(block.inner), block=at, media=(digest,), put_in=is_put_in(value))
     if block.shape.is_whole or kind in ("opaque", "state"):
-        whole, half = block.shape.is_whole, block.half
-        return _opaque(value, at)._replace(id=block.id if half else "", shape=name, half=half, whole=whole)
+        part = _opaque(value, at)._replace(shape=name, whole=block.shape.is_whole)
+        if block.shape.bound != "pair" or not block.id:
+            return part
+        return part._replace(id=block.id, half="call" if kind == "call" else "result")
     fields += _fields_of(block, at)
     if kind == "text":
         return Part("text", (block.said,), block=at, put_in=is_put_in(value))
@@ -700,8 +674,7 @@ def _parsed(arguments: str) -> Any:
 
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:
-    """Return the result of a call that some content is, whatever its nesting, in a block or a message. What has fields
-    in its texts is added to `inner`."""
+    """Return the result of a call, in a block or a message. What has fields in its texts is added to `inner`."""
     blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
     texts, media, sealed = list[str](), list[str](), list[str]()
     for value in blocks:
@@ -710,21 +683,14 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner:
         if part.kind not in ("text", "media"):
             part = _opaque(value)
         elif blocks is content:
-            inner += [each._replace(at=at) for each in fields]
+            inner += [(holder, known, at) for holder, known, _ in fields]
         texts += part.texts
         media += part.media
         sealed += part.sealed
-    return Part(
-        "result",
-        tuple(texts),
-        id=id,
-        block=at,
-        media=tuple(media),
-        failed=holder.get("is_error") is True or holder.get("status") == "error",
-        sealed=tuple(sealed),
-        half="result",
-        whole=blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks),
-    )
+    failed = holder.get("is_error") is True or holder.get("status") == "error"
+    whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
+    part = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed)
+    return part._replace(sealed=tuple(sealed), half="result", whole=whole)
 
 
 def _text(value: object) -> Part:
@@ -753,8 +719,7 @@ def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the words that travel with an image, a sound or a file, which itself is charged as a whole: its title, its
     context, its text if it is a text document, and whatever else is no payload."""
     source = block.get("source")
-    is_text = isinstance(source, dict) and source.get("type") == "text"
-    meant = ("title", "context", "data") if is_text else ("title", "context")
+    meant = ("title", "context", *(["data"] if kind_of(source) == "text" else ()))
     return tuple(
         text
         for key, text in _leaves(block, "")
@@ -770,8 +735,7 @@ def _odd_fields(holder: Message, known: Collection[str]) -> list[str]:
 
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
-    """Yield the texts inside a value, each with the name that it stands under, in one order; of a long list of numbers
-    its JSON."""
+    """Yield the texts inside a value, with the names that they stand under, in one order; long lists of numbers too."""
     if isinstance(value, dict):
         for name in sorted(value, key=lambda name: (name == "summary", name != "thinking", name)):
             if not name.startswith("_"):

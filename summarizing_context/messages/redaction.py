@@ -11,7 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import accumulate
+from itertools import accumulate, product
 from threading import Lock
 from typing import Any
 
@@ -92,12 +92,7 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact, is_inner: boo
 def _texts_of(message: Message) -> list[tuple[str, str]]:
     """Return the texts of a message, each with the name that it stands under."""
     found: list[tuple[str, str]] = []
-
-    def note(name: str, text: str) -> str:
-        found.append((name, text))
-        return text
-
-    _mapped(message, "", note)
+    _mapped(message, "", lambda *named: found.append(named))
     return found
 
 
@@ -106,9 +101,8 @@ def _with_texts(message: Message, texts: Sequence[str]) -> Message:
     return _mapped(message, "", lambda name, text: next(left))  # type: ignore[no-any-return]
 
 
-def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
-    """Return a message with another text for each of its texts, in the order of the message. What binds it to others,
-    and what no model reads, is not among them."""
+def _mapped(value: Any, name: str, take: Callable[[str, str], Any]) -> Any:
+    """Return a message with other texts, in its order, but for what binds it to others and what no model reads."""
     if isinstance(value, str):
         return value if name in _UNCHANGED else take(name, value)
     if isinstance(value, list):
@@ -120,8 +114,7 @@ def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
 
 
 def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
-    """Yield where each stretch of a text that is not left starts and stops, and what stands in its place. In doubt it
-    is too wide."""
+    """Yield where each stretch that is not left starts and stops, in doubt too wide, and what stands in its place."""
     ends = zip(reversed(text), reversed(left), strict=False)
     tail = next((at for at, (one, other) in enumerate(ends) if one != other), min(len(text), len(left)))
     text, left = text[: len(text) - tail], left[: len(left) - tail]
@@ -129,24 +122,17 @@ def _changes(text: str, left: str) -> Iterator[tuple[int, int, str]]:
     while at < len(text) or to < len(left):
         if run := next((run for size in (1_024, 1) if (run := text[at : at + size]) == left[to : to + size]), ""):
             at, to = at + len(run), to + len(run)
-        else:
-            stop, end = _meet(text, left, at, to)
-            yield at, stop, left[to:end]
-            at, to = stop, end
-
-
-def _meet(text: str, left: str, at: int, to: int) -> tuple[int, int]:
-    """Return where both go on alike for four characters behind a change; their ends, where they do not soon."""
-    for reach in (2**6, 2**8, 2**10, 2**12, 2**15):  # where a longer secret ends is not looked for
-        for end in range(to, min(to + 128, len(left) - 4) + 1):  # behind what stands in its place
-            if (stop := text.find(left[end : end + 4], at, at + reach)) >= 0:
-                return stop, end
-    return len(text), len(left)
+            continue
+        # A change ends where both go on alike for four characters, soon: where a longer secret ends is not looked for.
+        places = product((2**6, 2**8, 2**10, 2**12, 2**15), range(to, min(to + 128, len(left) - 4) + 1))
+        met = ((text.find(left[end : end + 4], at, at + reach), end) for reach, end in places)
+        stop, end = next((found for found in met if found[0] >= 0), (len(text), len(left)))
+        yield at, stop, left[to:end]
+        at, to = stop, end
 
 
 def _inside_json(text: str, redact: Redact) -> str:
-    """Return a text without what its strings say, where it is JSON, and without what stands in it when escapes are
-    read."""
+    """Return a text without what its strings, where it is JSON, and its escapes say when they are read."""
     if _JSON.match(text):
         with suppress(ValueError, RecursionError):
             value = json.loads(text)
@@ -158,8 +144,8 @@ def _inside_json(text: str, redact: Redact) -> str:
 
 
 def _without_escapes(text: str, redact: Redact, depth: int = 4) -> str:
-    """Return a text without what stands in it when its escapes are read, between quotes or not, and when those that
-    then stand there are. Where there is such a thing, the text stays without its escapes."""
+    """Return a text without what stands in it when its escapes are read, and those that then stand there. Where there
+    is such a thing, the text stays without its escapes."""
     if not depth or "\\" not in text:
         return text
     plain = _ESCAPE.sub(lambda escape: str(json.loads(f'"{escape[0]}"')), text)  # what is no escape of JSON stays

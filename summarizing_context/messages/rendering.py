@@ -40,9 +40,7 @@ def render_messages(
         for reading in readings
     ]  # without what no model reads
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
-    names: dict[str, str] = {}
-    lines: list[str] = []
-    is_silent = False
+    names, lines, is_silent = dict[str, str](), list[str](), False
     for number, reading in enumerate(said, 1):
         count = repeats.get(reading, 1)
         if count > 1:
@@ -66,12 +64,9 @@ def render_children(texts: Sequence[str]) -> str:
 
 
 def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
-    """Return what humans typed in some messages, each text under its number, and before it a line for each known
-    rule."""
-    lines = ["### rules so far", *rules] if rules else []
-    for number, text in enumerate(texts, 1):
-        lines += (f"### {TYPED} [{number}]", _escape(text))
-    return "\n".join(lines)
+    """Return what humans typed, each text under its number, and before it a line for each known rule."""
+    said = [f"### {TYPED} [{number}]\n{_escape(text)}" for number, text in enumerate(texts, 1)]
+    return "\n".join([*(["### rules so far", *rules] if rules else []), *said])
 
 
 def render_topic(topic: str, record: str) -> str:
@@ -80,8 +75,7 @@ def render_topic(topic: str, record: str) -> str:
 
 
 def parts_by_author(reading: Reading, part: Part, label: str, host: str = "user note") -> list[tuple[str, str]]:
-    """Return the words of a part in their order, each run under who says it: `host` says what it has put into a row of
-    the user's."""
+    """Return the words of a part, each run under who says it: `host` what it has put into a row of the user's."""
     whole = "\n".join(filter(None, part.texts))
     if label != TYPED:
         return [(label, whole)]
@@ -103,9 +97,8 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
         known = names.pop(part.id, None)
         kind = "late result" if known is None else "failed result" if part.failed else "result"
         return f"{kind} of {known or 'tool'}"
-    if part.kind in ("thinking", "media"):
-        return f"{role} thinks" if part.kind == "thinking" else f"{role} media"
-    return f"{role} note" if part.kind == "extra" else role
+    words = {"thinking": "thinks", "media": "media", "extra": "note"}
+    return f"{role} {words[part.kind]}" if part.kind in words else role
 
 
 def _escape(text: str) -> str:
@@ -138,8 +131,7 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
 
 
 def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
-    """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the
-    text, so one count is mostly enough."""
+    """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` spares most counts."""
     length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
@@ -169,16 +161,15 @@ def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda
         sums = _token_sums(body)
         if sums[-1] <= 3_000:
             continue
-        head = label.end() + _between_lines(body, _place(sums, 600), len(body) // 8)
-        tail = label.end() + _between_lines(body, _place(sums, sums[-1] - 400), len(body) // 8)
+        places = (bisect_left(sums, tokens) * _BLOCK for tokens in (600, sums[-1] - 400))
+        head, tail = (label.end() + _between_lines(body, place, len(body) // 8) for place in places)
         if head < tail:
             before, middle = content[at:head], content[head:tail]
             kept += (_escape_label(before) if at else before, "" if before.endswith("\n") else "\n")
-            notice = f"[{estimate_text(middle):,} tokens left out here"
-            if lines := key_lines(middle):
-                told = "".join(f"- {line}\n" for line in lines)
-                notice += f"; errors and exact values among them:]\n{told}[here it goes on"
-            kept.append(f"{notice}]\n")
+            kept.append(f"[{estimate_text(middle):,} tokens left out here")
+            if told := "".join(f"- {line}\n" for line in key_lines(middle)):
+                kept.append(f"; errors and exact values among them:]\n{told}[here it goes on")
+            kept.append("]\n")
             at = tail
     return "".join((*kept, _escape_label(content[at:]) if at else content))
 
@@ -190,7 +181,7 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     """
     reach = len(text) // (4 * parts)
     sums = _token_sums(text, yield_now)
-    places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
+    places = (bisect_left(sums, sums[-1] * part / parts) * _BLOCK for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
     labels, at = [0] if text.startswith("### ") else [], text.find("\n### ")
     while at >= 0:  # no expression: it would hold the interpreter for all of a long text
@@ -214,18 +205,10 @@ def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
     return sums
 
 
-def _place(sums: Sequence[int], tokens: float) -> int:
-    """Return the position at which a text reaches `tokens`, exact to a block."""
-    return bisect_left(sums, tokens) * _BLOCK
-
-
 def _between_lines(text: str, stop: int, reach: int) -> int:
     """Return the end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
-    for gap in ("\n", " "):
-        found = text.rfind(gap, max(0, stop - reach), stop)
-        if found >= 0:
-            return found + 1
-    return min(stop, len(text))
+    found = (text.rfind(gap, max(0, stop - reach), stop) + 1 for gap in ("\n", " "))
+    return next(filter(None, found), min(stop, len(text)))
 
 
 def _escape_label(text: str) -> str:

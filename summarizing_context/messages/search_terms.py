@@ -56,15 +56,12 @@ def words_of(text: str) -> Iterator[str]:
 
 
 def query_terms(query: str, most: int = 24) -> list[str]:
-    """Return what a query asks for: each run of characters without a space, and its words where it has several; of a
-    pasted page the first."""
+    """Return what a query asks for: each run without a space, and its words if several; of a pasted page the first."""
     terms: dict[str, None] = {}
     for run in islice(re.finditer(r"\S+", unicodedata.normalize("NFC", query)), 1_000):
         words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
-        if words:
-            terms[" ".join(words)] = None
-        if len(words) > 1:
-            terms.update(dict.fromkeys(_parts(words)))
+        if words:  # a word alone is one of its parts too
+            terms |= dict.fromkeys([" ".join(words), *_parts(words)])
         if len(terms) >= most:
             break
     return list(terms)[:most]

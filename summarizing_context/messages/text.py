@@ -18,16 +18,12 @@ _SENTENCE_END = re.compile(
 )
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
-_ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
 
 
 def cleaned(body: str) -> str:
     """`body` without ANSI escape sequences and runs of empty lines, and with plain line ends."""
-    if "\x1b" in body:
-        body = _ANSI.sub("", body)
-    if "\r" in body:
-        body = body.replace("\r\n", "\n").replace("\r", "\n")
-    return re.sub(r"\n{3,}", "\n\n", body) if "\n\n\n" in body else body
+    body = _ANSI.sub("", body).replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"\n{3,}", "\n\n", body)
 
 
 def shown(text: str) -> str:
@@ -59,11 +55,8 @@ def split_lines(body: str) -> list[str]:
     """Return the lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
     lines: list[str] = []
     for line in body.split("\n"):
-        if len(line) <= LONGEST:
-            if line and not line.isspace():
-                lines.append(line)
-        else:
-            lines.extend(_pieces(line))
+        if line and not line.isspace():
+            lines += [line] if len(line) <= LONGEST else _pieces(line)
     return lines
 
 
@@ -86,11 +79,10 @@ def _sentences(body: str) -> Iterator[str]:
 
 def split_line(line: str) -> Iterator[str]:
     start = 0
-    for end in _SENTENCE_END.finditer(line):
-        if end.end() - start < 3 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
-            continue
-        yield line[start : end.end()].rstrip()
-        start = end.end()
+    for stop in map(re.Match.end, _SENTENCE_END.finditer(line)):
+        if stop - start >= 3 and not _ABBREVIATION.search(line, max(start, stop - 12), stop):
+            yield line[start:stop].rstrip()
+            start = stop
     if start < len(line):
         yield line[start:]
 
@@ -100,7 +92,7 @@ def _pieces(line: str) -> Iterator[str]:
     start, breaks = 0, re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
     while len(line) - start > LONGEST:
         window = line[start : start + LONGEST]
-        at = max(map(window.rfind, _ENDS)) + 1
+        at = max(map(window.rfind, (", ", "; ", "},", ',"', "|"))) + 1
         at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
         if at:
             if not window[:at].isspace():

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import product
+from math import inf
 from operator import mul
 from pathlib import Path
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits, punctuation
@@ -36,7 +37,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 
-from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import SettingsError, briefly
 
 if TYPE_CHECKING:
@@ -70,10 +70,6 @@ def estimate_texts(texts: Iterable[str]) -> int:
 
 def estimate_text(text: str) -> int:
     """Return the estimated tokens of `text`; 0 for an empty text."""
-    return _short(text) if len(text) <= 32 else _estimated(text)  # names and types come again and again
-
-
-def _estimated(text: str) -> int:
     tokens = 0
     for start in range(0, len(text), _PIECE):
         data, counts = features(text[start : start + _PIECE])
@@ -83,9 +79,6 @@ def _estimated(text: str) -> int:
             scaled -= 7_000 * sum(len(run.group()) - 2 for run in _RUN.finditer(data.lower()))
         tokens += max(ends + 1, -(-scaled // SCALE))
     return tokens
-
-
-_short = lru_cache(4_096)(_estimated)
 
 
 def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
@@ -102,8 +95,8 @@ def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
-    """Return a byte for each pair of neighbours: the first's high half of the table's byte as the low half, the
-    second's low half as the high one. The last byte has no second."""
+    """Return a byte for each pair of neighbours: the first's high half of the table's byte, and above it the second's
+    low half."""
     return (int.from_bytes(data.translate(table), "little") >> 4).to_bytes(len(data), "little")
 
 
@@ -172,9 +165,8 @@ def _beyond_ascii(text: str) -> tuple[int, int]:
 
 @cache
 def _script_tables() -> bytes:
-    """Return a bit for each character up to U+FFFF: whether it is one token. Then a bit for each block of 64: whether
-    its other characters are two. Then a byte for each letter of each script: its groups as a first letter of common
-    pairs, and another for its groups as a second: a pair with a group in both is common."""
+    """Return a bit for each character up to U+FFFF: it is one token; a bit for each block of 64: its other characters
+    are two; and for each letter of each script its groups as a first letter of common pairs, then those as a second."""
     return zlib.decompress(base64.b85decode(b"".join((files(__package__) / "scripts.b85").read_bytes().split())))
 
 
@@ -197,8 +189,7 @@ _loading = threading.Lock()  # once for the whole process: it takes 80 MB and ha
 
 @dataclass(frozen=True, slots=True)
 class TokenCounter:
-    """Counts the tokens of a text, at least 0, whatever the text. `name` says which counter it is, for statistics and
-    for stored counts."""
+    """Counts the tokens of a text, at least 0, whatever the text. `name` stands in statistics and stored counts."""
 
     name: str
     count: Callable[[str], int]
@@ -264,22 +255,12 @@ def checked_counter(function: Callable[[str], int]) -> TokenCounter:
 
 
 def _check_failure(error: BaseException) -> None:
-    """Raise an error again that interrupts counting rather than failing it. A panic in tiktoken's Rust part, which is
-    no `Exception`, is a failure."""
+    """Raise what interrupts counting. A panic of tiktoken's Rust part, no `Exception`, is a failure of it."""
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
         raise error
 
 
 ESTIMATE_COUNTER = TokenCounter(ESTIMATE, estimate_text)
-
-
-async def _loaded() -> Encoding | None:
-    """Load tiktoken's encoding in a thread, which takes tenths of a second."""
-    thread = WorkerThread("tiktoken")
-    try:
-        return await thread.run(load_offline)
-    finally:
-        await thread.close()
 
 
 async def choose_counter(
@@ -297,24 +278,27 @@ async def choose_counter(
         return count_tokens if isinstance(count_tokens, TokenCounter) else checked_counter(count_tokens)
     if token_counter == "estimate":
         return ESTIMATE_COUNTER
-    encoding = await _loaded()
-    if encoding is None and allow_download:
-        # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
+    encoding: Encoding | None = None
 
-        def download() -> None:
+    def load() -> None:
+        nonlocal encoding
+        encoding = load_offline()
+        if encoding is None and allow_download:
             import tiktoken
 
             try:
                 tiktoken.get_encoding(ENCODING)
             except Exception as error:
                 logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
+            encoding = load_offline()
 
-        fetching = threading.Thread(target=download, name="tiktoken download", daemon=True)
-        fetching.start()
-        with anyio.move_on_after(20.0):
-            while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
-                await anyio.sleep(0.02)
-        encoding = None if fetching.is_alive() else await _loaded()
+    # Loading takes tenths of a second. tiktoken sets no time limit, so a download may hang: only a daemon thread then
+    # lets the process end.
+    loading = threading.Thread(target=load, name="tiktoken", daemon=True)
+    loading.start()
+    with anyio.move_on_after(20.0 if allow_download else inf):
+        while loading.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
+            await anyio.sleep(0.001)
     if encoding is not None:
         return tiktoken_counter(encoding)
     if token_counter == "tiktoken":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,12 +13,14 @@ from typing import Any
 from summarizing_context.errors import BudgetError
 from summarizing_context.summarizers.host import in_summary
 
-_NOTICES = (
-    *("pre_compact", "post_compact", "compaction", "summary_started", "summary_ready", "summary_failed"),
-    *("stand_in_used", "include", "memory_stored", "memory_replaced", "budget_changed", "usage_calibrated"),
-    *("degraded", "message_added:debug"),
+ANNOUNCED = tuple(
+    f"context:{name}"
+    for name in (
+        *("pre_compact", "post_compact", "compaction", "summary_started", "summary_ready", "summary_failed"),
+        *("stand_in_used", "include", "memory_stored", "memory_replaced", "budget_changed", "usage_calibrated"),
+        *("degraded", "message_added:debug"),
+    )
 )
-ANNOUNCED = tuple(f"context:{name}" for name in _NOTICES)
 
 _MOST_WAITING = 256
 _SEND_WITHIN = 5.0  # seconds
@@ -74,11 +75,10 @@ class HostEvents:
     async def close(self) -> None:
         """Send what waits, if that is quick, and end the task. May be called twice."""
         self._closed = True
-        sender, self._sender = self._sender, None
-        if sender is not None:
-            await asyncio.wait({sender}, timeout=0.5)
-            if sender.cancel():
-                await asyncio.wait({sender}, timeout=0.5)
+        if self._sender is not None:
+            await asyncio.wait({self._sender}, timeout=0.5)
+            if self._sender.cancel():
+                await asyncio.wait({self._sender}, timeout=0.5)
 
     async def _hand_over(self, event: str, payload: dict[str, Any]) -> None:
         try:
@@ -90,12 +90,10 @@ class HostEvents:
 
 def _translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a notice under the names, and with the fields, that the host's documents give; never a text."""
-    facts: dict[str, Any] = {}
-    for key, value in data.items():  # as the host's JSON takes it
-        if isinstance(value, float):
-            facts[str(key)] = value if math.isfinite(value) else None
-        else:
-            facts[str(key)] = value if value is None or isinstance(value, int) else str(value)[:300]
+    facts: dict[str, Any] = {
+        key: value if value is None or isinstance(value, int | float) else str(value)[:300]
+        for key, value in data.items()
+    }
     tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
     counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":

@@ -114,7 +114,6 @@ class SummarizingContextManager:
         self._turn = asyncio.Lock()  # of who opens or closes it
         self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
-        self._closed = False
         self._loaded = self._resuming = False  # the log was in a file; the host has added nothing to it yet
 
     @property
@@ -181,10 +180,8 @@ class SummarizingContextManager:
             await context.add_message(as_logged(message))
         self._resuming = self._resuming and may_be_missing(message)
         if self._options.events is not None:
-            content = message.get("content")
-            length = len(content if isinstance(content, str) else str(content or ""))
-            told = {"role": message["role"], "content_length": length, "total_messages": len(context)}
-            self._options.events.emit("message_added:debug", told)
+            told = {"role": message["role"], "content_length": len(str(message.get("content") or ""))}
+            self._options.events.emit("message_added:debug", {**told, "total_messages": len(context)})
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -194,15 +191,14 @@ class SummarizingContextManager:
         Where the host is installed, `BudgetError` is its `ContextLengthError` too.
         """
         context = await self.opened()
-        system: Any = self._system_prompt_factory() if self._system_prompt_factory is not None else None
+        system: Any = None if self._system_prompt_factory is None else self._system_prompt_factory()
         system = await system if inspect.isawaitable(system) else system
         system = None if system is None else str(system)
         if provider is None and token_budget is None:
             provider = self._provider()
 
         tools: list[dict[str, Any]] = []
-        mounted = self._tools()
-        for tool in mounted.values() if isinstance(mounted, Mapping) else ():
+        for tool in (self._tools() or {}).values():
             try:  # foreign code; the host sends no tool whose definition raises
                 schema = getattr(tool, "input_schema", None) or {}
                 definition = {"name": tool.name, "description": tool.description, "parameters": schema}
@@ -211,23 +207,22 @@ class SummarizingContextManager:
                 logger.warning("a mounted tool cannot be counted", extra={"cause": type(error).__name__})
         bound = bound_thinking(read_provider(provider or self._provider()).model)  # the host's providers set the fields
 
-        async def fitted_to(budget: int | None) -> tuple[list[Message], int]:
+        async def fitted_to(budget: int | None) -> tuple[list[Message], int, int]:
             view = await context.next_view(budget, provider, system=system, tools=tools, bound_thinking=bound)
-            return fit_rows(view.messages)
+            rows, extra = fit_rows(view.messages)
+            return rows, extra, view.tokens + view.fixed_tokens + extra
 
         # What fitting adds to a view is small, but for very many calls in flight; where it has no room, the view gets
         # less, until both fit.
         with as_host_error():
-            rows, extra = await fitted_to(token_budget)
+            rows, extra, needed = await fitted_to(token_budget)
             budget = room = context.budget().max_tokens
-            while (
-                extra and (view := context.last_view) is not None and view.tokens + view.fixed_tokens + extra > budget
-            ):
+            while extra and needed > budget:
                 room = max(room - extra, room // 2)
                 try:
-                    rows, extra = await fitted_to(room)
+                    rows, extra, needed = await fitted_to(room)
                 except BudgetError as error:  # the least that is shown at all
-                    rows, _ = await fitted_to(error.required_tokens)
+                    rows, _, _ = await fitted_to(error.required_tokens)
                     break
         self._meter.note_view()
         if self._plan.preserve_system or not context.explain():
@@ -280,11 +275,9 @@ class SummarizingContextManager:
         return figures if self._degraded is None else replace(figures, store=f"{figures.store} ({self._degraded})")
 
     async def close(self) -> None:
-        """End every task and give up the session. May be called twice, and before the first use; it goes on where
-        its caller is cancelled."""
-        if self._context is not None and not self._closed:
+        """End every task and give up the session, even if the caller is cancelled. May be called twice, or unused."""
+        if self._context is not None and self._closing is None:
             self._context.statistics()  # raises in another event loop, where nothing can be closed
-        self._closed = True
         self._meter.close()
 
         async def end() -> None:
@@ -305,7 +298,7 @@ class SummarizingContextManager:
         """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
         if self._context is None:
             async with self._turn:
-                if self._closed:
+                if self._closing is not None:
                     raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
                 if self._context is None:
                     self._context = await open_session(self._plan, self._options, self._degrade)

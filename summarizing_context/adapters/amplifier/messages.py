@@ -25,9 +25,9 @@ from summarizing_context.messages.reading import (
 )
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
-_FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
+_FIELDS: dict[str, dict[str, Any]] = {  # what a block of each type must have
     "text": {"text": str},
-    "thinking": {"thinking": str},
+    "thinking": {"thinking": str, "signature": str | None, "content": list | None},  # the last two may be missing
     "redacted_thinking": {"data": str},
     "tool_call": {"id": str, "name": str, "input": dict},
     "tool_result": {"tool_call_id": str, "output": object},
@@ -67,10 +67,8 @@ def as_block(block: Any) -> Any:
 
 def _is_known(block: dict[str, Any]) -> bool:
     fields = _FIELDS.get(str(block.get("type")), {})
-    if block.get("type") == "thinking":
-        optional: dict[str, type] = {"signature": str, "content": list}
-        fields = fields | {name: of for name, of in optional.items() if block.get(name) is not None}
-    return bool(fields) and all(name in block and isinstance(block[name], of) for name, of in fields.items())
+    has_output = "output" in block or "output" not in fields
+    return bool(fields) and has_output and all(isinstance(block.get(name), of) for name, of in fields.items())
 
 
 def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -80,9 +78,8 @@ def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
 def _as_arguments(value: Any) -> dict[str, Any]:
     """Return the arguments of a call as an object, which is the only form that the host knows."""
     parsed = value
-    if isinstance(value, str):
-        with suppress(ValueError, RecursionError):
-            parsed = json.loads(value)
+    with suppress(TypeError, ValueError, RecursionError):
+        parsed = json.loads(value)
     return parsed if isinstance(parsed, dict) else {"arguments": value}
 
 
@@ -90,9 +87,8 @@ _GIVEN = "_amplifier"  # what the host gave of a row whose content is the exact 
 
 
 def as_logged(message: Any) -> Any:
-    """Return the message as the log has it. The host's provider for Anthropic keeps an exact copy of what the model
-    said, and sends that: where the copy has blocks that the content lacks, such as tools of the server, it is the
-    content, so that they are counted, and stay together."""
+    """Return the message as the log has it. The host's provider for Anthropic keeps, and sends, an exact copy of what
+    the model said. Where it has more blocks than the content, such as tools of the server, it is the content here."""
     copy = _copy_of(message)
     if all(map(_is_hosts, copy)):
         return message
@@ -190,17 +186,17 @@ class _Fitter:
 
     def _assistant(self, row: Message) -> Message:
         content = row["content"]
-        blocks = content if isinstance(content, list) else []
         # without thinking that no provider takes back: it has no signature, nor the state that others keep
         blocks = [
-            block for block in blocks if block["type"] != "thinking" or block.get("signature") or block.get("content")
+            block
+            for block in (content if isinstance(content, list) else [])
+            if block["type"] != "thinking" or block.get("signature") or block.get("content")
         ]
-        if isinstance(content, list) and len(blocks) < len(content):
-            row = {**row, "content": blocks}
-        listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)]
+        if isinstance(content, list):
+            row = row if blocks == content else {**row, "content": blocks}
         shown = [block for block in blocks if block["type"] == "tool_call"]
         ids = {block["id"] for block in shown}
-        added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
+        added = [call for call in _calls_of(row) if call["id"] not in ids]
         own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
         wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
         text = [{"type": "text", "text": content}] if added and content and isinstance(content, str) else []
@@ -226,8 +222,7 @@ class _Fitter:
             if block["type"] == "tool_result":
                 failed = {"is_error": True} if block.get("is_error") is True else {}
                 yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
-        rest = [block for block in blocks if block["type"] != "tool_result"]
-        rest += [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
+        rest = [block for block in blocks if block["type"] != "tool_result"] + list(_calls_of(row))
         if "tool_calls" in row or any(block["type"] in ("tool_call", "tool_result") for block in blocks):
             row = {**without(row, "tool_calls"), "content": list(map(_worded, rest))}
         if rest or not blocks:
@@ -238,7 +233,7 @@ class _Fitter:
         wire = waiting.popleft() if waiting else None
         content: Any = output
         if isinstance(output, list):
-            content = [as_block(block) for block in output]
+            content = list(map(as_block, output))
         elif not isinstance(output, str):
             content = "" if output is None else "\n".join(content_texts([output]))
         if wire is None:
@@ -259,13 +254,15 @@ class _Fitter:
         return wire
 
 
-def _call_of(call: dict[str, Any]) -> dict[str, Any]:
-    """A call that only `tool_calls` lists, as a block."""
-    inner = call.get("function") or call.get("custom") or call
-    inner = inner if isinstance(inner, dict) else call
-    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
-    name = inner.get("name") or inner.get("tool") or "tool"
-    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": _as_arguments(arguments)}
+def _calls_of(row: Message) -> Iterator[dict[str, Any]]:
+    """Yield the calls that `tool_calls` lists, as blocks."""
+    for call in row.get("tool_calls") or ():
+        if isinstance(call, dict):
+            inner = call.get("function") or call.get("custom") or call
+            inner = inner if isinstance(inner, dict) else call
+            arguments = _as_arguments(inner.get("arguments", inner.get("input", inner.get("args", {}))))
+            name = str(inner.get("name") or inner.get("tool") or "tool")
+            yield {"type": "tool_call", "id": call_id(call.get("id")), "name": name, "input": arguments}
 
 
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:

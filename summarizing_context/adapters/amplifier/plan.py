@@ -35,11 +35,7 @@ from summarizing_context.settings import Settings, is_address
 
 _MEMORY = ":memory:"
 
-_SAME_AS = {
-    "compact_threshold": "high_water",
-    "compaction_threshold": "high_water",
-    "storage_path": "store",
-}
+_SAME_AS = {"compact_threshold": "high_water", "compaction_threshold": "high_water", "storage_path": "store"}
 
 logger = logging.getLogger(__name__)
 
@@ -97,10 +93,8 @@ def read_options(config: Mapping[str, Any] | None) -> MountPlan:
         allowed = f"allowed: a mapping of {', '.join(rules.declared(_Persistence))}"
         problems.append(f"persistence = {rules.shown(inside)} is refused; {allowed}")
         inside = {}
-    place = kept(
-        _Persistence,
-        {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if is_said(key, value)},
-    )
+    said = {key: rules.Given(value, f"persistence.{key}") for key, value in inside.items() if is_said(key, value)}
+    place = kept(_Persistence, said)
     own = kept(_Own, {name: given.pop(name) for name in rules.declared(_Own) if name in given})
 
     # the settings, under whichever of their names they are given
@@ -177,8 +171,7 @@ async def open_session(plan: MountPlan, options: Options, degraded: Callable[[st
 
 
 def _read_place(path: Path) -> tuple[Path, list[Any]]:
-    """Return the store, and the list of messages that it imports, if the path is one. Raise `StoreReadOnlyError`
-    where there can be no file, and `StoreCorruptError` for a list that is broken."""
+    """Return the store at a path, and what it imports if a list of messages is there. Raise `StoreError`."""
     try:
         if not path.parent.is_dir():
             raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
