@@ -309,10 +309,17 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
     for row in reversed(view):
         known = places.get(row.get(_KEY, ""), [-1])
         place = known.pop() if len(known) > 1 else known[0]
-        if place < 0 or row["role"] != rows[place]["role"]:  # such as the header
-            found.append(_new(row))
-        else:
+        role, content = row["role"], row.get("content") or ""
+        if place >= 0 and role == rows[place]["role"]:
             found.append(given[place] if row == rows[place] else _changed(given[place], row, own))
+        elif role == "assistant":  # these rows are new, such as the header
+            found.append(AIMessage(content=content, **_calls_of(row)))
+        elif role == "tool":
+            status = "error" if row.get("status") == "error" else "success"
+            found.append(ToolMessage(content=content, tool_call_id=row["tool_call_id"], status=status))
+        else:
+            kinds = {"user": HumanMessage, "system": SystemMessage}
+            found.append(kinds[role](content=content) if role in kinds else ChatMessage(content=content, role=role))
     return found[::-1]
 
 
@@ -338,18 +345,6 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
     as_written = ("tool_calls", "function_call")  # by a provider
     kept = {name: value for name, value in message.additional_kwargs.items() if name not in as_written}
     return message.model_copy(update={"content": content, **calls, "additional_kwargs": kept})
-
-
-def _new(row: Message) -> BaseMessage:
-    """Return a message for a row that no message of the host's stands behind."""
-    role, content = row["role"], row.get("content") or ""
-    if role == "assistant":
-        return AIMessage(content=content, **_calls_of(row))
-    if role == "tool":
-        status = "error" if row.get("status") == "error" else "success"
-        return ToolMessage(content=content, tool_call_id=row["tool_call_id"], status=status)
-    kinds = {"user": HumanMessage, "system": SystemMessage}
-    return kinds[role](content=content) if role in kinds else ChatMessage(content=content, role=role)
 
 
 def _calls_of(row: Message) -> dict[str, list[Any]]:

@@ -62,26 +62,25 @@ class OpenTelemetryEvents:
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
         """Record an activation, or a summary that is ready or was given up; other events are no telemetry."""
-        if name in ("summary_ready", "summary_failed"):
-            self._summary(data)
-        if name != "activation":
+        if name not in ("activation", "summary_ready", "summary_failed"):
             return
-        reason = {f"{_OURS}.reason": data["reason"]}
-        self._activations.add(1, reason)
-        self._waited.record(data["duration"], reason)
-        self._view.record(data["tokens_after"])
-        self._freed.add(max(0, data["freed"]))
-        self._stand_ins.add(data["stand_ins"])
-        told = {name: data[name] for name in ("messages", "stand_ins")}
-        told |= {"tokens.before": data["tokens_before"], "tokens.after": data["tokens_after"]}
-        told["header.tokens"] = data["header_tokens"]
-        attributes = self._base | reason | {f"{_OURS}.{name}": value for name, value in told.items()}
-        attributes["gen_ai.conversation.compacted"] = True
-        began, now = _times(data["duration"])  # under the span of the request, which has waited for it
-        self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
+        now = time.time_ns()
+        began = now - int(data["duration"] * 1e9)
+        if name == "activation":
+            reason = {f"{_OURS}.reason": data["reason"]}
+            self._activations.add(1, reason)
+            self._waited.record(data["duration"], reason)
+            self._view.record(data["tokens_after"])
+            self._freed.add(max(0, data["freed"]))
+            self._stand_ins.add(data["stand_ins"])
+            names = ("messages", "stand_ins", "tokens.before", "tokens.after", "header.tokens")
+            told = {f"{_OURS}.{name}": data[name.replace(".", "_")] for name in names}
+            attributes = {**self._base, **reason, **told, "gen_ai.conversation.compacted": True}
+            # under the span of the request, which has waited for it
+            self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
+            return
 
-    def _summary(self, data: Mapping[str, Any]) -> None:
-        # what the conventions ask for of each call to a model; attributes that are unknown are left out
+        # What the conventions ask for of each call to a model; attributes that are unknown are left out.
         given = {"operation.name": "chat", "provider.name": data["provider"], "request.model": data["model"]}
         operation = {f"gen_ai.{key}": value for key, value in given.items() if value is not None}
         failure = {"error.type": data["error"]} if "error" in data else {}
@@ -102,16 +101,9 @@ class OpenTelemetryEvents:
                 "gen_ai.usage.cache_read.input_tokens": data.get("cached_tokens"),
             }
             attributes |= operation | {key: value for key, value in usage.items() if value is not None}
-        began, now = _times(data["duration"])
         # in a trace of its own, for no request waits for a summary
         span = self._tracer.start_span(name, Context(), kind_of_span, attributes, start_time=began)
         if failure:
             span.set_attributes(failure)
             span.set_status(Status(StatusCode.ERROR))
         span.end(now)
-
-
-def _times(duration: float) -> tuple[int, int]:
-    """Return begin and end, in nanoseconds, of what has just ended."""
-    now = time.time_ns()
-    return now - int(duration * 1e9), now

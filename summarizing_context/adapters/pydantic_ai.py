@@ -197,13 +197,9 @@ def _messages(view: Iterable[Message], rows: Sequence[_Row]) -> list[host.ModelM
     given = [part for row in rows if row.origin is None for part in row.part.parts]
     names = {part.tool_call_id: part.tool_name for part in given if isinstance(part, host.ToolCallPart)}
     prompts = [row.part.content for row in rows if isinstance(row.part, host.UserPromptPart)]
-    files = {
-        canonical_json(_block(item)): item
-        for content in prompts
-        if not isinstance(content, str)
-        for item in content
-        if not isinstance(item, str | host.TextContent | host.CachePoint)
-    }
+    items = [item for content in prompts if not isinstance(content, str) for item in content]
+    others = [item for item in items if not isinstance(item, str | host.TextContent | host.CachePoint)]
+    files = {canonical_json(_block(item)): item for item in others}
     messages: list[host.ModelMessage] = []
     for is_response, run in groupby(view, lambda message: message["role"] == "assistant"):
         if is_response:

@@ -35,8 +35,7 @@ class Row(NamedTuple):
 
 def rows_of(items: Sequence[Any]) -> Iterator[Row]:
     """Yield the rows: what a model gave between two inputs is one message, and each input is one. A call with an output
-    that is no text is one with it, and the output of a program is one by itself. Raise `MessageError` for what is no
-    item."""
+    that is no text is one with it, and the output of a program is one by itself. Raise `MessageError`."""
     for at, item in enumerate(items):
         if not isinstance(item, Mapping) or not isinstance(item.get("type", item.get("role")), str):
             raise MessageError(f"item {at} is {briefly(item)}; an item is a mapping with a type or a role")
@@ -147,25 +146,21 @@ def _kind(item: Item) -> str:
 def _half_of(item: Item) -> tuple[str, bool]:
     """Return the id that binds an item to its other half, and whether it is the output; empty for other items, also
     for calls that bring their own result, and for programs, which go on while the host answers their calls."""
-    kind = _kind(item)
-    if kind in _PROGRAM:
-        return "", kind == "program_output"
-    if kind.endswith("_output"):
-        return str(item.get("call_id") or item.get("id") or ""), True
+    kind, id = _kind(item), None
     if kind == "mcp_approval_response":
-        return str(item.get("approval_request_id") or ""), True
-    if kind == "mcp_approval_request":
-        return str(item.get("id") or ""), False
-    return (str(item.get("call_id") or "") if kind.endswith("_call") else ""), False
+        id = item.get("approval_request_id")
+    elif kind == "mcp_approval_request":
+        id = item.get("id")
+    elif kind not in _PROGRAM and kind.endswith(("_output", "_call")):
+        id = item.get("call_id") or (item.get("id") if kind.endswith("_output") else None)
+    return str(id or ""), kind.endswith("_output") or kind == "mcp_approval_response"
 
 
 def _content(content: Any) -> str | list[Message]:
     """Return text, or blocks in which pictures and files have no bytes."""
-    if isinstance(content, str):
-        return content
     if isinstance(content, list) and all(isinstance(block, Mapping) for block in content):
-        return [_block(block) for block in content]
-    return canonical_json(content)
+        return list(map(_block, content))
+    return content if isinstance(content, str) else canonical_json(content)
 
 
 def _block(block: Item) -> Message:
@@ -212,9 +207,8 @@ class ViewWriter:
         files = {canonical_json(_block(block)): block for block in blocks if _block(block).get("type") != "text"}
         if not any(canonical_json(block) in files for block in content):
             return text_of(content)
-        return [
-            files.get(canonical_json(block), {"type": "input_text", "text": block.get("text", "")}) for block in content
-        ]
+        texts = ({"type": "input_text", "text": block.get("text", "")} for block in content)
+        return [files.get(canonical_json(block), text) for block, text in zip(content, texts, strict=True)]
 
 
 def _left_of(message: Message, row: Row) -> Iterator[Item]:

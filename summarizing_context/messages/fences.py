@@ -214,8 +214,23 @@ def _spans_of_tags(text: str) -> list[tuple[int, int]]:
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_tags(text, _ALONE, in_lines=True))
-    if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
+
+    # The outermost blocks, if each is opened and closed once, and several stand in lines of their own. Otherwise a text
+    # that the host has put in may quote a tag, and its end is unknown.
+    blocks = list[tuple[int, int]]()
+    depth = start = 0
+    for tag in beside if lines.issubset(beside) else ():
+        start = start if depth else tag.start
+        depth += -1 if tag.closes else 1
+        if depth < 0:
+            break
+        if depth == 0:
+            blocks.append((start, tag.stop))
+    around = (text[:start].rpartition("\n")[2] + text[stop:].partition("\n")[0] for start, stop in blocks)
+    if blocks and depth == 0 and (len(blocks) == 1 or not any(map(str.strip, around))):
         return blocks
+
+    # Else from the first tag to the last.
     if not (tags := sorted({*lines, *find_tags(read, _REMINDER)})):
         return []
     start = 0 if tags[0].closes else tags[0].start
@@ -234,22 +249,3 @@ def _as_tags(text: str) -> str:
             lambda it: (f"</{tag}" if it[1] or it[2] else f"<{tag}").ljust(len(it[0]) - 1) + ">", text
         )
     return text
-
-
-def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:
-    """Return the outermost blocks, if each is opened and closed once, and several stand in lines of their own. None
-    otherwise: then a text that the host has put in may quote a tag, and its end is unknown."""
-    blocks: list[tuple[int, int]] = []
-    depth = start = 0
-    for tag in tags:
-        if depth == 0:
-            start = tag.start
-        depth += -1 if tag.closes else 1
-        if depth < 0:
-            return []
-        if depth == 0:
-            blocks.append((start, tag.stop))
-    for start, stop in blocks if len(blocks) > 1 else ():
-        if text[:start].rpartition("\n")[2].strip() or text[stop:].partition("\n")[0].strip():
-            return []
-    return blocks if depth == 0 else []

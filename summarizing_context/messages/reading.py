@@ -301,8 +301,7 @@ def blocks_of(message: Message) -> list[Any]:
 
 
 def result_message(shape: str, id: str, name: str, content: Any, *, failed: bool = False) -> Message:
-    """Return the message that answers a call, in the shape in which the call was made: the type or the field of its
-    block, or nothing for a call in `tool_calls`."""
+    """Return the message that answers a call which was a block of this type or field, or stood in `tool_calls`."""
     if shape == "tool_use":
         block = {"type": "tool_result", "tool_use_id": id, "content": content}
         return {"role": "user", "content": [{**block, "is_error": True} if failed else block]}
@@ -600,12 +599,11 @@ def content_texts(content: object) -> list[str]:
 def typed_texts(parts: Iterable[Part]) -> tuple[str, ...]:
     """Return what a person typed of the parts of a row that is no host's."""
     typed = list[str]()
-    for part in parts:
-        for text in part.texts if part.kind == "text" and not part.put_in else ():
-            pieces = split_pieces(text)
-            said = "\n".join([piece.text for piece in pieces if piece.typed])
-            if said and not said.isspace():
-                typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
+    for text in [text for part in parts if part.kind == "text" and not part.put_in for text in part.texts]:
+        pieces = split_pieces(text)
+        said = "\n".join([piece.text for piece in pieces if piece.typed])
+        if said and not said.isspace():
+            typed.append(said.rstrip("\n") if len(pieces) > 1 else said)
     return tuple(typed)
 
 
@@ -716,8 +714,7 @@ def _thinking(value: object, at: int, frame: list[str]) -> Part:
 
 
 def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the words that travel with an image, a sound or a file, which itself is charged as a whole: its title, its
-    context, its text if it is a text document, and whatever else is no payload."""
+    """Return the words that travel with a medium: title, context, the text of a document, what else is no payload."""
     source = block.get("source")
     meant = ("title", "context", *(["data"] if kind_of(source) == "text" else ()))
     return tuple(

@@ -327,27 +327,23 @@ def load_offline() -> Encoding | None:
         import tiktoken
         from tiktoken import registry
 
-        if ENCODING not in registry.ENCODINGS and (data := _find_ranks()) is not None:
-            words = iter(data.split())  # a token, its rank, a token, its rank, ...
-            ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
-            special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
-            encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
-            encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second
-            registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
-        return registry.ENCODINGS.get(ENCODING)
-
-
-def _find_ranks() -> bytes | None:
-    """Return the official rank file from the folder where tiktoken keeps its downloads, else from bpe-openai."""
-    default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
-    folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
-    places = [Path(folder, RANKS_CACHE_NAME)] if folder else []  # an empty name is tiktoken's way to switch it off
-    package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
-    if package is not None and package.submodule_search_locations:
-        places.append(Path(package.submodule_search_locations[0], "data", f"{ENCODING}.tiktoken.gz"))
-    for place in places:
-        with suppress(OSError, EOFError, ValueError, zlib.error):
-            data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
+        # The official rank file, from the folder where tiktoken keeps its downloads, else from bpe-openai.
+        default = os.path.join(tempfile.gettempdir(), "data-gym-cache")
+        folder = os.environ.get("TIKTOKEN_CACHE_DIR", os.environ.get("DATA_GYM_CACHE_DIR", default))
+        places = [Path(folder, RANKS_CACHE_NAME)] if folder else []  # an empty name is tiktoken's way to switch it off
+        package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
+        if package is not None and package.submodule_search_locations:
+            places.append(Path(package.submodule_search_locations[0], "data", f"{ENCODING}.tiktoken.gz"))
+        for place in places if ENCODING not in registry.ENCODINGS else ():
+            data = b""
+            with suppress(OSError, EOFError, ValueError, zlib.error):
+                data = gzip.decompress(place.read_bytes()) if place.suffix == ".gz" else place.read_bytes()
             if hashlib.sha256(data).hexdigest() == RANKS_SHA256:
-                return data
-    return None
+                words = iter(data.split())  # a token, its rank, a token, its rank, ...
+                ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
+                special = {"<|endoftext|>": 199_999, "<|endofprompt|>": 200_018}
+                encoding = tiktoken.Encoding(ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens=special)
+                encoding.encode("a", disallowed_special=())  # the first text takes a tenth of a second
+                registry.ENCODINGS[ENCODING] = encoding  # where all parts of the process look for it
+                break
+        return registry.ENCODINGS.get(ENCODING)

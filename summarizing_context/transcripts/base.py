@@ -66,9 +66,10 @@ def text_of(content: object) -> str:
     return "\n".join(text for text in texts if isinstance(text, str))
 
 
-def plain(blocks: list[Any]) -> Any:
-    """Return blocks in the shape of chat; where all are text, their text."""
-    return text_of(blocks) if all(record(block).get("type") == "text" for block in blocks) else blocks
+def plain(content: Any) -> Any:
+    """Return a content in the shape of chat; blocks that are all text as their text."""
+    is_text = isinstance(content, list) and all(record(block).get("type") == "text" for block in content)
+    return text_of(content) if is_text else content
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,7 @@ class Content:
     faults: list[str] = field(default_factory=list)  # records that were skipped as damaged, in the same way
 
     def walk(self, at: Draft, rows: Sequence[Record], read: Callable[[Record], object], why: str) -> Iterator[Record]:
-        """Yield what `read` makes of the rows, while the draft `at` stands there. One that it makes nothing of is
-        damaged: `why`, with the row's number for `{}`."""
+        """Yield what `read` makes of the rows, while the draft stands there. If it is nothing, `why` is a fault."""
         for number, row in enumerate(rows, start=1):
             at.line = row.line
             if isinstance(found := read(row), Record) and found:
@@ -140,11 +140,11 @@ class Draft:
 
     def say(self, role: str, content: Any, calls: Sequence[Any] = (), marks: Any = None) -> None:
         marked = {"metadata": dict(marks)} if marks else {}
-        content = plain(content) if isinstance(content, list) else content
-        self.add({"role": role, "content": content, **marked, **({"tool_calls": [*calls]} if calls else {})})
+        called = {"tool_calls": [*calls]} if calls else {}
+        self.add({"role": role, "content": plain(content), **marked, **called})
 
     def answer(self, call_id: object, content: Any) -> None:
-        self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": content})
+        self.add({"role": "tool", "tool_call_id": str(call_id or ""), "content": plain(content)})
 
     def skip(self, *names: object, count: int = 1) -> None:
         """Count what is no message under a name such as `response_item:reasoning`."""
@@ -166,8 +166,7 @@ def opened(path: Path) -> gzip.GzipFile | BufferedReader | BytesIO:
 
 
 def load(path: Path) -> Content:
-    """Return the content of a file: `.json` is one value and others are lines, or else the other way. Raise
-    `TranscriptError` for what is neither."""
+    """Return the content of a file: `.json` is one value and others are lines, or else the other way."""
     try:
         with opened(path) as file:
             bound = 2**28 if isinstance(file, gzip.GzipFile) else None  # a megabyte may unpack to a gigabyte
@@ -202,21 +201,15 @@ def _document(path: Path, data: bytes) -> Content:
 
 
 def _rows(path: Path, data: bytes) -> Content:
-    """Return the lines that are JSON objects. A client may have died while it wrote, so others are skipped. Raise
-    `TranscriptError` where these are the most."""
+    """Return the lines that are JSON objects. A client may have died while it wrote: some may be none, not most."""
     rows: list[Record] = []
     unreadable: list[str] = []
-    kinds: dict[type, str] = {list: "array", str: "string", type(None): "null"}
     for number, line in enumerate(data.split(b"\n"), start=1):
-        try:
-            value = _parsed(line, path, number) if line.strip() else None
-            if isinstance(value, dict):
-                rows.append(record(value, number))
-            elif line.strip():
-                kind = kinds.get(type(value), "number or truth value")
-                unreadable.append(f"{path}:{number}: a JSON {kind}, not an object; each line must be one message")
-        except TranscriptError as error:
-            unreadable.append(str(error))
+        if line.strip():
+            try:
+                rows.append(record(_parsed(line, path, number), number))
+            except TranscriptError as error:
+                unreadable.append(str(error))
     if len(unreadable) > len(rows):
         others = f" ({len(unreadable)} of {len(rows) + len(unreadable)} lines are none)" if unreadable[1:] else ""
         raise TranscriptError(f"{unreadable[0]}{others}")
@@ -227,7 +220,7 @@ def _parsed(data: bytes, path: Path, number: int) -> Any:
     """Return the JSON value of a line, or of the whole file, whose number is 0."""
     try:
         text = data.decode("utf8", errors="surrogatepass")
-        return json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity, as JavaScript writes them
+        value = json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity, as JavaScript writes them
     except UnicodeDecodeError as error:
         line = number or data[: error.start].count(b"\n") + 1
         fault = f"byte {error.start + 1} is not UTF-8; convert the file to UTF-8"
@@ -239,3 +232,7 @@ def _parsed(data: bytes, path: Path, number: int) -> Any:
     except (RecursionError, ValueError) as error:
         fault = f"JSON that cannot be read ({type(error).__name__}); simplify this {'line' if number else 'file'}"
         raise TranscriptError(f"{path}:{number or 1}: {fault}") from error
+    if number and not isinstance(value, dict):
+        kind = {list: "array", str: "string", type(None): "null"}.get(type(value), "number or truth value")
+        raise TranscriptError(f"{path}:{number}: a JSON {kind}, not an object; each line must be one message")
+    return value

@@ -49,8 +49,8 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
 
 
 def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
-    """Yield each session with the rows of its active branch in their order. What is left out is counted: also copies,
-    as a second compaction or a branch makes them. They keep their place, but the first writing of a row holds."""
+    """Yield each session with the rows of its active branch. What is left out is counted: also copies, as a second
+    compaction or a branch makes them, which keep their place."""
     ids = (row.get("sessionId") for row in content.rows)
     name = next((found for found in ids if isinstance(found, str)), content.stem)
     beside = Draft(name)

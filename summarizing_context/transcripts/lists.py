@@ -9,17 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import (
-    SUMMARY,
-    Content,
-    Draft,
-    Record,
-    listed,
-    plain,
-    record,
-    text_of,
-    tool_call,
-)
+from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record, text_of, tool_call
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
 TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
@@ -72,9 +62,10 @@ def _add_item(draft: Draft, item: Record, prefix: str = "") -> None:
         if draft.reply is None:
             draft.say("assistant", "")
             draft.reply = draft.messages[-1]
-        free = (item[name] for name in ("input", "action", "operation", "code") if name in item)
-        given = item.get("arguments")
-        arguments = {"input": next(free, None)} if given is None else given
+        arguments = item.get("arguments")
+        if arguments is None:
+            free = (item[name] for name in ("input", "action", "operation", "code") if name in item)
+            arguments = {"input": next(free, None)}
         draft.reply.setdefault("tool_calls", []).append(tool_call(call_id, item.get("name") or kind, arguments))
     elif kind not in _OUTPUTS:
         draft.skip(prefix, kind)
@@ -89,7 +80,7 @@ def _add_item(draft: Draft, item: Record, prefix: str = "") -> None:
 
 
 def _content(content: object) -> Any:
-    """Return text as a string; a list of blocks in the shape of chat where there is more than text."""
+    """Return blocks in the shape of chat; a text where there are none."""
     made: list[Any] = []
     for block in listed(content):
         held = record(block)
@@ -99,7 +90,7 @@ def _content(content: object) -> Any:
             made.append({"type": "image_url", "image_url": {"url": held.get("image_url") or ""}})
         else:
             made.append(block)
-    return plain(made) if made else text_of(content)
+    return made or text_of(content)
 
 
 def is_item(item: Record) -> bool:

@@ -16,15 +16,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from summarizing_context.adapters.amplifier import plan as plans
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error
 from summarizing_context.adapters.amplifier.messages import as_given, as_logged, fit_rows
-from summarizing_context.adapters.amplifier.plan import (
-    choose_provider,
-    may_be_missing,
-    open_session,
-    read_options,
-    take_transcript,
-)
 from summarizing_context.adapters.open_sessions import as_json, bound_thinking, session_id_from
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
@@ -101,7 +95,7 @@ class SummarizingContextManager:
     def __init__(
         self, config: Mapping[str, Any] | None = None, options: Options | None = None, /, **named: Any
     ) -> None:
-        self._plan = read_options({**(config or {}), **named} if named else config)
+        self._plan = plans.read_options({**(config or {}), **named} if named else config)
         self._options = options or Options()
         if self._plan.settings.summarizer not in ("extractive", "host"):
             recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
@@ -178,7 +172,7 @@ class SummarizingContextManager:
         except MessageError:
             message = as_json(message)
             await context.add_message(as_logged(message))
-        self._resuming = self._resuming and may_be_missing(message)
+        self._resuming = self._resuming and plans.may_be_missing(message)
         if self._options.events is not None:
             told = {"role": message["role"], "content_length": len(str(message.get("content") or ""))}
             self._options.events.emit("message_added:debug", {**told, "total_messages": len(context)})
@@ -238,7 +232,7 @@ class SummarizingContextManager:
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log, or follow a transcript of it, as `take_transcript` says."""
         context = await self.opened()
-        await take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
+        await plans.take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
 
     async def clear(self) -> None:
         """Empty the log; what it held stays as a checkpoint."""
@@ -301,7 +295,7 @@ class SummarizingContextManager:
                 if self._closing is not None:
                     raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
                 if self._context is None:
-                    self._context = await open_session(self._plan, self._options, self._degrade)
+                    self._context = await plans.open_session(self._plan, self._options, self._degrade)
                     self._loaded = self._resuming = len(self._context) > 0
         return self._context
 
@@ -315,4 +309,4 @@ class SummarizingContextManager:
             await self._context.observe_usage(fresh, cache_read=read, cache_write=written, output_tokens=output)
 
     def _provider(self) -> Any:
-        return choose_provider(self._providers())
+        return plans.choose_provider(self._providers())

@@ -12,17 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from summarizing_context.messages import reading
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.reading import (
-    Message,
-    call_id,
-    canonical_json,
-    content_texts,
-    encodable,
-    is_result,
-    message_text_parts,
-    without_wire_content,
-)
+from summarizing_context.messages.reading import Message, content_texts, encodable
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 
 _FIELDS: dict[str, dict[str, Any]] = {  # what a block of each type must have
@@ -93,7 +85,7 @@ def as_logged(message: Any) -> Any:
     if all(map(_is_hosts, copy)):
         return message
     given = {key: message[key] for key in ("content", "tool_calls", "metadata") if key in message}
-    kept = without_wire_content(without(message, "tool_calls"))
+    kept = reading.without_wire_content(without(message, "tool_calls"))
     return {**kept, "content": copy, _GIVEN: given}
 
 
@@ -134,7 +126,7 @@ def as_row(message: Message) -> Message:
         if any(new is not old for new, old in zip(blocks, content, strict=True)):
             row = {**row, "content": blocks}
     elif not isinstance(content, str):
-        row = {**row, "content": "" if content is None else canonical_json(content)}
+        row = {**row, "content": "" if content is None else reading.canonical_json(content)}
     for key, kind in (("name", str), ("tool_call_id", str), ("metadata", dict), ("tool_calls", list)):
         if row.get(key) is not None and not isinstance(row[key], kind):
             row = without(row, key)
@@ -175,8 +167,8 @@ class _Fitter:
 
     def rows_of(self, message: Message) -> Iterator[Message]:
         row = as_row(message)
-        if is_result(message):
-            yield self._result(row, call_id(message.get("tool_call_id")), row["content"])
+        if reading.is_result(message):
+            yield self._result(row, reading.call_id(message.get("tool_call_id")), row["content"])
         elif row["role"] == "assistant":
             yield self._assistant(row)
         elif row["role"] == "user":
@@ -205,7 +197,7 @@ class _Fitter:
             for block in [*text, *blocks, *added]
         ]
         if made != blocks:
-            row = {**without(without_wire_content(row), "tool_calls"), "content": made}
+            row = {**without(reading.without_wire_content(row), "tool_calls"), "content": made}
             if wired:
                 row["tool_calls"] = [  # under the names of all who read them
                     {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
@@ -262,7 +254,7 @@ def _calls_of(row: Message) -> Iterator[dict[str, Any]]:
             inner = inner if isinstance(inner, dict) else call
             arguments = _as_arguments(inner.get("arguments", inner.get("input", inner.get("args", {}))))
             name = str(inner.get("name") or inner.get("tool") or "tool")
-            yield {"type": "tool_call", "id": call_id(call.get("id")), "name": name, "input": arguments}
+            yield {"type": "tool_call", "id": reading.call_id(call.get("id")), "name": name, "input": arguments}
 
 
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
@@ -288,4 +280,4 @@ def _spoken(row: Message) -> Message | None:
 
 
 def _cost(message: Message) -> int:
-    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))
+    return MESSAGE_TOKENS + sum(map(estimate_text, reading.message_text_parts(message)))
