@@ -36,26 +36,23 @@ def parsed(text: str) -> Any:
 
 # What the name of a tool says.
 
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-
 _VERBS = {word: verb for verb, words in WORDS["verbs"].items() for word in words}
 
 
 def verb_of(name: str) -> str:
     """Return what a tool of this name has done to a file, in the past tense; "" if nothing."""
-    return next((_VERBS[word] for word in map(str.lower, _NAME_WORD.findall(name)) if word in _VERBS), "")
+    return next((_VERBS[word] for word in _words(name) if word in _VERBS), "")
 
 
 def looks_only(tool: str) -> bool:
     """Return whether a tool's name says that it only looks at something."""
-    return any(word.lower() in WORDS["tools"]["looking"] for word in _NAME_WORD.findall(tool)[:2]) and not verb_of(tool)
+    words = [word for word in _words(tool) if not word.isdigit()]
+    return not verb_of(tool) and any(word in WORDS["tools"]["looking"] for word in words[:2])
 
 
 # Arguments.
 
 _VALUES = 200  # of the arguments of one call
-
-
 _IN_SCRIPT = "tools.exec_command("  # Codex runs its commands in JavaScript, as arguments of one tool
 _COMMAND = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
@@ -93,18 +90,16 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
     return found
 
 
-PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
-PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
+_PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
+_PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 
 def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return (path, operation) of each file of a patch among the arguments."""
     found: list[tuple[str, str]] = []
-    for _, text in values:
-        for verb, path, target in PATCHED.findall(text[:_HUGE]) if "*** " in text else ():
-            moved = target.strip()
-            found.append((path.strip(), "moved" if moved else PATCH_VERBS[verb]))
-            found += [(moved, "created")] if moved else []
+    for verb, path, target in (each for _, text in values for each in _PATCHED.findall(text[:_HUGE])):
+        found.append((path.strip(), "moved" if target.strip() else _PATCH_VERBS[verb]))
+        found += [(target.strip(), "created")] if target.strip() else []
     return found
 
 
@@ -361,68 +356,22 @@ def urls_in(text: str) -> list[str]:
     return list(dict.fromkeys(found))[:4]
 
 
-COMMAND_KEYS = ("command", "cmd", "script", "commands")
-_PATHS = (
-    "file_path|path|filename|file|filepath|target_file|notebook_path|file_name|"
-    "filePath|targetFile|fileName|paths|files|file_paths|uri"
-)
-_FROM = "source|source_path|src|old_path|from|from_path|path|file_path"
-_TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
+# The table of what tools do, and plans.
 
 TOOL, ANY = "{tool}", "*"
-
-_PATH_OPERATIONS = {  # of tools, the first that fits
-    "undo": "undid an edit of",
-    "edit|multiedit|str_replace|replace|insert|patch": "edited",
-    "update": "updated",
-    "modify|change": "modified",
-    "apply": "applied",
-    "extend|append": "extended",
-    "write": "wrote",
-    "save": "saved",
-    "create|add|mkdir": "created",
-    "delete": "deleted",
-    "remove|rm|unlink": "removed",
-    "drop": "dropped",
-    "close": "closed",
-    "archive": "archived",
-}
-
-RULES: tuple[LedgerRule, ...] = (
-    *(LedgerRule(tool, "path", _PATHS, operation) for tool, operation in _PATH_OPERATIONS.items()),
-    LedgerRule("move|rename", "path", _TO, "created"),
-    LedgerRule("move|rename", "path", _FROM, "moved"),
-    LedgerRule("copy", "path", _TO, "created"),
-    LedgerRule("copy", "path", _FROM, "read"),
-    LedgerRule("read|view|open|cat|get|show|fetch", "path", _PATHS, "read"),
-    LedgerRule("grep|search|glob|find", "path", _PATHS, "searched"),
-    LedgerRule("ls|list", "path", _PATHS, "listed"),
-    LedgerRule("*", "path", _PATHS, "used"),
-    LedgerRule("*", "command", "|".join(COMMAND_KEYS), "ran"),
-    LedgerRule("*", "url", "url|urls|href|link", "fetched"),
-    LedgerRule("create|add|book|update|edit|modify|change|set|apply|assign|send", "identifier", "*", TOOL),
-    LedgerRule("delete|remove|cancel|close|archive|merge|refund|restart|deploy", "identifier", "*", TOOL),
-    LedgerRule("*", "identifier", "*", "used"),
-    LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
-    LedgerRule("update_plan", "plan", "plan", "planned"),
-    LedgerRule("task_create", "plan", "subject", "planned"),
-    LedgerRule("task_update", "plan", "taskId", "planned"),
-)
+COMMAND_KEYS = tuple(WORDS["ledger"]["keys"]["commands"])
+_KEYS = {name: "|".join(keys) for name, keys in WORDS["ledger"]["keys"].items()}
+RULES = tuple(LedgerRule(tool, kind, _KEYS.get(key, key), what) for tool, kind, key, what in WORDS["ledger"]["rules"])
 
 
 class ToolRules:
     """The rules by which the calls of a session are read, a host's own first; looked up once for each tool's name."""
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
-        rules = (*own, *RULES)
         self._own = len(own)
-        self._rules = [(rule, [_words(name) for name in rule.tool.split("|")]) for rule in rules]
-        self.plan_words = {
-            tuple(word.encode() for word in tool)
-            for rule, tools in self._rules
-            if rule.kind == "plan"
-            for tool in tools
-        }
+        self._rules = [(rule, [_words(name) for name in rule.tool.split("|")]) for rule in (*own, *RULES)]
+        plans = (tool for rule, tools in self._rules if rule.kind == "plan" for tool in tools)
+        self.plan_words = {tuple(map(str.encode, tool)) for tool in plans}
         self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
 
     def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
@@ -433,16 +382,15 @@ class ToolRules:
         names = [_words(name) for name in (word, tool) if name]
         ranked = []
         for place, (_, tools) in enumerate(self._rules):
-            fitting = (at for at, name in enumerate(names) if any(words and _holds(name, words) for words in tools))
-            at = next(fitting, len(names) if () in tools else None)
-            if at is not None:
-                ranked.append((place >= self._own, at, place))
+            fits = [any(wanted and _holds(name, wanted) for wanted in tools) for name in names]
+            if any(fits) or () in tools:
+                ranked.append((place >= self._own, [*fits, True].index(True), place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
     def plan_keys(self, tool: str) -> tuple[str, ...]:
         """Return the arguments of this tool that may hold a plan, the best first; none for one that makes no plans."""
-        rules = (rule for rule in self.rules_for(tool) if rule.kind == "plan")
-        return tuple(dict.fromkeys(key for rule in rules for key in rule.key.split("|")))
+        keys = "|".join(rule.key for rule in self.rules_for(tool) if rule.kind == "plan")
+        return tuple(dict.fromkeys(filter(None, keys.split("|"))))
 
 
 def _words(name: str) -> tuple[str, ...]:
