@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -204,9 +203,8 @@ LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again
 def retry_after_of(error: Exception) -> float:
     """Return the provider's `retry_after`, up to `LONGEST_DELAY`; 0 where it is no sound number of seconds."""
     seconds = error.retry_after if isinstance(error, SummarizerError) else None
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        return 0.0
-    return min(float(seconds), LONGEST_DELAY) if math.isfinite(seconds) and seconds > 0 else 0.0
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    return min(float(seconds), LONGEST_DELAY) if is_number and 0 < seconds < inf else 0.0
 
 
 def describe_failure(error: BaseException) -> str:
@@ -312,18 +310,6 @@ class _Run:
     was_terse: bool = False
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: tuple[SummaryReply, int] | None = None  # what is left of a refused reply, and the lines it lost
-
-    def next_job(self) -> SummaryJob:
-        """Return the job as it is asked for now: with more instructions after a refused reply."""
-        job = replace(self.job, attempt=self.calls + 1)
-        if not self.refused or job.kind == "rules":
-            return job
-        if self.unsupported:
-            named = (json.dumps(value[:80], ensure_ascii=False) for value in self.unsupported[:12])
-            line = _UNSUPPORTED.format(values=", ".join(named))
-        else:
-            line = _NO_ITEMS if job.kind == "memory" else _TERSE.format(words=max(job.max_tokens // 2, 1))
-        return replace(job, instructions=f"{job.instructions}\n\n{line}")
 
     def checked(self, reply: object, input_tokens: int) -> tuple[SummaryReply, int]:
         """Return the reply without the lines whose values the source does not hold, and how many these are; of memories
@@ -490,9 +476,15 @@ class ResilientSummarizer:
 
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
-        now, job = self._clock.now(), run.next_job()
+        now, job = self._clock.now(), replace(run.job, attempt=run.calls + 1)
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
+        if run.refused and job.kind != "rules":
+            line = _NO_ITEMS if job.kind == "memory" else _TERSE.format(words=max(job.max_tokens // 2, 1))
+            if run.unsupported:
+                named = (json.dumps(value[:80], ensure_ascii=False) for value in run.unsupported[:12])
+                line = _UNSUPPORTED.format(values=", ".join(named))
+            job = replace(job, instructions=f"{job.instructions}\n\n{line}")
         no_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
         if no_probe or (ticket := self._breaker.begin(now)) is None:
             raise NotAdmitted("the breaker is open")
@@ -527,11 +519,33 @@ class ResilientSummarizer:
             self._held_until = max(self._held_until, self._clock.now() + wait)
             raise
         except Exception as error:
-            if isinstance(error, SummarizerRefused):
+            refused = isinstance(error, SummarizerRefused)
+            run.failure, run.refused = error, run.refused or refused
+            self._figures.last_error = describe_failure(error)
+            if refused:
                 self._figures.refused_replies += 1
                 self._figures.refused_input_tokens += spent.tokens
                 self._figures.refused_output_tokens += output_tokens
-            self._note_failure(run, ticket, error)
+
+            # calls fail until a person changes something: a wrong key, model or address
+            is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
+            is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
+            is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
+            is_known = refused and job.range_hash in self._refused_jobs and not self._breaker.tripped
+            if not is_missed and not is_final:
+                self._breaker.abandoned(ticket)
+            elif refused and run.salvaged is not None:  # enough of it serves
+                self._note_success(ticket)
+            elif is_known:
+                self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
+            else:
+                self._refused_jobs |= {job.range_hash} if refused else set()
+                wait = retry_after_of(error)
+                if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
+                    self._warn(
+                        f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
+                        f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
+                    )
             raise
         except BaseException:
             self._breaker.abandoned(ticket)
@@ -542,29 +556,6 @@ class ResilientSummarizer:
             self._note_success(ticket)
         self._figures.dropped_lines += dropped
         return kept
-
-    def _note_failure(self, run: _Run, ticket: int, error: Exception) -> None:
-        # calls fail until a person changes something: a wrong key, model or address
-        is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
-        is_final = is_final or bool({status_code(error), status_code(error.__cause__)} & {401, 403, 404})
-        refused, job = isinstance(error, SummarizerRefused), run.job
-        run.failure, run.refused = error, run.refused or refused
-        self._figures.last_error = describe_failure(error)
-        is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
-        if not is_missed and not is_final:
-            self._breaker.abandoned(ticket)
-        elif refused and run.salvaged is not None:  # enough of it serves
-            self._note_success(ticket)
-        elif refused and job.range_hash in self._refused_jobs and not self._breaker.tripped:
-            self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
-        else:
-            self._refused_jobs |= {job.range_hash} if refused else set()
-            wait = retry_after_of(error)
-            if self._breaker.failed(ticket, self._clock.now(), wait, at_once=is_final):
-                self._warn(
-                    f"no summaries by {self._name}: {self._figures.last_error}. Views show stand-ins; it is asked "
-                    f"again after {max(wait, self._settings.breaker_cooldown):g} seconds{self._advice}"
-                )
 
     def _note_success(self, ticket: int) -> None:
         self._breaker.succeeded(ticket)
