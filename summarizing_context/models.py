@@ -152,18 +152,15 @@ def _known(model: str) -> tuple[ModelPrice | None, int | None]:
     window = found.model.context_window
     if told["input"] is None or told["output"] is None:  # not priced by tokens
         return None, window
-    starts = sorted({tier.start for each in told.values() for tier in getattr(each, "tiers", ())})
 
-    def rates(above: int) -> dict[str, float | None]:
+    def rates(above: int) -> dict[str, Any]:
         """Return the rates of requests with more input than that."""
-        fields: dict[str, float | None] = {}
-        for field, each in told.items():
-            tiers = [tier.price for tier in getattr(each, "tiers", ()) if tier.start <= above]
-            price = tiers[-1] if tiers else getattr(each, "base", each)
-            fields[field] = None if price is None else float(price)
-        return fields
+        fields = {name: getattr(each, "base", each) for name, each in told.items()}
+        tiers = ((name, tier) for name, each in told.items() for tier in getattr(each, "tiers", ()))
+        return fields | {name: tier.price for name, tier in tiers if tier.start <= above}
 
-    steps = tuple(msgspec.convert({**rates(start), "above": start}, Step) for start in starts)
+    starts = sorted({tier.start for each in told.values() for tier in getattr(each, "tiers", ())})
+    steps = [{**rates(start), "above": start} for start in starts]
     source = f"genai-prices {version('genai-prices')}"
     return msgspec.convert({**rates(-1), "steps": steps, "source": source}, ModelPrice), window
 
@@ -237,15 +234,13 @@ def read_provider(provider: Any) -> ProviderWindow:
         defaults = found if isinstance(found := field_of(info, "defaults"), Mapping) else {}
         window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
         configured = field_of(field_of(provider, "config"), "max_tokens")
-        told = (field_of(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
-        output = next(filter(None, map(_whole, (*told, configured))), None)
+        limits = (field_of(model, "max_output_tokens"), *map(defaults.get, ("max_output_tokens", "max_tokens")))
+        output = next(filter(None, map(_whole, (*limits, configured))), None)
         name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
         which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
         lives = field_of(model, "cache_lifetime")
-        told_lifetime = isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf)
-        return ProviderWindow(
-            f"{name}/{which}/{window or ''}", window, output, name, which, lives if told_lifetime else None
-        )
+        lives = lives if isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf) else None
+        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which, lives)
     except Exception as error:
         logger.warning("a provider names no window", extra={"cause": type(error).__name__})
         return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)

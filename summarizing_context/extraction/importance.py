@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
+from math import prod
 from typing import NamedTuple
 
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, first_error_line, verb_of
@@ -74,9 +75,8 @@ def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) 
     found = [*groups]
     ranked: list[Ranked] = []
     for number, (start, traits) in enumerate(found):
-        rest = 1 - _RECENCY * (number / (len(found) - 1) if len(found) > 1 else 1.0)
-        for flag, weight in _WEIGHTS.items():
-            rest *= 1 - weight if traits & flag else 1
+        age = 1 - _RECENCY * (number / (len(found) - 1) if len(found) > 1 else 1.0)
+        rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if traits & flag), start=age)
         if start < stop and 1 - rest >= threshold:
             ranked.append(Ranked(1 - rest, start))
     return sorted(ranked, reverse=True)

@@ -22,6 +22,7 @@ from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
+_CUES = (files(__package__) / "rule_cues.toml").read_bytes()
 _READING = 5  # another one whenever the same text would give other sentences
 _LONG, _ENDS = 25, 3  # sentences of what is read whole, and at each end of what is longer
 _FENCE = re.compile(r"(?m)```+|^[ \t]*~~~+")
@@ -60,7 +61,7 @@ def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
 @cache
 def cues_version() -> str:
     """Name how rules are found; what is kept under another version is read again."""
-    return f"cues-{_READING}-{sha256(_cue_list()).hexdigest()[:12]}"
+    return f"cues-{_READING}-{sha256(_CUES).hexdigest()[:12]}"
 
 
 def are_cues_compiled() -> bool:
@@ -177,14 +178,10 @@ def _pattern(phrase: str, words: Mapping[str, Sequence[str]]) -> str:
     return _NOTATION.sub(lambda sign: _MEANING.get(sign[0]) or re.escape(sign[0]), phrase)
 
 
-def _cue_list() -> bytes:
-    return (files(__package__) / "rule_cues.toml").read_bytes()
-
-
 @cache
 def _cues() -> tuple[dict[str, re.Pattern[str]], dict[int, int]]:
     """Return a pattern for each list of the word list, and signs with those that stand for them."""
-    languages = tomllib.loads(_folded(_cue_list().decode()))
+    languages = tomllib.loads(_folded(_CUES.decode()))
     signs = str.maketrans(*languages.pop("same_signs"))
     lists: dict[str, list[str]] = {}
     for language in languages.values():

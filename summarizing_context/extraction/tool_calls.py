@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from itertools import dropwhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -180,16 +181,15 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
             if len(found) >= 24:
                 break
             words, written, into = [], [], ""
-            continue
-        if token[-1:] == ">" or ">&" in token or token == "<":
+        elif token[-1:] == ">" or ">&" in token or token == "<":
             into = token
-            continue
-        word = token[1:-1] if len(token) > 1 and token[0] == token[-1] and token[0] in "'\"" else token
-        if not into:
-            words.append(word)
-        elif into in (">", ">>", "1>", "1>>", "&>", "&>>"):
-            written.append(word)
-        into = ""
+        else:
+            word = token[1:-1] if len(token) > 1 and token[0] == token[-1] and token[0] in "'\"" else token
+            if not into:
+                words.append(word)
+            elif into in (">", ">>", "1>", "1>>", "&>", "&>>"):
+                written.append(word)
+            into = ""
     inside = f"{base.rstrip('/')}/" if _PLAIN.match(base) else ""
     return [
         (inside + path.removeprefix("./") if inside and not path.startswith(("/", "~")) else path, operation, program)
@@ -200,14 +200,11 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
 
 def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
     """Return what one simple command does to which files."""
-    at = 0
-    while at < len(words) and words[at] in ("sudo", "command", "env", "time", "then", "do", "else", "!"):
-        at += 1
-    if at < len(words) - 1 and words[at] == "git" and words[at + 1] in ("rm", "mv"):
-        at += 1
-    program = words[at] if at < len(words) else ""
-    options = [word for word in words[at + 1 :] if word.startswith("-")]
-    names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
+    before = ("sudo", "command", "env", "time", "then", "do", "else", "!")
+    program, *given = list(dropwhile(before.__contains__, words)) or [""]
+    if program == "git" and given[:1] in (["rm"], ["mv"]):
+        program, *given = given
+    names = [word for word in given if word and not word.startswith("-")]
     if program in WORDS["programs"]:
         return [(name, WORDS["programs"][program], program) for name in names]
     if program in ("mv", "cp") and len(names) == 2:
@@ -216,7 +213,7 @@ def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
             target += source.rstrip("/").rpartition("/")[2]
         gone = [(source, "moved", program)] if program == "mv" else []
         return [*gone, (target, "created", program)]
-    if program == "sed" and any(option.startswith("-i") or option == "--in-place" for option in options):
+    if program == "sed" and any(word.startswith("-i") or word == "--in-place" for word in given):
         return [(name, "edited", program) for name in names[1:] if "/" in name or "." in name]
     return []
 
@@ -475,9 +472,10 @@ def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | Non
 
 def _items(value: object) -> tuple[Item, ...] | None:
     if isinstance(value, str):
-        if value.lstrip()[:1] == "[" and isinstance(listed := parsed(value), list):  # a list as JSON in a text
-            return _items(listed)
-        return (Item(value.strip()),) if value.strip() else None
+        listed = parsed(value) if value.lstrip()[:1] == "[" else None
+        if not isinstance(listed, list):
+            return (Item(value.strip()),) if value.strip() else None
+        value = listed  # as JSON in a text
     if not isinstance(value, list) or len(value) > _MOST:
         return None
     items: list[Item] = []

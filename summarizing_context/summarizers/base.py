@@ -72,14 +72,10 @@ class CallStatistics:
 class Caller(Protocol):
     """A summarizer with a gate before it."""
 
+    recipe: str | None  # where other processes may have the same one
+    model: str | None  # whose prices count
+
     async def summarize(self, job: SummaryJob) -> SummaryReply: ...
 
     def ready_in(self) -> float | None:
         """Seconds until a job may start; None for never again."""
-
-
-class NamedCaller(Caller, Protocol):
-    """A caller whose model other processes may have too."""
-
-    recipe: str | None
-    model: str | None

@@ -202,7 +202,7 @@ LONGEST_DELAY = 3_600.0  # seconds; a provider that asks for more is asked again
 
 def retry_after_of(error: Exception) -> float:
     """Return the provider's `retry_after`, up to `LONGEST_DELAY`; 0 where it is no sound number of seconds."""
-    seconds = error.retry_after if isinstance(error, SummarizerError) else None
+    seconds: Any = error.retry_after if isinstance(error, SummarizerError) else None
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     return min(float(seconds), LONGEST_DELAY) if is_number and 0 < seconds < inf else 0.0
 

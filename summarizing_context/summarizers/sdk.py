@@ -66,6 +66,86 @@ class HttpStatus(Exception):
         super().__init__(f"HTTP {status_code}")
 
 
+class Connection:
+    """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
+
+    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = MOST_BYTES) -> None:
+        self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
+        self._max_bytes = max_bytes
+        self._connecting = anyio.Lock()
+        self._client: Any = None
+        self._closed = False
+
+    async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
+        """Return the reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
+        failure: SummarizerError
+        try:
+            async with self._connecting:
+                if self._client is None and not self._closed:
+                    client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+                    self._client = None if self._closed else client
+            if self._closed:
+                raise SummarizerError(Fault.CLOSED)
+            body = bytearray()
+            async with send(self._client) as response:
+                async for chunk in response.iter_bytes():
+                    body += chunk
+                    if len(body) > self._max_bytes:
+                        raise SummarizerRefused(Refusal.TOO_LARGE)
+            with suppress(ValueError, RecursionError):
+                if isinstance(value := json.loads(body), dict):
+                    return value
+            raise SummarizerError(Fault.NOT_JSON)
+        except SummarizerError as error:
+            failure = error
+        except Exception as error:  # known by name: the SDKs, and two generations of their HTTP library, name alike
+            kinds = {kind.__name__ for kind in type(error).__mro__}
+            status = getattr(error, "status_code", None)
+            if isinstance(status, int):
+                headers = getattr(getattr(error, "response", None), "headers", {})
+                failure = status_failure(status, seconds_to_wait(headers))
+            elif kinds & {"APITimeoutError", "TimeoutException"}:
+                failure = SummarizerTimeout(Fault.TIMEOUT)
+            else:
+                was_sent = kinds & {"APIConnectionError", "TransportError"}
+                failure = SummarizerError(Fault.CONNECTION if was_sent else Fault.CALL)
+        raise failure  # out here, so that it does not carry the SDK's error along
+
+    async def close(self) -> None:
+        """Close the client's connections. May be called twice."""
+        self._closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            with anyio.move_on_after(0.3):
+                await client.close()
+
+
+def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
+    """Return a client of an SDK, without retries and redirects. It asks for replies that are not compressed, and leaves
+    the body of an error unread, which the SDKs would read whole."""
+
+    async def drop_error_body(response: Any) -> None:
+        if not 200 <= response.status_code < 300:
+            await response.aclose()
+
+    http = sdk.DefaultAsyncHttpxClient(
+        timeout=timeout,
+        follow_redirects=False,
+        headers={"Accept-Encoding": "identity"},
+        event_hooks={"response": [drop_error_body]},
+    )
+    return kind(max_retries=0, timeout=timeout, http_client=http, **options)
+
+
+def connect_openai(address: str, key: str | None, timeout: float) -> Any:
+    """Return a client of OpenAI's SDK; without a key it reads the environment."""
+    import openai
+
+    client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)
+    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
+    return client
+
+
 class SdkSummarizer(ABC):
     """Summarizes with a model behind a provider's SDK. Safe for any number of tasks of one event loop; close it in the
     end.
@@ -143,11 +223,9 @@ class OpenAIChatSummarizer(SdkSummarizer):
     key_variables = (KEY_VARIABLE,)
     key_hint = "any word will do for a server of your own that asks for none"
 
+    connect = staticmethod(connect_openai)
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
-
-    def connect(self, address: str, key: str | None, timeout: float) -> Any:
-        return connect_openai(address, key, timeout)
 
     async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
@@ -241,86 +319,6 @@ class AnthropicSummarizer(SdkSummarizer):
             cut_reasons=("max_tokens", "model_context_window_exceeded", "pause_turn"),
             limit=limit,
         )
-
-
-class Connection:
-    """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
-
-    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = MOST_BYTES) -> None:
-        self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
-        self._max_bytes = max_bytes
-        self._connecting = anyio.Lock()
-        self._client: Any = None
-        self._closed = False
-
-    async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
-        """Return the reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
-        failure: SummarizerError
-        try:
-            async with self._connecting:
-                if self._client is None and not self._closed:
-                    client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
-                    self._client = None if self._closed else client
-            if self._closed:
-                raise SummarizerError(Fault.CLOSED)
-            body = bytearray()
-            async with send(self._client) as response:
-                async for chunk in response.iter_bytes():
-                    body += chunk
-                    if len(body) > self._max_bytes:
-                        raise SummarizerRefused(Refusal.TOO_LARGE)
-            with suppress(ValueError, RecursionError):
-                if isinstance(value := json.loads(body), dict):
-                    return value
-            raise SummarizerError(Fault.NOT_JSON)
-        except SummarizerError as error:
-            failure = error
-        except Exception as error:  # known by name: the SDKs, and two generations of their HTTP library, name alike
-            kinds = {kind.__name__ for kind in type(error).__mro__}
-            status = getattr(error, "status_code", None)
-            if isinstance(status, int):
-                headers = getattr(getattr(error, "response", None), "headers", {})
-                failure = status_failure(status, seconds_to_wait(headers))
-            elif kinds & {"APITimeoutError", "TimeoutException"}:
-                failure = SummarizerTimeout(Fault.TIMEOUT)
-            else:
-                was_sent = kinds & {"APIConnectionError", "TransportError"}
-                failure = SummarizerError(Fault.CONNECTION if was_sent else Fault.CALL)
-        raise failure  # out here, so that it does not carry the SDK's error along
-
-    async def close(self) -> None:
-        """Close the client's connections. May be called twice."""
-        self._closed = True
-        client, self._client = self._client, None
-        if client is not None:
-            with anyio.move_on_after(0.3):
-                await client.close()
-
-
-def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
-    """Return a client of an SDK, without retries and redirects. It asks for replies that are not compressed, and leaves
-    the body of an error unread, which the SDKs would read whole."""
-
-    async def drop_error_body(response: Any) -> None:
-        if not 200 <= response.status_code < 300:
-            await response.aclose()
-
-    http = sdk.DefaultAsyncHttpxClient(
-        timeout=timeout,
-        follow_redirects=False,
-        headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [drop_error_body]},
-    )
-    return kind(max_retries=0, timeout=timeout, http_client=http, **options)
-
-
-def connect_openai(address: str, key: str | None, timeout: float) -> Any:
-    """Return a client of OpenAI's SDK; without a key it reads the environment."""
-    import openai
-
-    client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)
-    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
-    return client
 
 
 def fenced(job: SummaryJob) -> str:

@@ -20,7 +20,7 @@ from summarizing_context.errors import SettingsError, StoreError, SummarizerErro
 from summarizing_context.settings import Settings, without_default_cap
 from summarizing_context.stores.base import NOWHERE, Places, SessionStore, StoredSummary, SummaryKey
 from summarizing_context.stores.relational.store import note_uses, save_summary
-from summarizing_context.summarizers.base import Caller, NamedCaller, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Caller, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
@@ -107,7 +107,7 @@ class PoolCaller:
     """Has the summaries of one session made by the pool, in place of `caller`, which is None where no model is asked.
     Workers of one model serve those who ask for its recipe."""
 
-    def __init__(self, settings: Settings, store: SessionStore, caller: NamedCaller | None) -> None:
+    def __init__(self, settings: Settings, store: SessionStore, caller: Caller | None) -> None:
         """Raise `SettingsError`."""
         self._store = _shared(store, f"workers = {settings.workers!r} needs a store that hosts share")
         if caller is None or caller.recipe is None:

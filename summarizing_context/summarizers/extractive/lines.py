@@ -17,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from summarizing_context.extraction import WORDS
 from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.extraction.tool_calls import error_lines
 from summarizing_context.messages.text import (
@@ -35,16 +36,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES, STRICT_RANK, Line
 
 PROSE = frozenset(("user", "assistant", "thinks"))
-STOP_WORDS = frozenset(
-    b"a about after all also am an and any are as at be because been before being but by can could did do does done "
-    b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
-    b"into is it its ive just know let lets like ll look made make may me more most my need no not now of off ok okay "
-    b"on one only or other our out over own please re s see she should so some such sure t than thank thanks that "
-    b"thats the their them then there these they this those to too under up us ve very via want was we well were "
-    b"what when where which while who why will with would yes yet you your file line code true false null none "
-    b"return nil string int if else def self import const var let new type err func function public static class "
-    b"name value id data result output error".split()
-)
+STOP_WORDS = frozenset(WORDS["stop_words"].encode().split())
 
 
 class Candidate(NamedTuple):

@@ -12,27 +12,16 @@ import re
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.extraction import tool_calls as calls
-from summarizing_context.extraction.tool_calls import COMMAND_KEYS, plan_in_call
 from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_prose, words_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import lines
 from summarizing_context.summarizers.extractive import sections as parts
-from summarizing_context.summarizers.extractive.lines import (
-    Candidate,
-    Vocabulary,
-    find_in_lines,
-    is_informative,
-    is_of_guide,
-    rules_of_guide,
-    rules_said,
-    says,
-    worth,
-)
 from summarizing_context.summarizers.extractive.sections import Block, Line, Sections, fit, is_rendered, read_sections
 
 
@@ -101,11 +90,11 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
     # what people say: rules, in a chat wishes too; of all else the beginnings of messages rank before what follows
     # them, and the first and the newest message before the others
-    human = [(at, block.body) for at, block in enumerate(blocks) if block.kind == "user"]
-    rules = [rule for _, body in human for rule in rules_said(body, wishes=not steps)]
+    human = [block.body for block in blocks if block.kind == "user"]
+    rules = [rule for body in human for rule in lines.rules_said(body, wishes=not steps)]
     known = {rule.text for rule in rules}
     asked: list[Line] = []
-    for number, (_, body) in enumerate(human):
+    for number, body in enumerate(human):
         early = 2 if number in (0, len(human) - 1) else 0
         quotes = [f'"{shown(text)}"' for text in split_prose(cleaned(body))[0] if len(words_of(text)) > 1]
         for late, quote in enumerate([quote for quote in quotes if quote not in known][:8]):
@@ -116,39 +105,39 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
     # the sentences and lines of all blocks that say something, in order
     called, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
-    found: list[Candidate] = []
+    found: list[lines.Candidate] = []
     for at, block in enumerate(blocks):
         yield_now(len(block.body))
         if block.kind == "call":  # without path and command, which the section of actions shows
             step = called[at]
             items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
             said = "\n".join(value if len(value) > 60 else f"{key}={value}" for key, value in items)
-            found += [] if is_quick else find_in_lines(said if step.items else step.body, "arguments", at)
+            found += [] if is_quick else lines.find_in_lines(said if step.items else step.body, "arguments", at)
         elif block.kind in ("result", "failed"):
             answer = answers.get(at)
             source = answer.file if answer and answer.looks else ""
             guide = (answer.path or answer.command).rpartition(" ")[2] if answer and answer.looks else ""
-            stated = rules_of_guide(guide, block.body)
+            stated = lines.rules_of_guide(guide, block.body)
             sections[parts.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", parts.GUIDE_RANK) for text in stated]
-            found += [] if is_quick else find_in_lines(cleaned(block.body), block.kind, at, source)
+            found += [] if is_quick else lines.find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             prose, code = split_prose(cleaned(block.body))
-            found += find_in_lines("\n".join(prose), block.kind if block.kind in lines.PROSE else "other", at)
-            found += [] if is_quick else [one for part in code for one in find_in_lines(part, "code", at)]
+            found += lines.find_in_lines("\n".join(prose), block.kind if block.kind in lines.PROSE else "other", at)
+            found += [] if is_quick else [one for part in code for one in lines.find_in_lines(part, "code", at)]
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
-    vocabulary = Vocabulary(found)
+    vocabulary = lines.Vocabulary(found)
     yield_now(len(content))
     sections[parts.DONE] = find_actions(steps)
     sections[parts.ERRORS] = _errors(steps, spoken)
 
     # the state: the open tasks of the newest list, the newest message's best and last words, a call without result
     keys = ("todos", "plan", "tasks", "items", "steps")
-    plans = (plan_in_call(step.body, keys, ()) for step in reversed(steps) if '"status"' in step.body)
+    plans = (calls.plan_in_call(step.body, keys, ()) for step in reversed(steps) if '"status"' in step.body)
     tasks = [task for task in next(filter(None, plans), ()) if task.is_open]
     doing = [Line(f"in progress: {clip(shown(task.text), 120)}", 12) for task in tasks if task.mark == "[>]"]
     waiting = "; ".join(clip(shown(task.text), 120) for task in tasks if task.mark != "[>]")
     newest = [one for one in spoken if one.block == spoken[-1].block]
-    best = sorted(newest[:-1], key=lambda one: worth(one, vocabulary))[-2:] if not is_quick else []
+    best = sorted(newest[:-1], key=lambda one: lines.worth(one, vocabulary))[-2:] if not is_quick else []
     state = [shown(one.text) for one in newest if one in best or one is newest[-1]]
     sections[parts.STATE] = [*doing[:3], *([Line(clip(f"to do: {waiting}", 300), 11)] if waiting else [])]
     sections[parts.STATE] += [Line(text, 7 + place) for place, text in enumerate(state)]
@@ -161,7 +150,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
         one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
     ]
     yield_now(len(content))
-    for one, line in lines.choose_lines(found, [worth(one, vocabulary) for one in found], vocabulary):
+    for one, line in lines.choose_lines(found, [lines.worth(one, vocabulary) for one in found], vocabulary):
         if line.text not in known:
             sections[parts.DECISIONS if _is_choice(one) else parts.FACTS].append(line)
     if not any(sections):  # the first words of the newest block that has some
@@ -171,18 +160,18 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     return sections
 
 
-def _is_choice(one: Candidate) -> bool:
-    return one.kind in ("assistant", "thinks") and ("because" in one.text or says("decision", one.text))
+def _is_choice(one: lines.Candidate) -> bool:
+    return one.kind in ("assistant", "thinks") and ("because" in one.text or lines.says("decision", one.text))
 
 
-def _errors(steps: Sequence[Step], spoken: Sequence[Candidate]) -> list[Line]:
+def _errors(steps: Sequence[Step], spoken: Sequence[lines.Candidate]) -> list[Line]:
     """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
     passed = {(step.tool, step.command, step.path): step.at for step in steps if step.answered >= 0 and not step.error}
     errors: dict[str, Line] = {}
     for step in [step for step in steps if step.error][-16:]:
         # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
         soon = [one for one in spoken if step.answered < one.block <= step.answered + 12][:60]
-        fixes = [one for one in soon if is_informative(one.text) and says("fix", one.text)]
+        fixes = [one for one in soon if lines.is_informative(one.text) and lines.says("fix", one.text)]
         related = [one for one in fixes if not set(words_of(step.error)).isdisjoint(one.words)]
         later = passed.get((step.tool, step.command, step.path), -1) > step.at
         fix = f" → {clip(shown((related or fixes)[0].text), 160)}" if fixes else " → passed later" if later else ""
@@ -216,8 +205,8 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
 
     def thin(bullets: Sequence[Line]) -> list[Line]:
         """Return each line once, ranked by worth and news. A line that a child kept has some worth already."""
-        found = find_in_lines("\n".join(line.text for line in _last_of_each(bullets)), "told")
-        scores = [worth(one, vocabulary, 1_000) * (4 * len(found) + at) for at, one in enumerate(found)]
+        found = lines.find_in_lines("\n".join(line.text for line in _last_of_each(bullets)), "told")
+        scores = [lines.worth(one, vocabulary, 1_000) * (4 * len(found) + at) for at, one in enumerate(found)]
         return [line for _, line in lines.choose_lines(found, scores, vocabulary, others=120)]
 
     sections: Sections = [[] for _ in parts.NAMES]
@@ -232,11 +221,11 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     sections[parts.STATE] = stated.pop() if stated else []
     passing = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
     facts = [*merged(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
-    vocabulary = Vocabulary(find_in_lines("\n".join(asked), "user"))
+    vocabulary = lines.Vocabulary(lines.find_in_lines("\n".join(asked), "user"))
     sections[parts.DONE] = add_up(merged(parts.DONE))
     sections[parts.DECISIONS] = thin(merged(parts.DECISIONS))
-    guides = _last_of_each([Line(fact.text, parts.GUIDE_RANK) for fact in facts if is_of_guide(fact.text)])
-    sections[parts.FACTS] = [*guides, *thin([fact for fact in facts if not is_of_guide(fact.text)])]
+    guides = _last_of_each([Line(fact.text, parts.GUIDE_RANK) for fact in facts if lines.is_of_guide(fact.text)])
+    sections[parts.FACTS] = [*guides, *thin([fact for fact in facts if not lines.is_of_guide(fact.text)])]
     if not any(sections):
         sections[parts.FACTS] = [parts.nothing_readable(content)]
     return sections
@@ -254,7 +243,8 @@ class ExtractiveSummarizer:
     Nothing limits it: it is always ready, and makes no call.
     """
 
-    recipe = "extractive/v10"  # another name whenever the same content would give other bytes
+    recipe: str | None = "extractive/v10"  # another name whenever the same content would give other bytes
+    model: str | None = None
 
     def __init__(self, *, thread: WorkerThread | None = None) -> None:
         self._thread = WorkerThread("extractive") if thread is None else thread
@@ -325,11 +315,10 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
         if kind == "call":
             waiting.setdefault(tool, deque()).append(len(steps))
             items = calls.read_arguments(body, numbers=True)
-            named: dict[str, list[str]] = {}
-            for name, value in items:
-                named.setdefault(name, []).append(value)
-            path = next((named[key][0] for key in _PATH_KEYS if key in named), "")
-            command = " ".join(next((named[key] for key in COMMAND_KEYS if key in named), ()))
+            first = dict(reversed(items))
+            path = next((first[key] for key in _PATH_KEYS if key in first), "")
+            runs_by = next((key for key in calls.COMMAND_KEYS if key in first), None)
+            command = " ".join(value for name, value in items if name == runs_by)
             runs = bool(command) and (not path or " " in command)
             looks = calls.only_looks(calls.bare_command(command)[0]) if runs else calls.looks_only(command or tool)
             steps.append(Step(at, tool, command, path, body, items, looks))
@@ -411,12 +400,9 @@ def add_up(deeds: Iterable[Line]) -> list[Line]:
     verbs.pop(GONE, None)
     lines: list[Line] = []
     for verb in dict.fromkeys(verbs.values()):
-        names: list[str] = []
-        for name in reversed([name for name, how in verbs.items() if how == verb]):
-            if names and sum(map(len, names)) + len(name) > 400:
-                names.append(GONE)
-                break
-            names.append(name)
+        newest = [name for name, how in reversed(verbs.items()) if how == verb]
+        fitting = sum(length <= 400 for length in accumulate(map(len, newest))) or 1
+        names = [*newest[:fitting], *([GONE] if fitting < len(newest) else [])]
         lines.append(Line(f"{verb} {', '.join(reversed(names))}", 6 if verb in (_LOOKED, _CALLED) else 15))
     for action, (outcome, rank) in kept.items():
         lines.append(Line((f"{action} ({times[action]} times)" if times[action] > 1 else action) + outcome, rank))
