@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
@@ -27,9 +26,6 @@ from summarizing_context.summarizers.sdk import (
     token_count,
 )
 from summarizing_context.summarizers.verification import Refusal
-
-logger = logging.getLogger(__name__)
-
 
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
 _CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
@@ -97,14 +93,13 @@ class HostSummarizer:
         finally:
             in_summary.reset(mark)
         self._calls[call] = False
-        failure: SummarizerError
+        failure = SummarizerError(Fault.CANCELLED)
         try:
             return _read_response(await call, limit)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            failure = SummarizerError(Fault.CANCELLED)
         except SummarizerError as error:
             failure = error
         except Exception as error:

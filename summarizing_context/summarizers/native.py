@@ -70,13 +70,9 @@ class Compactor:
         if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
             raise SummarizerRefused(Refusal.DECLINED if reason == "refusal" else Refusal.EMPTY)
         usage: Message = next(iter(reply["usage"].get("iterations") or ()), {})
-        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        return SummaryReply(
-            json.dumps(content),
-            token_count(usage, *names),
-            token_count(usage, "output_tokens"),
-            cached_tokens=token_count(usage, "cache_read_input_tokens"),
-        )
+        cached = token_count(usage, "cache_read_input_tokens")
+        read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        return SummaryReply(json.dumps(content), read, token_count(usage, "output_tokens"), cached_tokens=cached)
 
     async def _of_openai(self, asked: NativeRequest) -> SummaryReply:
         # all rows of a user are kept in the window, so those that views will bring again come as a developer's
@@ -89,12 +85,9 @@ class Compactor:
         window, usage = reply["output"], reply["usage"]
         if not is_compacted({"role": "assistant", "content": window}):
             raise SummarizerRefused(Refusal.EMPTY)
-        return SummaryReply(
-            json.dumps(window),
-            token_count(usage, "input_tokens"),
-            token_count(usage, "output_tokens"),
-            cached_tokens=token_count(usage.get("input_tokens_details"), "cached_tokens"),
-        )
+        cached = token_count(usage.get("input_tokens_details"), "cached_tokens")
+        read, written = token_count(usage, "input_tokens"), token_count(usage, "output_tokens")
+        return SummaryReply(json.dumps(window), read, written, cached_tokens=cached)
 
 
 def is_compacted(message: Message) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 from summarizing_context.errors import PromptError
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
+_KEYS = frozenset({"name", "version", "purpose", "placeholders"})  # of front matter
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 
@@ -76,20 +77,19 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     facts: dict[str, str] = {}
     for line in parts[1].splitlines():
         key, _, value = line.partition(":")
-        if not value.strip() or key in facts or not re.fullmatch("name|version|purpose|placeholders", key):
+        if not value.strip() or key in facts or key not in _KEYS:
             raise PromptError(
                 f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
             )
         facts[key] = value.strip()
-    if missing := {"name", "version", "purpose", "placeholders"} - facts.keys():
+    if missing := _KEYS - facts.keys():
         raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
     if (facts["name"], facts["version"]) != matched.groups():
         raise PromptError(f"prompt {name}: its front matter says {facts['name']}/v{facts['version']}")
     prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip())
-    declared = {each.strip() for each in facts["placeholders"].split(",")}
-    if declared != prompt.placeholders:
-        has = _listed(prompt.placeholders)
-        raise PromptError(f"prompt {name} declares {_listed(declared)} but its text has {has}")
+    declared, has = {each.strip() for each in facts["placeholders"].split(",")}, prompt.placeholders
+    if declared != has:
+        raise PromptError(f"prompt {name} declares {_listed(declared)} but its text has {_listed(has)}")
     return prompt
 
 

@@ -187,13 +187,9 @@ class SdkSummarizer(ABC):
         """Make the SDK's client, without retries and redirects; without a key it reads the environment."""
 
     @abstractmethod
-    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
-        """Return the reply to instructions and one message, in at most `limit` tokens."""
-
-    @abstractmethod
-    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
-        """Return the summary in a reply that was limited to `limit` tokens. What is not of the protocol's shape may
-        raise `AttributeError`, `KeyError` or `TypeError`."""
+    async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
+        """Return the answer to instructions and one message, in at most `limit` tokens. What is not of the protocol's
+        shape may raise `AttributeError`, `KeyError` or `TypeError`."""
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return the model's answer, or raise `SummarizerError` or a subclass when there is none that could serve."""
@@ -202,10 +198,8 @@ class SdkSummarizer(ABC):
     async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
         """Return what the model says to instructions and one message, in about `max_tokens`; raise as `summarize`
         does."""
-        limit = most_tokens(max_tokens)
-        reply = await self.ask(system, user, limit)
         try:
-            return self.read(reply, limit)
+            return await self.ask(system, user, most_tokens(max_tokens))
         except (AttributeError, KeyError, TypeError):
             raise SummarizerError(Fault.SHAPE) from None
 
@@ -222,15 +216,14 @@ class OpenAIChatSummarizer(SdkSummarizer):
     example = "gpt-5.4-mini"
     key_variables = (KEY_VARIABLE,)
     key_hint = "any word will do for a server of your own that asks for none"
-
     connect = staticmethod(connect_openai)
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
-    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
+    async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
-        async def limited_by(name: str) -> Mapping[str, Any]:
+        async def limited_by(name: str) -> dict[str, Any]:
             fields = {"model": self.model, "messages": messages, name: limit}
             return await self.connection.request(
                 lambda client: client.chat.completions.with_streaming_response.create(**fields)
@@ -239,15 +232,13 @@ class OpenAIChatSummarizer(SdkSummarizer):
         name, *others = self._limit_names
         try:
             reply = await limited_by(name)
-        except SummarizerError as error:
-            if not others or getattr(error.__cause__, "status_code", None) not in (400, 422):
+        except SummarizerError as failure:
+            if not others or getattr(failure.__cause__, "status_code", None) not in (400, 422):
                 raise
             (name,) = others
             reply = await limited_by(name)
         self._limit_names = (name,)
-        return reply
 
-    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
         choices, error, usage = reply.get("choices"), reply.get("error"), reply.get("usage")
         if not isinstance(choices, list):  # an error with the status of a success, as some servers send it
             code = error.get("code") if isinstance(error, Mapping) else None
@@ -292,8 +283,8 @@ class AnthropicSummarizer(SdkSummarizer):
         _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
         return client
 
-    async def ask(self, system: str, user: str, limit: int) -> Mapping[str, Any]:
-        return await self.connection.request(
+    async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
+        reply = await self.connection.request(
             lambda client: client.messages.with_streaming_response.create(
                 model=self.model,
                 max_tokens=limit,
@@ -301,8 +292,6 @@ class AnthropicSummarizer(SdkSummarizer):
                 messages=[{"role": "user", "content": user}],
             )
         )
-
-    def read(self, reply: Mapping[str, Any], limit: int) -> SummaryReply:
         content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
         if not isinstance(content, list):
             raise SummarizerError(Fault.SERVER if reply.get("type") == "error" else Fault.SHAPE)
