@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from math import prod
 from typing import NamedTuple
 
-from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, first_error_line, verb_of
+from summarizing_context.extraction.tool_calls import PATTERNS, first_error_line, verb_of
 from summarizing_context.messages.reading import Reading
 
 _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
@@ -21,10 +21,6 @@ _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
 _RECENCY = 0.2  # for the newest group, 0 for the oldest
 
-_CHOICE = re.compile(
-    r"\b(?:chose|chosen|choosing|decided (?:to|on|that|against)|going with|(?:let['’]?s|i['’]?ll) go with|"
-    r"opt(?:ed|ing)? for|settled on|agreed (?:to|on|that)|decision (?:is|was)|switch(?:ed|ing) to)\b"
-)
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 
 
@@ -38,7 +34,7 @@ def read_traits(reading: Reading) -> int:
             flags |= _WRITE * _changes(part.name, _ends("".join(part.texts)))
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
     said = written if reading.role == "assistant" else reading.typed
-    return flags | _DECISION * any(_CHOICE.search(" ".join(_ends(text).lower().split())) for text in said)
+    return flags | _DECISION * any(PATTERNS["choice"].search(" ".join(_ends(text).lower().split())) for text in said)
 
 
 def _changes(tool: str, arguments: str) -> bool:
@@ -49,7 +45,9 @@ def _changes(tool: str, arguments: str) -> bool:
     if command is None:
         return False
     said = command[1]
-    return bool(verb_of(said) if said.isidentifier() else COMMITS.search(said) or CHANGES.search(said))
+    if said.isidentifier():
+        return bool(verb_of(said))
+    return any(PATTERNS[kind].search(said) for kind in ("commits", "changes"))
 
 
 def _ends(text: str) -> str:

@@ -25,7 +25,7 @@ from summarizing_context.settings import LedgerRule
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
-_PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in WORDS["patterns"].items()}
+PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in WORDS["patterns"].items()}
 
 
 def parsed(text: str) -> Any:
@@ -106,11 +106,7 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
 
 # Shell commands.
 
-LOOKS, COMMITS, CHANGES = _PATTERNS["looks"], _PATTERNS["commits"], _PATTERNS["changes"]
 _SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
-_CHANGE_DIRECTORY = re.compile(
-    r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
-)
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
@@ -128,7 +124,7 @@ def bare_command(command: str) -> tuple[str, str]:
         start = start[shell.end() :].strip()
         if start[:1] in ("'", '"') and start.find(start[0], 1) == len(start) - 1:  # all of it in quotes
             start = start[1:-1].strip()
-    folder = _CHANGE_DIRECTORY.match(start)
+    folder = PATTERNS["change_directory"].match(start)
     return (start[folder.end() :], folder[1] or folder[2] or folder[3]) if folder else (start, "")
 
 
@@ -145,13 +141,13 @@ def split_result(result: str, count: int) -> list[str]:
 
 def only_looks(command: str) -> bool:
     """Return whether a bare command begins by looking, and commits nothing."""
-    return LOOKS.match(command) is not None and not COMMITS.search(command)
+    return PATTERNS["looks"].match(command) is not None and not PATTERNS["commits"].search(command)
 
 
 def work_of(command: str) -> str:
     """Return what of a piece of work a bare command does that may end it: `commit`, `tests`, or nothing."""
     start = command[:4_000]
-    return "tests" if _PATTERNS["tests"].search(start) else "commit" if _PATTERNS["keeps"].search(start) else ""
+    return "tests" if PATTERNS["tests"].search(start) else "commit" if PATTERNS["keeps"].search(start) else ""
 
 
 def tried(command: str) -> str:
@@ -223,7 +219,7 @@ def _operations(words: Sequence[str]) -> list[tuple[str, str, str]]:
 
 def refuses(result: str, *, looks: bool) -> bool:
     """Return whether a result says that the call did nothing. What was looked at may itself begin with such words."""
-    if _PATTERNS["tool_error"].match(result[:_HEAD]) or denies(result):
+    if PATTERNS["tool_error"].match(result[:_HEAD]) or denies(result):
         return True
     if looks:
         return False
@@ -234,18 +230,18 @@ def refuses(result: str, *, looks: bool) -> bool:
         if failed or went_well is False or (went_well is not True and fields.get("error")):
             return True
         fields = fields.get("output")
-    return whole is None and _PATTERNS["refused"].match(result[:_HEAD]) is not None
+    return whole is None and PATTERNS["refused"].match(result[:_HEAD]) is not None
 
 
 def denies(result: str) -> bool:
     """Return whether a result says that the call was not even begun: it was denied or stopped."""
-    return _PATTERNS["denied"].match(result[:_HEAD]) is not None
+    return PATTERNS["denied"].match(result[:_HEAD]) is not None
 
 
 def exit_code(text: str) -> str:
     """Return the exit status that a result tells at its beginning or its end; "" if it tells none."""
     for part in (text[:_HEAD], text[_HEAD:][-_HEAD:]):
-        if ("xit" in part or "return" in part) and (found := _PATTERNS["exit_status"].search(part)):
+        if ("xit" in part or "return" in part) and (found := PATTERNS["exit_status"].search(part)):
             return found[1]
     return ""
 
@@ -267,9 +263,9 @@ def first_error_line(result: str, failed: bool) -> str:
     lines: list[str] = []
     left_with = ""
     for at, line in _hinted_lines(result):
-        if _PATTERNS["exit_line"].match(line):
+        if PATTERNS["exit_line"].match(line):
             left_with = left_with or shown(_TAG.sub("", line))
-        elif _PATTERNS["error_line"].match(line):
+        elif PATTERNS["error_line"].match(line):
             below = line_at(result, result.find("\n", at) + 1 or len(result))
             lines = [shown(_TAG.sub("", text)) for text in (line, below)]
             break
@@ -287,7 +283,7 @@ def first_error_line(result: str, failed: bool) -> str:
 
 def error_lines(result: str, most: int) -> list[str]:
     """Return the first lines of a result that name an error, each once."""
-    kinds = _PATTERNS["error_line"], _PATTERNS["exit_line"]
+    kinds = PATTERNS["error_line"], PATTERNS["exit_line"]
     named = (line for _, line in _hinted_lines(result) if any(kind.match(line) for kind in kinds))
     told = dict.fromkeys(clip(shown(_TAG.sub("", line)), 200) for line in named)
     return [*filter(None, told)][:most]
@@ -331,9 +327,6 @@ def line_at(text: str, at: int) -> str:
 
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
 _ID = re.compile(r"(?!.{65})#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
-_ID_IN_RESULT = re.compile(
-    r"\"(?:\w{0,40}_)?(?:id|number|key|ref|sha)\"\s?:\s?\"?([A-Za-z0-9][\w#.:@-]{2,63})\"?(?=[,}\s])"
-)
 
 
 def is_id(value: str) -> bool:
@@ -344,7 +337,7 @@ def is_id(value: str) -> bool:
 
 def ids_in_result(text: str) -> list[str]:
     """Return the ids that a result names as such, the first eight."""
-    return list(dict.fromkeys(filter(is_id, _ID_IN_RESULT.findall(text))))[:8]
+    return list(dict.fromkeys(filter(is_id, PATTERNS["named_id"].findall(text))))[:8]
 
 
 def urls_in(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from functools import partial
 from inspect import isawaitable
 from math import inf
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, TypeVar
 
 import anyio
@@ -212,22 +213,16 @@ def describe_failure(error: BaseException) -> str:
 
     Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
     """
-    causes = [error, error.__cause__] if isinstance(error.__cause__, Exception) else [error]
-    names = (
-        type(each).__name__[:80] + (f" {code}" if (code := status_code(each)) else _place(each)) for each in causes
-    )
+    parts: list[str] = []
+    for each in [error, error.__cause__] if isinstance(error.__cause__, Exception) else [error]:
+        parts.append(type(each).__name__[:80])
+        if code := status_code(each):
+            parts[-1] += f" {code}"
+        elif each.__traceback__ and type(each).__module__ == "builtins" and not isinstance(each, OSError):
+            *_, (frame, line) = walk_tb(each.__traceback__)  # where a fault of a program was raised
+            parts[-1] += f" at {Path(frame.f_code.co_filename).name}:{line}"
     said = error.args[0] if error.args else None
-    return " from ".join(names) + (f": {said.value}" if isinstance(said, Refusal | Fault) else "")
-
-
-def _place(error: BaseException) -> str:
-    """Return where a fault of a program was raised; nothing for all other failures."""
-    trace = error.__traceback__
-    if trace is None or type(error).__module__ != "builtins" or isinstance(error, OSError):
-        return ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+    return " from ".join(parts) + (f": {said.value}" if isinstance(said, Refusal | Fault) else "")
 
 
 def status_code(error: BaseException | None) -> int | None:

@@ -250,22 +250,6 @@ def _unescaped(text: str) -> str:
     return re.sub(r"\\+", "/", text)
 
 
-_VALUE = re.compile(
-    r"""
-      https?://[^\s"'<>)\]},\\]+                                                  # address
-    | (?<![\w.+-])[\w.+-]{1,80}@[\w-]+(?:\.[\w-]+)+                               # mail
-    | (?<![\w/])(?:~|\.{1,2})?/?(?:[\w@.+-]{1,200}/)+[\w@.+-]*(?::\d+)?           # path
-    | (?<![\w-])--[a-z][\w-]+(?:=[\w./:-]+)?                                      # option
-    | (?<![\w-])[\w-]+=[\w./:-]+                                                  # setting
-    | [$€£]?(?<!\w)\d[\d.,:'/_-]*\d\w*                                            # number, version, day, time
-    | (?<![\w-])[\w-]*\d[\w-]*(?:\.[\w-]+)*                                       # id
-    | \b[0-9a-f]{8,64}\b                                                          # hash
-    | \b\w+(?:\.\w+){0,8}\.[A-Za-z]\w+\b                                          # file name, dotted name
-    | \b\w*[^\W_]_[^\W_]\w*\b | \b[a-z]+(?:[A-Z]\w*)+                             # name of code
-    | \b(?:[A-Z][a-z0-9]+){3,}\b | \b(?:[A-Z][a-z0-9]+)+(?:Error|Exception)\b
-    """,
-    re.VERBOSE,
-)
 _SPANS = re.compile(r'`([^`\n]*)`|"([^"\n]*)"')
 _NUMBER = r"\d+(?:[.,'_]\d+)*"
 _WITH_UNIT = re.compile(
@@ -306,7 +290,7 @@ class _Source:
                 is_held = is_held or all(map(self._has_value, _HOLE.sub(" ", inside).split()))
             lacking += [] if is_held else [inside]
         text = _SPANS.sub(" ; ", text)  # what has been read is blanked
-        values = [*_WITH_UNIT.findall(text), *_VALUE.findall(_WITH_UNIT.sub(" ", text))]
+        values = [*_WITH_UNIT.findall(text), *_PATTERNS["value"].findall(_WITH_UNIT.sub(" ", text))]
         return [*lacking, *(value for value in values if not (self._is_choice(value) or self._has_value(value)))]
 
     def _stands(self, said: str) -> bool:

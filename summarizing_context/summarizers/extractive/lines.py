@@ -128,8 +128,20 @@ def choose_lines(
     the file and its number in it.
     """
     most, pool = 60, 120
-    repeating = {at for at, one in enumerate(found) if one.kind in ("result", "failed") and not one.source}
-    counted = _count_alike({at: found[at].text for at in repeating})
+
+    # Lines of results once each; of five and more that differ in digits alone the newest, with a count. Those without
+    # two words of letters are alike only if equal.
+    repeating = {at: one.text for at, one in enumerate(found) if one.kind in ("result", "failed") and not one.source}
+    alike: dict[str, list[int]] = {}
+    for at, text in repeating.items():
+        has_words = len(re.findall(r"[^\W\d_]{2,}", text)) > 1
+        alike.setdefault(re.sub(r"\d\d*(?:[.,]\d+)*", "0", text) if has_words else text, []).append(at)
+    counted: dict[int, str] = {}
+    for places in alike.values():
+        last = {repeating[at]: at for at in places}  # of each text
+        if len(places) >= 5:
+            last = {f"{repeating[places[-1]]} ({len(places)} times)": places[-1]}
+        counted |= {at: text for text, at in last.items()}
     prose = [at for at, one in enumerate(found) if one.kind in PROSE]
     prose = [prose[at] for at in newest_of_each_pattern([found[at].text for at in prose])]
     lines = [at for at, one in enumerate(found) if one.kind not in PROSE and (at in counted or at not in repeating)]
@@ -156,22 +168,6 @@ def choose_lines(
         said = f"{where}: {shown(bare(text))}" if where else shown(bare(text))
         kept.append((found[at], Line(said, most - chosen.index(at))))
     return kept
-
-
-def _count_alike(lines: Mapping[int, str]) -> dict[int, str]:
-    """Return the lines by their places, each once; of five and more that differ in digits alone the newest, with a
-    count: `(9 times)`. Lines without two words of letters are alike only if equal."""
-    alike: dict[str, dict[str, int]] = {}
-    times: Counter[str] = Counter()
-    for at, line in sorted(lines.items()):
-        has_words = len(re.findall(r"[^\W\d_]{2,}", line)) > 1
-        pattern = re.sub(r"\d\d*(?:[.,]\d+)*", "0", line) if has_words else line
-        alike.setdefault(pattern, {}).update({line: at})
-        times[pattern] += 1
-    newest = {pattern: max(places, key=places.__getitem__) for pattern, places in alike.items() if times[pattern] >= 5}
-    counted = {alike[pattern][line]: f"{line} ({times[pattern]} times)" for pattern, line in newest.items()}
-    few = {at: line for pattern, places in alike.items() if pattern not in newest for line, at in places.items()}
-    return few | counted
 
 
 def newest_of_each_pattern(texts: Sequence[str]) -> list[int]:

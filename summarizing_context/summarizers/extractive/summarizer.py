@@ -338,10 +338,6 @@ _LISTED = re.compile(
     rf"({_LOOKED}|{_CALLED}|edited|updated|modified|wrote|created|saved|moved|renamed|undid|deleted|removed|dropped|"
     r"closed|archived) ([^\n]+)\Z"
 )
-_TALLY = re.compile(
-    r"(?m:^)(?:ok|FAIL|PASS|OK)\b"
-    r"|(?<!\w)\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"
-)
 
 
 def find_actions(steps: Sequence[Step]) -> list[Line]:
@@ -357,13 +353,13 @@ def find_actions(steps: Sequence[Step]) -> list[Line]:
 
         # the outcome: as a test run or a build counts it, by the exit status, or in its own words
         end, status = step.result[-3000:], calls.exit_code(step.result)
-        tallies = [found.start() for found in _TALLY.finditer(end)]
+        tallies = [found.start() for found in calls.PATTERNS["tally"].finditer(end)]
         if step.failed or step.error:
             outcome, rank = "failed", 3
         elif tallies:
             outcome, rank = clip(shown(calls.line_at(end, tallies[-1])), 100), 12
         else:
-            rank = 14 if calls.COMMITS.search(step.command) else 8
+            rank = 14 if calls.PATTERNS["commits"].search(step.command) else 8
             last = step.result.rstrip()
             line = calls.line_at(last, len(last) - 1) if step.command else step.result.strip()[:300].split("\n")[0]
             outcome = f"exit code {status}" if status.strip("0") else "ok" if status else clip(shown(line), 80)
