@@ -359,9 +359,9 @@ class ToolRules:
 
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
         self._own = len(own)
-        self._rules = [(rule, [_words(name) for name in rule.tool.split("|")]) for rule in (*own, *RULES)]
+        self._rules = [(rule, [" ".join(_words(name)) for name in rule.tool.split("|")]) for rule in (*own, *RULES)]
         plans = (tool for rule, tools in self._rules if rule.kind == "plan" for tool in tools)
-        self.plan_words = {tuple(map(str.encode, tool)) for tool in plans}
+        self.plan_words = {tuple(tool.encode().split()) for tool in plans}
         self.rules_for = lru_cache(4_096)(self._rules_for)  # a model may make up any name
 
     def _rules_for(self, tool: str, word: str = "") -> list[LedgerRule]:
@@ -369,11 +369,11 @@ class ToolRules:
 
         A host's own rules come first, then those for the first name, for the second, for any.
         """
-        names = [_words(name) for name in (word, tool) if name]
+        names = [f" {' '.join(_words(name))} " for name in (word, tool) if name]
         ranked = []
         for place, (_, tools) in enumerate(self._rules):
-            fits = [any(wanted and _holds(name, wanted) for wanted in tools) for name in names]
-            if any(fits) or () in tools:
+            fits = [any(words and f" {words} " in name for words in tools) for name in names]
+            if any(fits) or "" in tools:
                 ranked.append((place >= self._own, [*fits, True].index(True), place))
         return [self._rules[place][0] for *_, place in sorted(ranked)]
 
@@ -385,10 +385,6 @@ class ToolRules:
 
 def _words(name: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+", name[:200]))
-
-
-def _holds(name: tuple[str, ...], words: tuple[str, ...]) -> bool:
-    return any(name[at : at + len(words)] == words for at in range(len(name)))
 
 
 _MOST = 1_000  # items

@@ -219,7 +219,7 @@ def verify(reply: str, job: SummaryJob) -> Verified:
         filled += [line] if is_filled or not is_heading else []
         is_filled = not is_heading and (is_filled or bool(line.strip()))
     text = "\n".join(reversed(filled)).strip()
-    words = sum(len(_WORDS.findall(line)) for line in text.split("\n") if not _HEADING_LINE.match(line))
+    words = sum(len(_WORDS.findall(line)) for line in filled if not _HEADING_LINE.match(line))
     text = text if words >= _FEWEST_WORDS else ""
     is_enough = len(_WORDS.findall(text)) >= 2 / 3 * len(_WORDS.findall(reply)) > 0
     return Verified(text, dropped, tuple(bad), is_enough)
@@ -342,11 +342,9 @@ class _Source:
         if not (has_unit or digits != number or (len(digits) > 3 and digits.endswith("00"))):
             return False
         said = digits.strip("0")
-        for other in re.findall(rf"(?<!\w){_NUMBER}", self._text):
-            first = re.sub(r"\D", "", other).lstrip("0")[: len(said) + 1].ljust(len(said) + 1, "0")  # and one to round
-            if said and str((int(first) + 5) // 10).rstrip("0") == said:
-                return True
-        return not said
+        others = (re.sub(r"\D", "", other).lstrip("0") for other in re.findall(rf"(?<!\w){_NUMBER}", self._text))
+        longer = (other[: len(said) + 1].ljust(len(said) + 1, "0") for other in others)  # by a digit, to round
+        return not said or any(str((int(first) + 5) // 10).rstrip("0") == said for first in longer)
 
 
 HUMAN = "user"  # the label of what a person says
