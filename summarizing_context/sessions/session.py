@@ -36,7 +36,7 @@ from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
-from summarizing_context.views.header import is_memory_block, memories_in
+from summarizing_context.views.header import memories_in
 from summarizing_context.views.view import (
     ActivationRecord,
     ActivationReport,
@@ -887,8 +887,8 @@ class Session:
         duration = self.clock.now() - began
         self.notify("activation", {**change.report._asdict(), **figures, "duration": duration})
         for message in change.state.after:  # what the view includes now that is no part of the log
-            if is_memory_block(message) and message not in change.before.after:
-                self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
+            if (held := memories_in(message)) and message not in change.before.after:
+                self.notify("include", {"source": "memory", "content": f"{held} memories"})
         return True
 
     async def _decided(self, decide: Callable[[], Change | None], takes_long: bool) -> Change | None:

@@ -29,6 +29,7 @@ from summarizing_context.views.header import Sources, native_instructions
 from summarizing_context.views.planner import BAND, NextView, is_natural_end, plan_activation
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.view import (
+    NO_WHOLE,
     ROOM_MARK,
     ActivationRecord,
     ActivationReport,
@@ -91,8 +92,7 @@ class SystemRows:
 
         Raise `SettingsError`, and then nothing has changed.
         """
-        row: Message | None = None
-        is_new = prompt != self._prompt
+        is_new, row = prompt != self._prompt, None
         if is_new and prompt is not None:
             content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
             try:
@@ -115,16 +115,17 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return self.tool_tokens + sum(tokens for _, tokens in self.rows)
+        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
         """The leading rows, each with its tokens. To be read only: later views show the same."""
         log, alone = self._log, self._prompt is None
         if self._rows_of != (name := (log.version, log.leading_count, alone)):
-            entries = enumerate(log.entries[: log.leading_count])
-            at = [at for at, one in entries if alone or one.facts.role != Role.SYSTEM or one.facts.hook]
-            self._rows, self._rows_of = [(encodable(log.entries[n].message()), log.cost(n)) for n in at], name
+            self._rows, self._rows_of = [], name
+            for at, one in enumerate(log.entries[: log.leading_count]):
+                if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
+                    self._rows.append((encodable(one.message()), log.cost(at)))
         return [*self._row, *self._rows]
 
 
@@ -141,14 +142,6 @@ def _checked_list(name: str, value: object) -> list[Any]:
     except MessageError as error:
         raise SettingsError(f"{name} cannot be sent: {error}") from error
     return checked
-
-
-def _texts(message: Message) -> list[str]:
-    """Return the texts of what a message says."""
-    content = message.get("content")
-    blocks = content if isinstance(content, list) else [{"text": content}]
-    texts = [block.get("text") for block in blocks if isinstance(block, dict)]
-    return [text for text in texts if isinstance(text, str)]
 
 
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
@@ -219,12 +212,10 @@ class RepairCounts:
 
     def note(self, items: Sequence[TailItem]) -> None:
         """Count what has not been counted."""
-        if not (repaired := [item for item in items if item.repairs]):
-            return
-        found: Counter[tuple[int, str]] = Counter((item.seq, kind) for item in repaired for kind in item.repairs)
-        if new := found - self.noted:
+        found = Counter[tuple[int, str]]((item.seq, kind) for item in items for kind in item.repairs)
+        if found and (new := found - self.noted):
             self.kinds.update(kind for _, kind in new.elements())
-            self.left_out += sum(item.left_out for item in repaired if (item.seq, "shrunk") in new)
+            self.left_out += sum(item.left_out for item in items if (item.seq, "shrunk") in new)
             self.noted |= found
 
 
@@ -289,7 +280,7 @@ class Viewer:
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
-        if marks is not None:
+        if marks:
             provider_view.attempted_at, provider_view.attempted_length, provider_view.resumed = marks
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
@@ -367,7 +358,7 @@ class Viewer:
         view = self._view_for(key, left) or self._kept(self._new_view(key, left))
         system_tokens, room = budget - left, view.tail.room
         if (room.tokens, room.squeeze, room.cap, room.gives_way) != (left, 0, 0, False):
-            room = Room(left, self._shares).setting_aside(view.state.staying)
+            room = self._room_of(view.state, left)
 
         # what has come about since the last view: another system prompt, calls given up, the end of a turn
         if view.state.system != system:
@@ -481,7 +472,10 @@ class Viewer:
         alike += sum(map(self._price.message, now[len(rows) : min(kept, head)]))
         alike += sum(item.tokens for item in items[: max(0, kept - head)])
         if kept < min(len(last), len(now)) and last[kept]["role"] == now[kept]["role"]:
-            said, says = ("".join(_texts(row)).splitlines(keepends=True) for row in (last[kept], now[kept]))
+            contents = [row.get("content") for row in (last[kept], now[kept])]
+            blocks = [content if isinstance(content, list) else [{"text": content}] for content in contents]
+            texts = [[one.get("text") if isinstance(one, dict) else "" for one in each] for each in blocks]
+            said, says = ("".join(one for one in each if isinstance(one, str)).splitlines(True) for each in texts)
             alike += count("".join(says[: common_prefix(said, says)]))
         return ActivationRecord(
             number=self._recorded,
@@ -533,11 +527,10 @@ class Viewer:
                 self.records[at] = self.records[at]._replace(is_undone=True)
             self.records.append(made)
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
-        provider_view.is_unsaved = False
+        provider_view.is_unsaved = provider_view.pins_changed = False
         self.repairs.note(change.pins)
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
-        provider_view.pins_changed = False
         self.stand_ins_shown += stand_ins(nodes, but=change.before.nodes)
         if change.attempted is not None:
             provider_view.attempted_at, provider_view.attempted_length = change.attempted
@@ -609,7 +602,7 @@ class Viewer:
         if not as_shown:
             self._feed(provider_view)
         shown, system = provider_view.state.head_tokens + provider_view.tail.tokens, budget - left
-        return system + shown, system + Room(left, self._shares).setting_aside(provider_view.state.staying).high
+        return system + shown, system + self._room_of(provider_view.state, left).high
 
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
@@ -706,8 +699,9 @@ class Viewer:
             raise BudgetError(rows.tokens + LEAST_ROOM, budget, costs, what)
         return room
 
-    def _room_of(self, state: ActivationState) -> Room:
-        return Room(state.room, self._shares).setting_aside(state.staying)
+    def _room_of(self, state: ActivationState, tokens: int = 0) -> Room:
+        """The room of a state, or one of so many tokens, with what that sets aside."""
+        return Room(tokens or state.room, self._shares).setting_aside(state.staying)
 
     def _view_for(self, key: str, room: int) -> ProviderView | None:
         """Of the views of a provider that whose room is nearest to this one; None where each is far from it. A view
@@ -742,8 +736,8 @@ class Viewer:
         name = next(name for name in names if name not in self._provider_views)
         made, was = self._first_view(name, room), latest.state
         if room < was.room:
-            staying = Room(room, self._shares).setting_aside(was.staying).staying
-            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=Whole())
+            staying = self._room_of(was, room).staying
+            made.state = msgspec.structs.replace(was, room=room, staying=staying, whole=NO_WHOLE)
         else:
             made.state = msgspec.structs.replace(made.state, focus=was.focus, keep_from=was.keep_from)
         made.tail = self._tail_behind(made.state)
@@ -757,18 +751,19 @@ class Viewer:
 
     def _first_view(self, key: str, room: int) -> ProviderView:
         """A view that starts with the whole log. It is told if others were shown."""
-        state = self._first_state(room, self.system_rows.name)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = self._tail_behind(state)
-        return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
+        state = msgspec.structs.replace(self._first_state(room), system=self.system_rows.name)
+        return ProviderView(
+            key, state, self._tail_behind(state), pending=pending, pins_changed=bool(self._log.pinned.texts)
+        )
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [provider_view.state for provider_view in self._provider_views.values()]
         places = []
         for state in states:
-            merges = tuple(node for node in state.tree if node.stop - node.start > 1)
-            start = merges[-1].stop if merges else next((node.start for node in state.tree), 0)
+            merges = tuple(node for node in state.tree if node.width > 1)
+            start = merges[-1].stop if merges else state.tree[0].start if state.tree else 0
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         room = max((state.room for state in states), default=0)
         self._summaries.keep(places, [state.focus for state in states], room)
@@ -782,21 +777,20 @@ class Viewer:
             provider_view.tail = self._tail_behind(provider_view.state)
         extend_tail(self._log, provider_view.tail)
 
-    def _first_state(self, room: int, system: str = "") -> ActivationState:
+    def _first_state(self, room: int) -> ActivationState:
         """The state of a view that shows the whole log and was not shown yet."""
-        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter, system=system)
+        return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter)
 
     def _priced(self, state: ActivationState) -> ActivationState:
         """A state that an earlier process may have made, with tokens by this one's counter."""
-        price, tokens = self._price.message, state.head_tokens
-        if state.counter != self._counter:
-            tokens = sum(map(price, state.head))
+        price = self._price.message
+        tokens = state.head_tokens if state.counter == self._counter else sum(map(price, state.head))
         pins = sum(map(price, (*state.before, *state.after)))
         return msgspec.structs.replace(state, head_tokens=tokens, counter=self._counter, pin_tokens=pins)
 
     def _tail_behind(self, state: ActivationState) -> Tail:
         """The tail behind a state, which shows nothing yet."""
         room = Room(state.room, self._shares, state.squeeze, state.staying, cap=state.cap)
-        is_plain = state.stop == self._log.leading_count and state.whole == Whole()
+        is_plain = state.stop == self._log.leading_count and state.whole == NO_WHOLE
         whole = Whole(tokens=int(room.high)) if is_plain else state.whole
         return Tail(state.stop, room, self._price, state.bounds, since=state.since, whole=whole)

@@ -13,17 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
-from itertools import chain
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import Piece, Repair, present
-from summarizing_context.log.kept_texts import NO_RULES, AgentNote, Instructions, PlanItems, StandingRules
-from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger, Touch
+from summarizing_context.log.kept_texts import NO_RULES, Instructions, PlanItems, StandingRules
+from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four, fours
 from summarizing_context.messages.fences import fence, neutral
@@ -116,12 +114,7 @@ def choose_summaries(
     part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
     nodes, and whether there is room for nothing but that line.
 
-    Args:
-        sources: what it is written from.
-        cut: how far the log is covered.
-        room: the tokens to share out.
-        tree: of the present header.
-        note: about a topic that the user named; shown last.
+    The `tree` is that of the present header; the `note`, about a topic that the user named, is shown last.
     """
     start, texts, block = sources.log.leading_count, sources.summaries, sources.block
     line = _left_out(start, cut.stop)
@@ -149,7 +142,7 @@ def choose_summaries(
 
     # the newly covered segments, read first and the oldest of them first, for later ones may be skimmed; before them
     # the nodes of before; the oldest are merged
-    segments = [Node(at, at + 1) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
+    segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
     write(segments)
     places = [*tree, *segments]
     if not is_flat:
@@ -159,7 +152,7 @@ def choose_summaries(
             kept, left = len(places), for_tree / 2
             for node in reversed(places):
                 left -= written[node].tokens
-                if node.stop - node.start > 1 or (kept < len(places) and left < 0):
+                if node.width > 1 or (kept < len(places) and left < 0):
                     break
                 kept -= 1
             if first := places[kept].start if kept < len(places) else places[-1].stop:
@@ -203,7 +196,7 @@ def choose_summaries(
     if left >= 12:
         words = _without_rules(texts.part(part, left)).text if part else ""
         if not words and cut.leaves:
-            words = brief_of(_without_rules(texts.text_of(Node(cut.leaves - 1, cut.leaves))).text, left)
+            words = brief_of(_without_rules(texts.text_of(Node.leaf(cut.leaves - 1))).text, left)
     if words and count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral(words)}")
     return [line], tuple(places), True
@@ -212,30 +205,10 @@ def choose_summaries(
 def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
     """Return what stands for covered groups that fill no segment, or the whole of one that is covered in part."""
     texts = sources.summaries
-    if (around := texts.around(part, left)) is not None:
-        range_, made = around
-    else:
-        range_, made = part, _without_rules(texts.part(part, min(texts.sizes.leaf, left)))
+    around = texts.around(part, left)
+    range_, made = around or (part, _without_rules(texts.part(part, min(texts.sizes.leaf, left))))
     extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, made.text)
     return sources.block(extract if made.text else _left_out(range_.start, range_.stop))
-
-
-def summaries_behind(
-    sources: Sources, native: NativeBlock, cut: Cut, room: Room, note: HeaderNode | None
-) -> list[HeaderNode] | None:
-    """Return what stands for the covered past where the provider's block stands for the first part of it: the block,
-    and the summary of each later segment; None where they exceed the header's share."""
-    start, texts = sources.log.leading_count, sources.summaries
-    made = HeaderNode(-1, 0, start, native.stop, "full", "provider", 1, native.text)
-    nodes = [made._replace(tokens=sources.price.message(native.message))]
-    later = texts.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
-    nodes += [sources.block(_without_rules(node)) for node in later]
-    share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
-    if part := range(max(cut.leaves_stop, native.stop), cut.stop):
-        nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
-    if _tokens(nodes) > share:
-        return None
-    return [*nodes, note] if note else nodes
 
 
 def _merge_oldest(
@@ -252,7 +225,7 @@ def _merge_oldest(
     `most`; beyond that the nearest merge is taken, even as an extract.
     """
     total = _tokens(write(places))
-    leaves = [node for node in places if node.stop - node.start == 1]
+    leaves = [node for node in places if node.width == 1]
     if total <= target or not leaves:
         return list(places)
 
@@ -300,12 +273,10 @@ def write_head(
     sources: Sources,
     state: ActivationState,
     cut: Cut,
-    room: Room,
+    tail: Tail,
     staying: Staying,
-    tail_tokens: int,
     *,
     memories: Sequence[str] = (),
-    keep_from: float | None = None,
     topic: str | None = None,
     native: NativeBlock | None = None,
     keeps_header: bool = False,
@@ -313,77 +284,140 @@ def write_head(
     """Return the state with what a view shows before its tail: the header, with the topic of its note; the opening
     request and messages that stay. With it all messages beside the header.
 
-    Args:
-        sources: what the sections are written from.
-        state: of the present view.
-        cut: what the view covers.
-        room: the tokens to share out.
-        staying: messages that must stay.
-        tail_tokens: cost of the tail.
-        memories: of earlier sessions, the most relevant first.
-        keep_from: how important a group has to be to stay word for word, where a call has said so.
-        topic: of which a note is asked for now.
-        native: the provider's own block, to stand for what it covers where there is room for it.
-        keeps_header: the present header stays as it is; only messages are chosen.
+    `memories` of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's
+    `native` block stands for what it covers where there is room for it. With `keeps_header` the present header stays as
+    it is; only messages are chosen.
     """
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
-    settings, truncates, stop = sources.settings, sources.truncates, cut.stop
+    settings, truncates, stop, count = sources.settings, sources.truncates, cut.stop, sources.price.count
+    room, tail_tokens = tail.room, tail.tokens
     is_plain = not (room.squeeze or room.gives_way)
     most = room.high - room.min_free  # of a view that frees what it has to
+    candidates = staying.candidates
 
-    # pinned messages; opening rows that hold nothing but instruction files have a section of their own
-    candidates = staying.candidates or log.candidates(stop)
+    def pinned(piece: Piece, cost: int, cap: int) -> list[TailItem]:
+        """Return the pin of a piece, if it is not too large for what travels whole in it."""
+        pin = shown_within(piece, cost, cap, price)
+        fits = pin.tokens <= cap or not any(shape_of(block).is_whole for block in blocks_of(pin.message))
+        return [pin] if fits else []
+
+    # beside what stays the rest of the opening rows, as one message: short ones whole, the pin share divided among the
+    # long ones; rows that hold nothing but instruction files have a section of their own
     instructions = [] if truncates else log.kept_texts.instructions(stop)
-    if files := {file.message for file in instructions}:
-        first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
-        candidates = candidates._replace(first=first or candidates.first)
-    humans_cap = 2 * room.pin_cap if settings.keep_human_messages else 0
-    pinned = choose_pins(candidates, staying, log, room, price, humans_cap=humans_cap)
-    pin_tokens = pinned.tokens
-    whole = frozenset(pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out)
+    first, files = candidates.first, {file.message for file in instructions}
+    first = [at for at in first if at not in files or log.entries[at].facts.human] or first
+    opening, held = set(first), {pin.seq for pin in staying.items}
+    others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
+    for index in [index for index in first if index not in held][:32]:
+        piece, cost = _piece(*log.read(index), price)
+        rows.setdefault(canonical_json(piece.message), (piece, cost))
+        if len(rows) == 8:
+            break
+    left = room.pin_cap
+    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
+        if (cap := left // (len(rows) - done)) >= room.least_cap // 4:
+            others += (pins := pinned(piece, cost, cap))
+            left -= sum(pin.tokens for pin in pins)
 
-    # standing rules, pinned texts and what is not shown; what a pin shows whole is not said twice
+    # the latest human message, and where a setting asks for it what humans wrote before, the newest, whole; what is
+    # said twice is shown once
+    latest = next(iter(candidates.humans), None)
+    if latest is not None and latest not in held | opening:
+        pins = pinned(*_piece(*log.read(latest), price), room.pin_cap)
+        others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
+    humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
+    said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
+    shown = held | opening | {pin.seq for pin in others}
+    for index in [index for index in candidates.humans if index not in shown] if humans_left else ():
+        if log.cost(index) > humans_left:
+            if (misses := misses + 1) == 32:
+                break
+            continue
+        pin = shown_within(*_piece(*log.read(index), price), humans_left, price)
+        name = canonical_json(pin.message)
+        if name not in said and pin.tokens <= humans_left and not pin.left_out:
+            said.add(name)
+            others.append(pin)
+            humans_left -= pin.tokens
+
+    # system rows are one row where messages are made of blocks, as in Anthropic's protocol: at most one may follow a
+    # row of the user's, and an answer has to follow it; elsewhere any may stand anywhere
+    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    system, one_row = [pin.message for pin in pins if pin.message["role"] == "system"], list[TailItem]()
+    if any("output_config" in row or isinstance(row["content"], list) for row in system):
+        blocks, joined = dict[str, Any](), Message()
+        for row in system:
+            is_over, content = row.get("clear_at") == "next_user_message", row["content"]
+            for block in content if isinstance(content, list) else [{"type": "text", "text": content}] * bool(content):
+                changes = list(state_names(block))
+                if changes or not is_over:
+                    name = changes[0] if changes else canonical_json(block)
+                    blocks.pop(name, None)
+                    blocks[name] = block
+            joined |= {**row, "output_config": {**joined.get("output_config", {}), **row.get("output_config", {})}}
+        joined = {key: value for key, value in joined.items() if key != "clear_at" and value != {}}
+        one_row = [added({**joined, "content": list(blocks.values())}, price), added(_GOES_ON, price)]
+        pins = [pin for pin in pins if pin.message["role"] != "system"]
+
+    # those before the header stand for the opening rows; which that must stay are not shown whole
+    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in opening), default=0)
+    opening_stop = pins[split - 1].seq + 1 if split else 0
+    before, behind = [*pins[:split], *(one_row if split else ())], [*(() if split else one_row), *pins[split:]]
+    pin_tokens = sum(pin.tokens for pin in (*before, *behind))
+    not_whole = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)}
+    unshown = tuple(sorted(not_whole - {pin.seq for pin in others if not pin.left_out}))
+    whole = frozenset(pin.seq for pin in (*before, *behind) if not pin.left_out)
+
+    # standing rules, pinned texts and what is not shown, which can always be said in 64 tokens; what a pin shows whole
+    # is not said twice
     standing = NO_RULES if truncates else log.rules.before(stop, but=whole)
 
-    def rule_block_for(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
-        # in 64 tokens it can always say which pinned messages are not shown
+    def rules_with(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
         cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
         return rule_block(log.pinned.texts, standing, unshown, cap, price)
 
-    rules, rules_left_out = rule_block_for(pinned.unshown)
+    rules, rules_left_out = rules_with(unshown)
     memory = memory_block(memories, room, price)
-    extras = [item for item in (rules, memory) if item]
+    beside = tail_tokens + pin_tokens + sum(item.tokens for item in (rules, memory) if item)
 
     header_tokens = state.head_tokens - state.pin_tokens
     if not keeps_header:
-        plan = log.kept_texts.plan
-        plan_text = "" if plan is None or plan.message >= stop else plan_block(plan, room.pin_cap, price.count)
-        kept_notes = [] if truncates else log.kept_texts.notes(stop)
-        lists = [text for text in (plan_text, notes_block(kept_notes, room.pin_cap, price.count)) if text]
+        plan, notes = log.kept_texts.plan, [] if truncates else log.kept_texts.notes(stop)
+        flat = dict.fromkeys(" ".join(note.text.split()) for note in notes)
+        plan_text = "" if plan is None or plan.message >= stop else plan_block(plan, room.pin_cap, count)
+        lists = [plan_text, list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, count)]
+        lists = [text for text in lists if text]
 
         # the note: a new topic goes before that of the state; the same topic in the same past keeps its note
-        focus = state.focus
+        focus, note = state.focus, None
         is_known = focus is not None and (focus.text, focus.stop) == (topic, stop)
         if topic is not None and not is_known and stop > log.leading_count:
             focus = Focus(topic, summaries.note_start(cut.leaves, stop), stop)
-        note: HeaderNode | None = None
         if focus is not None and not truncates:
-            at, share = focus, int(room.header_share / 3)
-            made = summaries.note(at, share)
+            share = int(room.header_share / 3)
+            told = summaries.note(focus, share)
+            blank = HeaderNode(-1, 0, focus.start, focus.stop, "note", told.made_by, 1, "")
 
-            def noted(text: str) -> HeaderNode:
-                return sources.block(HeaderNode(-1, 0, at.start, at.stop, "note", made.made_by, 1, text))
+            def noted(text: str, blank: HeaderNode = blank) -> HeaderNode:
+                return sources.block(blank._replace(text=text))
 
-            text = note_text(at.text, made.text, lambda text: noted(text).tokens <= share)
+            text = note_text(focus.text, told.text, lambda text: noted(text).tokens <= share)
             note = noted(text) if text else None
 
-        # summaries of the covered past; a squeezed header may take what all else leaves
-        beside = pin_tokens + sum(item.tokens for item in extras) + sum(map(price.count, lists))
-        wide = room if is_plain else replace(room, spare=most - tail_tokens - beside)
-        behind_block = None if native is None else summaries_behind(sources, native, cut, room, note)
-        if behind_block is not None:
-            nodes, tree, is_one_line = behind_block, state.tree, False
-        else:
+        # summaries of the covered past, behind the provider's own block where there is room for it; a squeezed header
+        # may take what all else leaves
+        wide = room if is_plain else replace(room, spare=most - beside - sum(map(count, lists)))
+        nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
+        if native is not None:
+            made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
+            later = summaries.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
+            nodes = [made._replace(tokens=price.message(native.message))]
+            nodes += [sources.block(_without_rules(node)) for node in later]
+            share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
+            if part := range(max(cut.leaves_stop, native.stop), stop):
+                nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
+            nodes = [*nodes, *([note] if note else [])] if _tokens(nodes) <= share else []
+        if not nodes:
             native = None
             nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
 
@@ -391,52 +425,71 @@ def write_head(
         # without a frame
         texts, header_tokens = list[str](), 0
         if is_one_line:
-            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + price.count(nodes[0].text)
+            texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + count(nodes[0].text)
         elif nodes:
             left = int(most) - tail_tokens - _tokens(nodes) - pin_tokens
             hidden = [file for file in instructions if file.message not in whole]
-            before = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), price.count)
-            behind, cap = lists, int(settings.ledger_share * room.shared) if is_plain else 0
-            if ledger is not None and cap:
+            told_first = instructions_block(hidden, min(int(0.10 * room.shared) >> room.squeeze, left), count)
+            if ledger is not None and (cap := int(settings.ledger_share * room.shared) if is_plain else 0):
                 current = ledger.current(40_000)  # tokens that it may read now; more is read ahead in the background
-                behind.append(ledger_block(current, stop, [node.text for node in nodes], cap, price.count))
-            sections = list(filter(None, [before, *behind]))
-            header_tokens = sources.frame + _tokens(nodes)
-            header_tokens += sum(price.count(text) + sources.kind for text in sections)
-            told = [_block_text(node) for node in nodes if node.made_by != "provider"]
-            texts = encodable([PREFACE, *filter(None, [before, *told, *behind]), END])
+                lists.append(ledger_block(current, stop, [node.text for node in nodes], cap, count))
+            sections = [text for text in (told_first, *lists) if text]
+            header_tokens = sources.frame + _tokens(nodes) + sum(count(text) + sources.kind for text in sections)
+            blocks_told = [_block_text(node) for node in nodes if node.made_by != "provider"]
+            texts = encodable([text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text])
         content = [{"type": _KIND, "text": text} for text in texts]
         header = {"role": settings.header_role, "content": content} if nodes else None
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
 
     # groups that are too important to be summarized only, among the pins behind the header; never so many that little
-    # would be freed
-    after = pinned.after
-    threshold = keep_from
-    if threshold is None and settings.strategy == "importance":
-        threshold = settings.importance_threshold
-    if threshold is not None:
-        beside = tail_tokens + header_tokens + pin_tokens + sum(item.tokens for item in extras)
-        if (left := min(room.keep_cap, int(most) - beside)) > 0:
-            after = tuple(kept_among(pinned, log.important(stop, threshold), log, room, left, price))
-    kept = {item.seq for item in after if not item.left_out}
-    unshown = tuple(seq for seq in pinned.unshown if seq not in kept)
-    if unshown != pinned.unshown:
-        rules, rules_left_out = rule_block_for(unshown)
+    # would be freed; what is pinned whole is not shown twice
+    threshold = settings.importance_threshold if settings.strategy == "importance" else None
+    threshold = threshold if state.keep_from is None else state.keep_from
+    left = min(room.keep_cap, int(most) - beside - header_tokens)
+    if threshold is not None and left > 0:
+        bounds, misses = log.bounds(), 0
+        whole = frozenset(item.seq for item in behind if not item.left_out)
+        groups, inside = list[tuple[int, Sequence[TailItem]]](), set[int]()
+        for one in log.important(stop, threshold):
+            group = log.between(one.start, log.group_stop(one.start))
+            reads = group.reads
+            if (
+                one.start < opening_stop
+                or all(read.seq in whole for read in reads)
+                or any(loaded_tools(read.message) is not None for read in reads)  # it says more than messages do
+                # its thinking stays while its turn goes on
+                or any(read.seq >= bounds.settled and has_signed_thinking(read.message) for read in reads)
+            ):
+                continue
+            kept_group = Tail(one.start, replace(room, squeeze=room.squeeze + 1), price, bounds)
+            kept_group.take(group, closed=True)
+            if all(says_nothing(item.message) for item in kept_group.items):
+                continue
+            if kept_group.tokens <= left:
+                groups.append((one.start, kept_group.items))
+                inside.update(range(one.start, kept_group.next))
+                left -= kept_group.tokens
+            elif (misses := misses + 1) == 16:  # no smaller one is looked for
+                break
+        groups += [(item.seq, (item,)) for item in behind if item.seq not in inside]
+        behind = [item for _, items in sorted(groups, key=lambda each: each[0]) for item in items]
+        kept = {item.seq for item in behind if not item.left_out}
+        if not kept.isdisjoint(unshown):
+            unshown = tuple(seq for seq in unshown if seq not in kept)
+            rules, rules_left_out = rules_with(unshown)
 
-    after = (*after, *([rules] if rules else ()), *([memory] if memory else ()))
-    pins = (*pinned.before, *after)
-    pin_tokens = sum(pin.tokens for pin in pins)
+    behind += [item for item in (rules, memory) if item]
+    pin_tokens = sum(pin.tokens for pin in (*before, *behind))
     head = msgspec.structs.replace(
         state,
-        before=tuple(pin.message for pin in pinned.before),
-        after=tuple(pin.message for pin in after),
+        before=tuple(pin.message for pin in before),
+        after=tuple(pin.message for pin in behind),
         head_tokens=header_tokens + pin_tokens,
         pin_tokens=pin_tokens,
         pins_left_out=len(unshown),
         rules_left_out=rules_left_out,
     )
-    return head, pins
+    return head, (*before, *behind)
 
 
 NATIVE_INSTRUCTIONS = (
@@ -463,6 +516,12 @@ def native_instructions(sources: Sources, first: int, leaves: int, stop: int) ->
     return str(encodable("\n\n".join([*said, *(["<history>\n" + "\n".join(made) + f"\n{END}"] if made else [])])))
 
 
+def added(message: str | Message, price: Price) -> TailItem:
+    """Return a message that is none of the log's, or one of the user's that says a text."""
+    block = {"role": "user", "content": message} if isinstance(message, str) else message
+    return TailItem(-1, block, price.message(block), 0, ())
+
+
 class Line(NamedTuple):
     """Part of a block that is shown whole or not at all."""
 
@@ -478,23 +537,16 @@ def fit_lines(
     count: Count,
     render: Callable[[Sequence[Line]], str],
     *,
-    frame: int = -1,
+    frame: str = "",
     gap: int = 1,
 ) -> tuple[list[Line], str]:
-    """Return as many lines as fit into `cap` tokens, and the block with them; "" where not even its frame fits.
+    """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does.
 
-    Args:
-        lines: the most important first.
-        cap: tokens of the whole block.
-        count: the token counter.
-        render: makes the block from the chosen lines.
-        frame: tokens of the block without lines, where `render` would say more of what is left out.
-        gap: tokens between two lines.
+    The most important come first. `render` makes the block from the chosen lines; `frame` is the block without any,
+    where it would say more of what is left out then; `gap` the tokens between two.
     """
-    left = cap - (count(render(())) if frame < 0 else frame)
-    soft_left = left // 4
-    chosen: list[Line] = []
-    heads = {""}
+    left = cap - count(frame or render(()))
+    soft_left, heads, chosen = left // 4, {""}, list[Line]()
     for line in lines:
         tokens = count(line.text) + gap + (0 if line.head in heads else count(line.head))
         if tokens <= (min(left, soft_left) if line.is_soft else left):
@@ -504,11 +556,18 @@ def fit_lines(
             soft_left -= tokens * line.is_soft
         elif left < 4:  # no further line is so short
             break
-    while count(block := render(chosen)) > cap:
-        if not chosen:
-            return [], ""
+    while chosen and count(block := render(chosen)) > cap:
         chosen.pop()
-    return chosen, block
+    return (chosen, block) if chosen else ([], "")
+
+
+def list_block(name: str, preface: str, texts: Iterable[str], cap: int, count: Count) -> str:
+    """Return as many texts as fit into `cap` tokens as a fenced list, the most important first; "" where none does."""
+
+    def render(chosen: Sequence[Line]) -> str:
+        return fence(name, "\n".join([preface, *(line.text for line in chosen)]))
+
+    return fit_lines((Line(f"- {text}") for text in texts), cap, count, render)[1]
 
 
 INSTRUCTIONS_PREFACE = (
@@ -524,16 +583,11 @@ def instructions_block(files: Sequence[Instructions], cap: int, count: Count) ->
     """
     if not files or cap <= 0:
         return ""
-    lines = [
-        Line(text, at=number)
-        for number, file in enumerate(files)
-        for section in _markdown_sections(file.text)
-        for text in (
-            [section]
-            if count(section) <= cap
-            else [part.strip("\n") for part in re.split(r"\n[^\S\n]*\n", section) if part.strip()]
-        )
-    ]
+    lines = list[Line]()
+    for number, file in enumerate(files):
+        for section in _markdown_sections(file.text):
+            parts = [section] if count(section) <= cap else re.split(r"\n[^\S\n]*\n", section)
+            lines += [Line(part.strip("\n"), at=number) for part in parts if part is section or part.strip()]
 
     def render(chosen: Sequence[Line]) -> str:
         kept = frozenset(map(id, chosen))
@@ -549,8 +603,7 @@ def instructions_block(files: Sequence[Instructions], cap: int, count: Count) ->
 
     if count(whole := render(lines)) <= cap:
         return whole
-    chosen, block = fit_lines(sorted(lines, key=lambda line: -line.at), cap, count, render, gap=2)
-    return block if chosen else ""
+    return fit_lines(sorted(lines, key=lambda line: -line.at), cap, count, render, gap=2)[1]
 
 
 def _markdown_sections(text: str) -> Iterator[str]:
@@ -588,24 +641,11 @@ def plan_block(plan: PlanItems, cap: int, count: Count) -> str:
     if count(whole := render(lines)) <= cap:
         return whole
     is_open = [item.is_open for item in plan.items]
-    ranked = [line for line in lines if is_open[line.at]] + [line for line in lines[::-1] if not is_open[line.at]]
-    chosen, block = fit_lines(ranked, cap, count, render)
-    return block if chosen else ""
+    ranked = sorted(lines, key=lambda line: (0, line.at) if is_open[line.at] else (1, -line.at))
+    return fit_lines(ranked, cap, count, render)[1]
 
 
 NOTES_PREFACE = "What you kept of tasks that you called done, newest first: your own notes, not the user's words."
-
-
-def notes_block(notes: Sequence[AgentNote], cap: int, count: Count) -> str:
-    """Return the agent's notes in at most `cap` tokens, the newest first; "" where none fits."""
-
-    def render(chosen: Sequence[Line]) -> str:
-        return fence("agent_notes", "\n".join([NOTES_PREFACE, *(line.text for line in chosen)]))
-
-    texts = dict.fromkeys(" ".join(note.text.split()) for note in notes)
-    chosen, block = fit_lines((Line(f"- {text}") for text in texts), cap, count, render)
-    return block if chosen else ""
-
 
 LEDGER_PREFACE = "From the calls and results that were left out, latest first:"
 
@@ -617,40 +657,32 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
 
     `known` is what the header says already: names that were only looked at are not told twice.
     """
-
-    def is_said(value: str) -> bool:
-        return any(value in text for text in known)
-
     # all that could be told with its weight, each kind latest first; the eighth of a kind weighs half
-    weighed: list[tuple[float, Line]] = []
-
-    def add(weight: float, place: int, touch: Touch, line: Line) -> None:
-        often = 1.0 + 0.25 * (touch.times > 1) + 0.25 * (touch.times > 3)
-        weighed.append((weight * often / (1 + place / 8), line))
-
-    newest = ledger.newest(stop, 96)
-    names: tuple[Kind, ...] = ("path", "identifier")
-    for kind in names:
-        places = {True: 0, False: 0}
-        for touch in newest[kind]:
-            changed = touch.operation not in LOOKS
-            if changed or not is_said(touch.value):
-                weight = 10.0 if changed else 6.0 if kind == "path" else 5.0
-                add(weight, places[changed], touch, Line(touch.value, touch.operation))
-                places[changed] += 1
-    others: tuple[Kind, ...] = ("error", "command", "url", "decision")
-    for kind in others:
+    weighed, said, newest = list[tuple[float, Line]](), "\0".join(known), ledger.newest(stop, 96)
+    kinds: tuple[Kind, ...] = ("path", "identifier", "error", "command", "url", "decision")
+    for kind in kinds:
+        names = {True: 0, False: 0}  # so far, of those that were changed and of those that were looked at
         for place, touch in enumerate(newest[kind]):
-            if is_said(touch.value):
+            value, operation, weight, head = touch.value, touch.operation, 5.0, touch.operation
+            is_changed = kind in ("path", "identifier") and operation not in LOOKS
+            if not is_changed and value in said:
                 continue
-            if kind == "error":
-                add(7.0, 3 * place, touch, Line(touch.value, _BROKEN))
-            elif kind != "command":
-                add(5.0, place, touch, Line(touch.value, touch.operation if kind == "url" else _DECIDED))
-            elif len(touch.value) <= 160:
-                outcome = "" if touch.operation == "ran" else f" → {touch.operation}"
-                weight = 3.0 if touch.went_well else 6.0
-                add(weight, 2 * place, touch, Line(f"{touch.value}{outcome}", _RAN))
+            match kind:
+                case "path" | "identifier":
+                    weight = 10.0 if is_changed else 6.0 if kind == "path" else 5.0
+                    place = names[is_changed]
+                    names[is_changed] += 1
+                case "error":
+                    weight, place, head = 7.0, 3 * place, _BROKEN
+                case "command":
+                    if len(value) > 160:
+                        continue
+                    weight, place, head = 3.0 if touch.went_well else 6.0, 2 * place, _RAN
+                    value += "" if operation == "ran" else f" → {operation}"
+                case "decision":
+                    head = _DECIDED
+            often = 1.0 + 0.25 * (touch.times > 1) + 0.25 * (touch.times > 3)
+            weighed.append((weight * often / (1 + place / 8), Line(value, head)))
     weighed.sort(key=lambda one: -one[0])
 
     def render(chosen: Sequence[Line]) -> str:
@@ -658,13 +690,12 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
         for line in chosen:
             entries.setdefault(line.head, []).append(line.text)
         texts = [LEDGER_PREFACE]
-        for head, said in entries.items():
-            own_lines = head in (_RAN, _BROKEN, _DECIDED)
-            texts.append(f"{head} {(f'{chr(10)}{head} ' if own_lines else ', ').join(said)}")
+        for head, values in entries.items():
+            between = f"\n{head} " if head in (_RAN, _BROKEN, _DECIDED) else ", "
+            texts.append(f"{head} {between.join(values)}")
         return fence("ledger", "\n".join(texts))
 
-    chosen, block = fit_lines((line for _, line in weighed), cap, count, render, gap=2)
-    return block if chosen else ""
+    return fit_lines((line for _, line in weighed), cap, count, render, gap=2)[1]
 
 
 RULES_PREFACE = (
@@ -684,12 +715,10 @@ def rule_block(
     messages that are not shown whole: a last line names them, and counts the rules that are left out.
     """
     lines = [Line(f"- pinned: {pin.text}") for pin in reversed(texts)]
-    for strength in ("must", "prefer"):
-        lines += [
-            Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=strength == "prefer")
-            for rule in rules.newest
-            if rule.strength == strength
-        ]
+    lines += [
+        Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=rule.strength == "prefer")
+        for rule in sorted(rules.newest, key=lambda rule: rule.strength == "prefer")
+    ]
     if not lines and not unshown:
         return None, 0
     held, cap = len(texts) + rules.held, min(cap, 2_000) - MESSAGE_TOKENS
@@ -715,19 +744,16 @@ def rule_block(
             pointer = f"{more} more not shown{f' ({expand})' if unshown else ''}." if more else ""
         return fence("standing_rules", "\n".join(filter(None, [preface, *(line.text for line in ordered), pointer])))
 
-    def fit(preface: str) -> tuple[list[Line], str]:
-        frame = price.count(render((), preface, counted=False))
-        return fit_lines(lines, cap, price.count, lambda chosen: render(chosen, preface), frame=frame)
+    for preface in (RULES_PREFACE, SHORT_RULES_PREFACE):
+        frame = render((), preface, counted=False)
+        chosen, said = fit_lines(lines, cap, price.count, partial(render, preface=preface), frame=frame)
+        if chosen:
+            return added(said, price), held - len(chosen)
 
-    chosen, said = fit(RULES_PREFACE)
-    if not chosen:
-        some, brief = fit(SHORT_RULES_PREFACE)
-        chosen, said = (some, brief) if some else (chosen, said)
-    if not said and unshown and price.count(alone := render((), "", counted=False)) <= cap:
-        said = alone
-    block: Message = {"role": "user", "content": said}
-    item = TailItem(-1, block, price.message(block), 0, ()) if said else None
-    return item, held - len(chosen)
+    # no room for any: what is left out is told, or at least which messages
+    told = [render((), RULES_PREFACE), *([render((), "", counted=False)] if unshown else [])]
+    said = next((text for text in told if price.count(text) <= cap), "")
+    return added(said, price) if said else None, held
 
 
 MEMORIES_PREFACE = (
@@ -738,27 +764,18 @@ MEMORIES_PREFACE = (
 
 def memory_block(texts: Sequence[str], room: Room, price: Price) -> TailItem | None:
     """Return as many memories as fit into their share of the room, best first, as one message; None where none does."""
-
-    def render(chosen: Sequence[Line]) -> str:
-        return fence("memories", "\n".join([MEMORIES_PREFACE, *(line.text for line in chosen)]))
-
-    lines = [Line(f"- {' '.join(text.split())}") for text in texts]
     cap = min(1_000, room.pin_cap) - MESSAGE_TOKENS
-    chosen, said = fit_lines(lines, cap, price.count, render)
-    block: Message = {"role": "user", "content": said}
-    return TailItem(-1, block, price.message(block), 0, ()) if chosen else None
+    flat = (" ".join(text.split()) for text in texts)
+    said = list_block("memories", MEMORIES_PREFACE, flat, cap, price.count)
+    return added(said, price) if said else None
 
 
-def is_memory_block(message: Message) -> bool:
-    """Tell whether a message of a view's head is such a block."""
+def memories_in(message: Message) -> int:
+    """Return how many memories such a block holds; 0 for any other message of a view's head."""
     content = message.get("content")
-    return isinstance(content, str) and content.startswith(f"<memories>\n{MEMORIES_PREFACE}")
-
-
-def memories_in(block: Message) -> int:
-    """Return how many memories a block holds."""
-    lines: list[str] = block["content"].splitlines()
-    return sum(line.startswith("- ") for line in lines)
+    if not isinstance(content, str) or not content.startswith(f"<memories>\n{MEMORIES_PREFACE}"):
+        return 0
+    return sum(line.startswith("- ") for line in content.splitlines())
 
 
 def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
@@ -778,38 +795,28 @@ def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
 # be summarized only.
 
 
-class Pins(NamedTuple):
-    """Messages that a view adds before and after its header."""
-
-    before: tuple[TailItem, ...]
-    after: tuple[TailItem, ...]
-    tokens: int
-    unshown: tuple[int, ...]  # messages that should stay and are not shown whole, in the order of the log
-    opening_stop: int  # behind the last log entry for which those before the header stand
-
-
 class Staying(NamedTuple):
     """Critical messages and system rows that the room can hold, and those that it cannot."""
 
-    items: tuple[TailItem, ...] = ()
-    left_out: tuple[int, ...] = ()
-    said: frozenset[str] = frozenset()
-    candidates: Candidates | None = None  # the entries that it was chosen from
+    items: tuple[TailItem, ...]
+    left_out: tuple[int, ...]
+    said: frozenset[str]
+    candidates: Candidates  # the entries that it was chosen from
+    aside: int  # tokens of these rows, and of such rows of the tail
 
 
 _GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
 
 
-def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: int, price: Price) -> Staying:
-    """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
+def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
+    """Return as many critical messages and system rows from before entry `stop` as the room holds beside the tail's.
 
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
     but for one that is alone more than all of them may take: that is shown as the tail would show a message.
     """
-    items: list[TailItem] = []
-    left_out: list[int] = []
-    said = set[str]()
-    left = room.staying_cap - beside
+    log, price, candidates = sources.log, sources.price, sources.log.candidates(stop)
+    beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
+    items, left_out, said, left = list[TailItem](), list[int](), set[str](), room.staying_cap - beside
     bounds = log.bounds() if log.bound_thinking == "left_out" else Bounds()  # a group may be the last with results
     for start in dict.fromkeys(candidates.state):
         group, tail = log.between(start, log.group_stop(start)), Tail(start, room, price, bounds)
@@ -832,8 +839,7 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
         piece, cost = _piece(*log.read(index), price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)
-        name = canonical_json(pin.message)
-        if name in said:
+        if (name := canonical_json(pin.message)) in said:
             continue
         if pin.tokens > left and "output_config" in pin.message:  # what it sets holds without its words
             alone = {**pin.message, "content": []}
@@ -844,7 +850,8 @@ def choose_staying(candidates: Candidates, log: MessageLog, room: Room, beside: 
         said.add(name)
         items.append(pin)
         left -= pin.tokens
-    return Staying(tuple(items), tuple(left_out), frozenset(said), candidates)
+    aside = beside + sum(item.tokens for item in items)
+    return Staying(tuple(items), tuple(left_out), frozenset(said), candidates, aside)
 
 
 def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
@@ -864,88 +871,6 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
     return found
 
 
-def choose_pins(
-    candidates: Candidates, staying: Staying, log: MessageLog, room: Room, price: Price, *, humans_cap: int = 0
-) -> Pins:
-    """Return what stays, with the rest of the first human message and the latest one, up to the pin share each; and of
-    what humans wrote before, the newest, whole, in `humans_cap` tokens. What is said twice is shown once."""
-    held = {pin.seq for pin in staying.items}
-    others: list[TailItem] = []
-
-    # the opening rows form one message: short ones whole, the pin share divided among the long ones
-    rows: dict[str, tuple[Piece, int]] = {}
-    for index in [index for index in candidates.first if index not in held][:32]:
-        piece, cost = _piece(*log.read(index), price)
-        rows.setdefault(canonical_json(piece.message), (piece, cost))
-        if len(rows) == 8:
-            break
-    left = room.pin_cap
-    for done, (piece, cost) in enumerate(sorted(rows.values(), key=lambda row: row[1])):
-        cap = left // (len(rows) - done)
-        if cap >= room.least_cap // 4:
-            pin = shown_within(piece, cost, cap, price)
-            if _fits(pin, cap):
-                others.append(pin)
-                left -= pin.tokens
-
-    # the latest human message
-    latest = next(iter(candidates.humans), None)
-    if latest is not None and latest not in {*held, *candidates.first}:
-        pin = shown_within(*_piece(*log.read(latest), price), room.pin_cap, price)
-        if canonical_json(pin.message) not in staying.said and _fits(pin, room.pin_cap):
-            others.append(pin)
-
-    # what humans wrote before
-    if humans_cap:
-        shown = {*held, *candidates.first, *(pin.seq for pin in others)}
-        said = {*staying.said, *(canonical_json(pin.message) for pin in others)}
-        misses = 0
-        for index in [index for index in candidates.humans if index not in shown]:
-            if log.cost(index) > humans_cap:
-                if (misses := misses + 1) == 32:
-                    break
-                continue
-            pin = shown_within(*_piece(*log.read(index), price), humans_cap, price)
-            name = canonical_json(pin.message)
-            if name not in said and pin.tokens <= humans_cap and not pin.left_out:
-                said.add(name)
-                others.append(pin)
-                humans_cap -= pin.tokens
-
-    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
-    if system := _as_one_row([pin.message for pin in pins if pin.message["role"] == "system"], price):
-        pins = [pin for pin in pins if pin.message["role"] != "system"]
-    first = set(candidates.first)
-    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
-    whole = {pin.seq for pin in others if not pin.left_out}
-    unshown = {*staying.left_out, *(pin.seq for pin in staying.items if pin.left_out)} - whole
-    opening_stop = pins[split - 1].seq + 1 if split else 0
-    before, after = (*pins[:split], *(system if split else ())), (*(() if split else system), *pins[split:])
-    tokens = sum(pin.tokens for pin in (*before, *after))
-    return Pins(before, after, tokens, tuple(sorted(unshown)), opening_stop)
-
-
-def _as_one_row(rows: Sequence[Message], price: Price) -> tuple[TailItem, ...]:
-    """System rows where messages are made of blocks, as in Anthropic's protocol: at most one may follow a row of the
-    user's, and an answer has to follow it. Nothing for none, and where any may stand anywhere."""
-    if not any("output_config" in row or isinstance(row["content"], list) for row in rows):
-        return ()
-    blocks: dict[str, Any] = {}
-    joined: Message = {}
-    for row in rows:
-        content = row["content"]
-        is_over = row.get("clear_at") == "next_user_message"
-        for block in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
-            changes = list(state_names(block))
-            if changes or not is_over:
-                name = changes[0] if changes else canonical_json(block)
-                blocks = {key: value for key, value in blocks.items() if key != name} | {name: block}
-        joined |= {**row, "output_config": {**joined.get("output_config", {}), **row.get("output_config", {})}}
-    joined = {key: value for key, value in joined.items() if key != "clear_at" and value != {}}
-    shown = {**joined, "content": list(blocks.values())}
-    return tuple(TailItem(-1, row, price.message(row), 0, ()) for row in (shown, _GOES_ON))
-
-
 def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
     """The message as a pin shows it whole, and its tokens."""
     message: Message
@@ -961,43 +886,3 @@ def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
             message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
             tokens = price.message(message)
     return Piece(read.seq, message, repairs), tokens
-
-
-def _fits(pin: TailItem, cap: int) -> bool:
-    """Whether a pin is not too large for what travels whole in it."""
-    return pin.tokens <= cap or not any(shape_of(block).is_whole for block in blocks_of(pin.message))
-
-
-def kept_among(
-    pinned: Pins, ranked: Iterable[Ranked], log: MessageLog, room: Room, left: int, price: Price
-) -> Iterable[TailItem]:
-    """Return the pinned messages behind the header with the most important groups among them, in the order of the log.
-
-    The groups take at most `left` tokens. What is pinned whole is not shown twice.
-    """
-    bounds = log.bounds()
-    whole = {item.seq for item in pinned.after if not item.left_out}
-    shown: list[tuple[int, Sequence[TailItem]]] = []
-    inside: set[int] = set()
-    misses = 0
-    for one in ranked:
-        group = log.between(one.start, log.group_stop(one.start))
-        reads = group.reads
-        if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
-            continue
-        if any(loaded_tools(read.message) is not None for read in reads):
-            continue  # it says more than messages do
-        if any(read.seq >= bounds.settled and has_signed_thinking(read.message) for read in reads):
-            continue  # its thinking stays while its turn goes on
-        tail = Tail(reads[0].seq, replace(room, squeeze=room.squeeze + 1), price, bounds)
-        tail.take(group, closed=True)
-        if all(says_nothing(item.message) for item in tail.items):
-            continue
-        if tail.tokens <= left:
-            shown.append((tail.start, tail.items))
-            inside.update(range(tail.start, tail.next))
-            left -= tail.tokens
-        elif (misses := misses + 1) == 16:  # no smaller one is looked for
-            break
-    shown += [(item.seq, (item,)) for item in pinned.after if item.seq not in inside]
-    return chain.from_iterable(items for _, items in sorted(shown, key=lambda each: each[0]))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 import msgspec
@@ -17,7 +18,8 @@ import msgspec
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Cut, cut_at, notes, stand_ins
-from summarizing_context.views.header import Sources, Staying, choose_staying, is_memory_block, memory_block, write_head
+from summarizing_context.views.header import Sources, choose_staying, memories_in, memory_block, write_head
+from summarizing_context.views.shrinking import water_level
 from summarizing_context.views.view import (
     BARE,
     TIGHT,
@@ -52,27 +54,6 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     if ledger is not None:
         ledger.current(20_000)  # tokens that it may read now; more is read ahead in the background
     return ledger is not None and ledger.end >= step
-
-
-def is_last_chance(log: MessageLog, ledger: SessionLedger | None, more: float) -> bool:
-    """Return whether it is doubtful that another end comes within so many tokens, as often as they came so far."""
-    ends = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
-    return more * ends <= WAITED * log.history_tokens
-
-
-def pays(log: MessageLog, *, before: int, after: int, high: float) -> bool:
-    """Return whether an activation now is expected to cost little more than one at the high water.
-
-    It reads the new view uncached. One at the high water does that later: so much sooner, such a share of a round from
-    `after` to `high` is lost, and all of it where the session ends before. One that was so long goes on for so much
-    with the chance long / (long + more). What it saves is that requests until then read a smaller view from the cache.
-    """
-    more = max(0.0, high - before)
-    ends = more / (log.history_tokens + more)
-    lost = after * (ends + (1 - ends) * more / max(1.0, high - after))
-    requests = more * len(log.steps) / max(1, log.history_tokens)
-    saved = CACHED * (before - after) * requests * (1 - ends / 2)
-    return lost - saved <= TOLERATED * after
 
 
 class Plan(NamedTuple):
@@ -114,7 +95,7 @@ class NextView:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
         self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
         self.tokens = state.head_tokens + tail.tokens
-        self._plans: dict[tuple[Cut, int, bool], Plan] = {}
+        self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan is too
         # large now, and small enough once a model has summarized it; changed pins were looked at
@@ -236,50 +217,39 @@ class NextView:
         to_keep = self.leaving(max(keep or 1, self.keep_recent))
         return [*to_keep, *cuts] if self.overflows or keep is None else to_keep
 
-    def plan(self, cut: Cut, squeeze: int = 0, *, gives_way: bool = False) -> Plan:
+    def plan(self, cut: Cut, squeeze: int = 0, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
         """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
-        messages behind it, or with everything shrunk (`TIGHT`)."""
-        name = cut, squeeze, gives_way
-        if name not in self._plans:
-            self._plans[name] = self.composed(cut, squeeze, gives_way=gives_way)
-        return self._plans[name]
-
-    def composed(self, cut: Cut, squeeze: int, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
-        """Return such a plan, made now; of the group behind the cut it shows what came from entry `since` on."""
-        log, sources, state = self.log, self.sources, self.state
+        messages behind it, or with everything shrunk (`TIGHT`); of the group behind the cut what came from entry
+        `since` on."""
+        log, sources, state, name = self.log, self.sources, self.state, (cut, squeeze, since, gives_way)
+        if name in self._plans:
+            return self._plans[name]
         if not self._plans:
             sources.summaries.begin()
-        keep_from = state.keep_from
         if self.request is not None and self.request.keep_from is not None:
-            keep_from = self.request.keep_from
+            state = msgspec.structs.replace(state, keep_from=self.request.keep_from)
         room = Room(self.room.tokens, self.room.shares, squeeze, gives_way=gives_way)
-        staying = Staying()
+        staying = None
         if not room.is_bare:
-            staying, aside = self.staying(cut, Room(room.tokens, room.shares, gives_way=gives_way))
-            room = room.setting_aside(aside)
+            staying = choose_staying(sources, cut.stop, Room(room.tokens, room.shares, gives_way=gives_way))
+            room = room.setting_aside(staying.aside)
         if since != WHOLE_GROUPS:  # each of few messages
             room = replace(room, cap=int(room.shares.message_share * room.shared))
         while True:
             tail = tail_at(log, sources.price, cut.stop, room, since)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
-            if not room.is_bare and tail.tokens <= room.tokens:
+            if staying is not None and tail.tokens <= room.tokens:
                 fair = () if squeeze or gives_way else reversed(self.native)
+                native = next((block for block in fair if block.stop <= cut.stop), None)
                 made, pins = write_head(
-                    sources,
-                    state,
-                    cut,
-                    room,
-                    staying,
-                    tail.tokens,
-                    memories=self.memories,
-                    keep_from=keep_from,
-                    topic=self.topic,
-                    native=next((block for block in fair if block.stop <= cut.stop), None),
+                    sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native
                 )
             if room.squeeze != TIGHT or since != WHOLE_GROUPS or made.head_tokens + tail.tokens <= room.tokens:
                 break
             stays = log.staying(cut.stop, len(log))  # all are cut to the same length
-            room = room.holding([log.cost(at) for at in range(cut.stop, len(log)) if at not in stays])
+            costs = [log.cost(at) for at in range(cut.stop, len(log)) if at not in stays]
+            level = water_level([*costs, inf], room.shared / 2)  # and one more fits; pins and the header take less
+            room = replace(room, squeeze=room.squeeze + 2, cap=max(4, int(level)))
         tail.whole = tail.whole._replace(tokens=max(0, int(room.high - made.head_tokens)))
         made = msgspec.structs.replace(
             made,
@@ -287,38 +257,23 @@ class NextView:
             squeeze=room.squeeze,
             cap=room.cap,
             staying=room.staying,
-            leaves=cut.leaves,
-            leaves_stop=cut.leaves_stop,
-            stop=cut.stop,
+            **cut._asdict(),
             since=tail.since,
-            keep_from=keep_from,
+            keep_from=state.keep_from,
             bounds=tail.bounds,
             held_at=0,
             interruptions=state.interruptions,
             whole=tail.whole,
             counter=state.counter,
         )
-        return Plan(made, tail, pins)
-
-    def staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
-        """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
-        log = self.log
-        behind = log.staying(cut.stop, len(log))
-        raw = sum(cost for cost in map(log.cost, behind) if cost <= room.staying_cap)
-        staying = choose_staying(log.candidates(cut.stop), log, room, raw, self.sources.price)
-        return staying, raw + sum(item.tokens for item in staying.items)
+        self._plans[name] = Plan(made, tail, pins)
+        return self._plans[name]
 
 
 def plan_activation(now: NextView) -> Plan | None:
-    """Decide what changes in a provider's next view, and note in `now` what else the decision says.
-
-    Args:
-        now: the view and what is asked for; it works out plans on demand.
-
-    Returns:
-        The first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
-        other pins or memories, if the view has room for them. None for a view that goes on as it is.
-    """
+    """Return the first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
+    other pins or memories, if the view has room for them; None for a view that goes on as it is. What else the decision
+    says is noted in `now`."""
     view, state, room, log, tokens = now.provider_view, now.state, now.room, now.log, now.tokens
     settings = now.sources.settings
 
@@ -385,12 +340,23 @@ def plan_activation(now: NextView) -> Plan | None:
             # there is room above the high water to wait in for what a model has not summarized
             now.to_summarize, now.waits, plan = plan, True, None
     elif now.is_natural_end and not is_needed and tokens >= BAND * room.high:
-        # at the end of a piece of work, ahead of the high water, where that costs little
-        def costs_little(plan: Plan) -> bool:
-            is_enough = tokens - plan.tokens >= room.min_free
-            return is_enough and pays(log, before=tokens, after=plan.tokens, high=room.high)
+        # At the end of a piece of work, ahead of the high water, where that is expected to cost little more than there.
+        # It reads the new view uncached. An activation at the high water does that later: so much sooner, such a share
+        # of a round from the new view to `high` is lost, and all of it where the session ends before. One that was so
+        # long goes on for so much with the chance long / (long + more). What it saves is that requests until then read
+        # a smaller view from the cache.
+        more, past, ledger = max(0.0, room.high - tokens), log.history_tokens, now.sources.ledger
+        ends = more / (past + more)
 
-        if is_last_chance(log, now.sources.ledger, room.high - tokens):
+        def costs_little(plan: Plan) -> bool:
+            after = plan.tokens
+            lost = after * (ends + (1 - ends) * more / max(1.0, room.high - after))
+            saved = CACHED * (tokens - after) * (more * len(log.steps) / max(1, past)) * (1 - ends / 2)
+            return tokens - after >= room.min_free and lost - saved <= TOLERATED * after
+
+        # it is doubtful that another end comes until then, as often as they came so far
+        came = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
+        if (room.high - tokens) * came <= WAITED * past:
             plan = first(now.low_water, costs_little)
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
@@ -431,7 +397,7 @@ def _overflow(now: NextView) -> Plan | None:
     start, stop = log.newest_group
     cut = Cut(0, 0, start) if now.sources.truncates else cut_at(log.segments, start)
     alone = [(BARE, WHOLE_GROUPS)] if stop - start < 2 else [] if start < now.state.stop else [(TIGHT, stop - 1)]
-    made = (now.composed(cut, squeeze, since) for squeeze, since in (*alone, (BARE, stop - 1)))
+    made = (now.plan(cut, squeeze, since) for squeeze, since in (*alone, (BARE, stop - 1)))
     return next((plan for plan in made if plan.tokens <= room.tokens), None)
 
 
@@ -441,18 +407,8 @@ def _reshaped(now: NextView) -> Plan | None:
     made, pins = state, tuple[TailItem, ...]()
     if view.pins_changed and len(log) > log.leading_count:  # pins as they would be chosen now
         now.pins_seen = True
-        staying, _ = now.staying(state.cut, Room(tail.room.tokens, tail.room.shares))
-        other, chosen = write_head(
-            sources,
-            state,
-            state.cut,
-            tail.room,
-            staying,
-            tail.tokens,
-            memories=now.memories,
-            keep_from=state.keep_from,
-            keeps_header=True,
-        )
+        staying = choose_staying(sources, state.stop, Room(tail.room.tokens, tail.room.shares))
+        other, chosen = write_head(sources, state, state.cut, tail, staying, memories=now.memories, keeps_header=True)
         if other != state and now.tokens + other.pin_tokens - state.pin_tokens <= now.room.tokens:
             made, pins = other, chosen  # else the next activation will see to it
     reason: Reason | None = None
@@ -464,7 +420,7 @@ def _reshaped(now: NextView) -> Plan | None:
             bounds = log.bounds()
 
     # memories, with the first view since the context was opened, where it shows none and has room
-    if not view.last and view.resumed is None and not any(map(is_memory_block, made.after)):
+    if not view.last and view.resumed is None and not any(map(memories_in, made.after)):
         block = memory_block(now.memories, now.room, sources.price)
         grown = made.pin_tokens - state.pin_tokens
         if block is not None and now.tokens + grown + block.tokens <= now.room.high:

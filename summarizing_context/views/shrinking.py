@@ -175,11 +175,51 @@ class _Cutting:
         if self.crowd and level < min(LEAST_CUT, max(self.sizes, default=0)):
             return None
         caps = [ceil(size) if size <= level else int(level) for size in self.sizes]
-        plan = [
-            _Cut(part, size, cap, self.price.count)
-            for part, size, cap in zip(self.parts, self.sizes, caps, strict=True)
-        ]
-        return _rewritten(self.message, plan, keep_media, self.keeps_thinking)
+        every = list(zip(self.parts, self.sizes, caps, strict=True))
+        plan = [_Cut(part, size, cap, self.price.count) for part, size, cap in every]
+        message, place = self.message, content_key(self.message)
+        shown = dict(without_wire_content(message))
+        if not self.keeps_thinking:
+            shown = _without_thinking_fields(shown)
+
+        # what stands beside the content, in its own form
+        beside = [key for key in BESIDE_CONTENT if shown.get(key)]
+        first = len(plan) - len(beside)
+        for key, cut in zip(beside, plan[first:], strict=True):
+            if cut.is_whole:
+                continue
+            if isinstance(shown[key], str):
+                shown[key] = cut.text(shown[key])
+            elif key == "function_call" and isinstance(shown[key], dict):
+                shown[key] = read_call(shown[key]).changed(cut.arguments)
+            else:
+                del shown[key]
+        plan = plan[:first]
+
+        # listed calls, also those that stand as blocks
+        blocks = {cut.part.block: cut for cut in plan if cut.part.block >= 0}
+        if isinstance(calls := shown.get("tool_calls"), list):
+            known = {cut.part.id: cut for cut in blocks.values() if cut.part.kind == "call"}
+            listed = iter([cut for cut in plan if cut.part.kind == "call" and cut.part.block < 0])
+            shown["tool_calls"] = []
+            for call in [call for call in calls if isinstance(call, dict)]:
+                at = known.get(call_id(call.get("id"))) or next(listed, None)
+                shown["tool_calls"].append(call if at is None or at.is_whole else read_call(call).changed(at.arguments))
+
+        # blocks; or content that is one text, or a tool's result
+        content = shown.get(place)
+        texts = [cut for cut in plan if cut.part.kind != "call" and cut.part.block < 0]
+        if isinstance(content, list) and not is_result(shown):
+            shown[place] = [
+                _cut_block(message, block, blocks[at], keep_media) if at in blocks else block
+                for at, block in enumerate(content)
+                if at in blocks or self.keeps_thinking or shape_of(block).kind != "thinking"
+            ] or [text_block(message, _LEFT_OUT)]
+        elif texts or not is_result(shown):
+            said = _result_text(texts[0], keep_media) if content and texts else ""
+            media = filter(is_wordless_media, content if keep_media and isinstance(content, list) else ())
+            shown[place] = [text_block(message, said), *media] if isinstance(content, list) else said
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,77 +241,25 @@ class _Cut:
 
     def arguments(self, arguments: Any) -> Any:
         """Arguments within the cap. They keep their form: an object stays an object, JSON text stays JSON text."""
-        if not isinstance(arguments, str):
-            return self._fields(arguments) if isinstance(arguments, dict) else {}
-        try:
-            parsed = json.loads(arguments)
-        except (ValueError, RecursionError):
-            return self.text(arguments)
-        return canonical_json(self._fields(parsed) if isinstance(parsed, dict) else {})
-
-    def _fields(self, fields: dict[str, Any]) -> dict[str, Any]:
-        texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in fields.items()}
-        scale = self.size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
-        level = water_level([len(text) * scale for text in texts.values()], self.cap - scale * sum(map(len, texts)))
-        if level < 1:
-            return {"…": f"{len(texts)} arguments left out"} if self.cap >= LEAST_KEPT else {}
-        return {
-            key: fields[key]
-            if len(text) * scale <= level
-            else cut_middle(text, int(len(text) * scale), int(level), self.count)
-            for key, text in texts.items()
-        }
-
-
-def _rewritten(message: Message, plan: list[_Cut], keep_media: bool, keep_thinking: bool) -> Message:
-    """The message with shorter texts where its parts stand."""
-    shown = dict(without_wire_content(message))
-    if not keep_thinking:
-        shown = _without_thinking_fields(shown)
-
-    # What stands beside the content, in its own form.
-    beside = [key for key in BESIDE_CONTENT if shown.get(key)]
-    first = len(plan) - len(beside)
-    for key, cut in zip(beside, plan[first:], strict=True):
-        if cut.is_whole:
-            continue
-        if isinstance(shown[key], str):
-            shown[key] = cut.text(shown[key])
-        elif key == "function_call" and isinstance(shown[key], dict):
-            shown[key] = read_call(shown[key]).changed(cut.arguments)
-        else:
-            del shown[key]
-    plan = plan[:first]
-
-    # Listed calls, also those that stand as blocks.
-    blocks = {cut.part.block: cut for cut in plan if cut.part.block >= 0}
-    if isinstance(calls := shown.get("tool_calls"), list):
-        known = {cut.part.id: cut for cut in blocks.values() if cut.part.kind == "call"}
-        listed = iter([cut for cut in plan if cut.part.kind == "call" and cut.part.block < 0])
-        shown["tool_calls"] = []
-        for call in calls:
-            if isinstance(call, dict):
-                at = known.get(call_id(call.get("id"))) or next(listed, None)
-                shown["tool_calls"].append(call if at is None or at.is_whole else read_call(call).changed(at.arguments))
-
-    place = content_key(message)
-    content = shown.get(place)
-    if isinstance(content, list) and not is_result(shown):
-        shown[place] = [
-            _cut_block(message, block, blocks[at], keep_media) if at in blocks else block
-            for at, block in enumerate(content)
-            if at in blocks or keep_thinking or shape_of(block).kind != "thinking"
-        ] or [text_block(message, _LEFT_OUT)]
-        return shown
-
-    # Content that is one text, or a tool's result.
-    texts = [cut for cut in plan if cut.part.kind != "call" and cut.part.block < 0]
-    if not texts and is_result(shown):
-        return shown
-    said = _result_text(texts[0], keep_media) if content and texts else ""
-    media = filter(is_wordless_media, content if keep_media and isinstance(content, list) else ())
-    shown[place] = [text_block(message, said), *media] if isinstance(content, list) else said
-    return shown
+        parsed, made = arguments, dict[str, Any]()
+        if isinstance(arguments, str):
+            try:
+                parsed = json.loads(arguments)
+            except (ValueError, RecursionError):
+                return self.text(arguments)
+        if isinstance(parsed, dict):
+            texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in parsed.items()}
+            scale = self.size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
+            sizes = {key: len(text) * scale for key, text in texts.items()}
+            level = water_level(list(sizes.values()), self.cap - scale * sum(map(len, texts)))
+            if level >= 1:
+                made = {
+                    key: parsed[key] if size <= level else cut_middle(texts[key], int(size), int(level), self.count)
+                    for key, size in sizes.items()
+                }
+            elif self.cap >= LEAST_KEPT:
+                made = {"…": f"{len(texts)} arguments left out"}
+        return canonical_json(made) if isinstance(arguments, str) else made
 
 
 def _cut_block(message: Message, block: Any, cut: _Cut, keep_media: bool) -> Any:

@@ -38,7 +38,7 @@ from summarizing_context.messages.reading import (
     without_thinking,
 )
 from summarizing_context.stores.base import NewActivation
-from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note, water_level
+from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note
 from summarizing_context.worker.jobs import HEADER_TARGET
 from summarizing_context.worker.native_blocks import NativeBlock
 from summarizing_context.worker.summary_cache import Focus
@@ -119,12 +119,6 @@ class Room:
         staying = min(staying, self.staying_cap)
         return self if staying == self.staying else replace(self, staying=staying)
 
-    def holding(self, costs: Sequence[int]) -> Room:
-        """Return the room in which messages of these costs fit together, and one more, in half of it: long ones are cut
-        to the same length, and pins and the header take less."""
-        level = water_level([*costs, inf], self.shared / 2)
-        return replace(self, squeeze=self.squeeze + 2, cap=max(4, int(level)))
-
     def message_cap(self, shown_of_group: int) -> int:
         """Return what the next message of a group may take, of which so much is shown already."""
         if self.is_bare:
@@ -179,6 +173,7 @@ class Whole(NamedTuple):
 NO_WHOLE = Whole()
 
 
+@dataclass
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`.
 
@@ -186,49 +181,30 @@ class Tail:
     itself. Long messages are cut but for those that are `whole`.
     """
 
-    def __init__(
-        self,
-        start: int,
-        room: Room,
-        price: Price,
-        bounds: Bounds,
-        *,
-        since: int = WHOLE_GROUPS,
-        whole: Whole = NO_WHOLE,
-    ) -> None:
-        self.start = start
-        self.room = room
-        self.bounds = bounds
-        self.since = since
-        self.whole = whole
-        self.is_stale = False  # it shows a call that waited, and is given up by now
-        self.next = start  # first entry whose group is not wholly shown
-        self.items: list[TailItem] = []
-        self.tokens = 0
-        self.marks: list[Mark] = [Mark(start, 0, 0)]
-        self.bound: list[int] = []  # items with thinking or a chain
-        self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
-        self._price = price
+    start: int
+    room: Room
+    price: Price
+    bounds: Bounds
+    since: int = WHOLE_GROUPS
+    whole: Whole = NO_WHOLE
+    is_stale: bool = False  # it shows a call that waited, and is given up by now
+    tokens: int = 0
+    items: list[TailItem] = field(default_factory=list)
+    bound: list[int] = field(default_factory=list)  # items with thinking or a chain
+    ephemeral_count: int = 0  # ephemeral messages of the log that were shown or passed by
+
+    def __post_init__(self) -> None:
+        self.next = self.start  # first entry whose group is not wholly shown
+        self.marks = [Mark(self.start, 0, 0)]
         self._thinking_from = inf
-        self._open_tokens = 0
-        self._open_staying = 0  # of what is shown of the open group, what must stay
+        self._open_tokens = self._open_staying = 0  # of what is shown of the open group; of that, what must stay
 
-    def take(
-        self,
-        group: LogGroup,
-        *,
-        closed: bool,
-        most: float = inf,
-        thinking_from: float = inf,
-    ) -> None:
-        """Show a group, or what is new of an open one.
+    def take(self, group: LogGroup, *, closed: bool, most: float = inf, thinking_from: float = inf) -> None:
+        """Show a group, or what is new of an open one; nothing more comes of one that is `closed`. Stop once the tail
+        costs more than `most` tokens.
 
-        Args:
-            group: its messages.
-            closed: nothing more will come.
-            most: stop once the tail costs more tokens.
-            thinking_from: the message that an answer went on from at the activation. In the open turn, thinking that a
-                provider wants back stays whole; where everything is tighter than tight, from this entry on.
+        At the activation an answer went on from the message `thinking_from`. In the open turn, thinking that a provider
+        wants back stays whole; where everything is tighter than tight, from this entry on.
         """
         self._thinking_from = thinking_from
         reads, passing = group.reads, group.passing
@@ -273,10 +249,6 @@ class Tail:
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
 
-    def binds(self, bounds: Bounds) -> bool:
-        """Tell whether what it shows would read differently within `bounds`."""
-        return any(_unbound(self.items[at].seq, self.items[at].message, bounds)[1] for at in self.bound)
-
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
         message, repairs = _unbound(piece.seq, piece.message, self.bounds)
         if repairs:
@@ -285,17 +257,15 @@ class Tail:
         is_note, most = not NOTES.isdisjoint(piece.repairs), self.room.tokens
         is_huge = is_note and cost > most and len(piece.message["content"]) > LONGEST_TOKEN * most
         if not is_huge and not {"content_none", "chain_dropped"}.issuperset(piece.repairs):
-            cost = self._price.message(piece.message)
+            cost = self.price.message(piece.message)
         if stays and self._open_staying + cost <= self.room.staying_cap:
             self._open_staying += self._append(piece, cost, cost)
             return
-        cap = self.room.message_cap(self._open_tokens)
-        if cost <= cap or self.room.is_bare or is_note:
-            self._open_tokens += self._append(piece, cost, cap)
-            return
-        uncut = self.whole
+        cap, uncut, is_cut = self.room.message_cap(self._open_tokens), self.whole, self.room.is_bare or is_note
         if uncut.first <= piece.seq < uncut.stop or (piece.seq >= uncut.stop and self.tokens + cost <= uncut.tokens):
-            self._open_tokens += self._append(piece, cost, cost)
+            cap = cap if is_cut else max(cap, cost)
+        if cost <= cap or is_cut:
+            self._open_tokens += self._append(piece, cost, cap)
             return
 
         # What travels whole is shown beside what else the message may take, and so is thinking that is wanted back.
@@ -304,9 +274,9 @@ class Tail:
         reading = read_content(piece.message)
         first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
         thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
-        whole = sum(self._price.count(text) for part in reading.parts if part.whole for text in part.sent)
+        whole = sum(self.price.count(text) for part in reading.parts if part.whole for text in part.sent)
         thought = [text for part in reading.parts if thinks and part.kind == "thinking" for text in part.sent]
-        thoughts = sum(map(self._price.count, thought))
+        thoughts = sum(map(self.price.count, thought))
         if thinks := thinks and whole + thoughts + min(cost - whole - thoughts, cap) <= AMPLE_SHARE * self.room.shared:
             whole += thoughts
         is_newest = piece.seq >= self._thinking_from
@@ -317,7 +287,7 @@ class Tail:
                 silent = {"role": reading.role, "content": [{"type": "text", "text": "…"}]}
                 piece = Piece(piece.seq, silent, (*piece.repairs, "shrunk"))
             whole = 0
-            cost = self._price.message(piece.message)
+            cost = self.price.message(piece.message)
         tokens = self._append(piece, cost, whole + min(max(0, cost - whole), cap), thinking=thinks)
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
@@ -328,7 +298,7 @@ class Tail:
         self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
 
     def _append(self, piece: Piece, cost: int, cap: int, *, thinking: bool = False) -> int:
-        item = shown_within(piece, cost, cap, self._price, mute=self.room.is_bare, thinking=thinking)
+        item = shown_within(piece, cost, cap, self.price, mute=self.room.is_bare, thinking=thinking)
         if is_bound(item.message):
             self.bound.append(len(self.items))
         self.items.append(item)
@@ -520,12 +490,10 @@ def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> Activ
     """Return the newest activation that is not undone yet. Raises `UndoError`."""
     open_ones = [record for record in records if not record.is_undone and record.undoes is None]
     shaping = [record for record in open_ones if record.can_undo]
+    if not open_ones:
+        raise UndoError("there is no activation to undo")
     if not shaping:
-        raise UndoError(
-            "there is no activation to undo"
-            if not open_ones
-            else "no activation that covered messages can be undone any longer; restore a checkpoint instead"
-        )
+        raise UndoError("no activation that covered messages can be undone any longer; restore a checkpoint instead")
     if shaping[-1].log_version != log_version:
         raise UndoError("the log was replaced since the last activation; restore a checkpoint to go back to that log")
     return shaping[-1]
@@ -567,7 +535,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     bounds: Bounds = Bounds()
     held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
     interruptions: tuple[int, ...] = ()  # entries behind `stop` before which views have given up the open calls
-    whole: Whole = Whole()
+    whole: Whole = NO_WHOLE
     closings: tuple[int, ...] = ()  # entries before which views have ended a segment that was open
     native: NativeBlock | None = None  # the provider's own, in front of all else
 
@@ -653,11 +621,12 @@ class ProviderView:
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     is_unsaved: bool = False  # it has given up calls since its state was kept
-    provider: str = field(init=False)  # the key of the provider
 
-    def __post_init__(self) -> None:
+    @property
+    def provider(self) -> str:
+        """The key of the provider."""
         key, mark, room = self.key.rpartition(ROOM_MARK)
-        self.provider = key if mark and room.isdecimal() else self.key
+        return key if mark and room.isdecimal() else self.key
 
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,
@@ -666,7 +635,8 @@ class ProviderView:
             return False
         was = self.state.bounds
         now = was._replace(settled=min(was.rewritten, log.bounds().settled))
-        return now.settled > was.settled and self.tail.binds(now)
+        bound = (self.tail.items[at] for at in self.tail.bound)
+        return now.settled > was.settled and any(_unbound(item.seq, item.message, now)[1] for item in bound)
 
     @property
     def marks(self) -> Marks:
