@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -51,9 +52,7 @@ class Program:
 
     compaction = ""  # what has it compact its own session, if that can be said to it
     plugin = ""  # the name of its plug-in, if it has one
-    takes_over: ClassVar[
-        Sequence[str]
-    ] = ()  # what `continue --in` is given, if it can go on with a session of another client
+    takes_over: ClassVar[Sequence[str]] = ()  # what `continue --in` is given, if it can go on with another's session
 
     @property
     def home(self) -> Path:
@@ -188,7 +187,5 @@ def _objects(output: str) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects of an output, one a line, whatever else stands between them."""
     for line in output.splitlines():
         if line.startswith("{"):
-            try:
+            with suppress(ValueError):
                 yield json.loads(line)
-            except ValueError:
-                continue

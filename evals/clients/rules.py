@@ -192,7 +192,14 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
     _unique((tool["name"] for tool in tools if "name" in tool), "tools: tool names must be unique")
     for name, holder in (("thread", body), ("block_binding", thinking)):
         _must(name not in holder or _BETAS[name] & betas, f"{name}: extra inputs are not permitted")
-    _marked(body)
+
+    # At most four cache marks, in the order of the prompt, those of an hour before those of five minutes.
+    parts = [part for name in ("tools", "system", "messages") for part in _mappings(body.get(name))]
+    marks = [part["cache_control"] for part in (*parts, body) if part.get("cache_control") is not None]
+    lives = [mark.get("ttl", "5m") for mark in marks]
+    _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
+    is_sorted = lives == sorted(lives)  # "1h" before "5m"
+    _must(is_sorted, "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
 
     # each message, and each block in it
     drops = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior") == "drop_block"
@@ -229,9 +236,25 @@ def _anthropic(body: Body, seal: Seal, betas: Set[str], given: Given | None) -> 
     if (body.get("thread") or {}).get("type") != "continue":  # else the others are on the server
         _pairs(rows)
         _server_pairs(rows)
-    _placed(rows)
-    if thinking.get("type") == "enabled":  # an adaptive one may have thought nothing
-        _thinks_first(rows)
+
+    # What the system says among the messages follows one of the user's, and nothing of the user's follows it. A message
+    # with nothing but an effort may stand anywhere, unless it is beside one with words.
+    runs = [(role, list(run)) for role, run in groupby(rows, lambda row: row["role"])]
+    for at, (role, said) in enumerate(runs):
+        if role == "system" and any(row["content"] for row in said):
+            _must(at and runs[at - 1][0] == "user", "a `system` message must immediately follow a `user` message")
+            is_answered = at + 1 == len(runs) or runs[at + 1][0] == "assistant"
+            _must(is_answered, "a `system` message must precede an `assistant` message or end the array")
+            is_one = sum(bool(row["content"]) for row in said) == 1
+            _must(is_one, "consecutive `system` messages are not allowed")
+
+    # While calls of the assistant's last messages are answered, these begin with thinking; an adaptive one may have
+    # thought nothing.
+    last = dict(runs)  # of each role
+    answers = (block["type"] for row in last["user"] for block in _blocks(row))
+    if thinking.get("type") == "enabled" and "assistant" in last and "tool_result" in answers:
+        first = _blocks(last["assistant"][0])[0]["type"]
+        _must(first in _THINKING, f"expected `thinking` first in the last turn, but found `{first}`")
 
 
 def _blocks(row: Body) -> list[Any]:
@@ -278,16 +301,6 @@ def _beginnings(body: Body) -> list[str]:
         digest.update(_canonical({**row, "content": _blocks(row)}).encode())
         found.append(digest.hexdigest())
     return found
-
-
-def _marked(body: Body) -> None:
-    """At most four cache marks, in the order of the prompt, those of an hour before those of five minutes."""
-    parts = [part for name in ("tools", "system", "messages") for part in _mappings(body.get(name))]
-    marks = [part["cache_control"] for part in (*parts, body) if part.get("cache_control") is not None]
-    lives = [mark.get("ttl", "5m") for mark in marks]
-    _must(len(lives) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
-    is_sorted = lives == sorted(lives)  # "1h" before "5m"
-    _must(is_sorted, "a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
 
 
 def _mappings(value: Any) -> Iterator[Body]:
@@ -361,29 +374,6 @@ def _unknown_tools(rows: Sequence[Body], tools: Sequence[Body]) -> set[str]:
                 (unknown.discard if change["type"] == "tool_addition" else unknown.add)(name)
         _must(kind != "tool_use" or block["name"] not in unknown, f"messages.{at}: {block} is not available here")
     return unknown
-
-
-def _placed(rows: Sequence[Body]) -> None:
-    """What the system says among the messages follows one of the user's, and nothing of the user's follows it.
-
-    A message with nothing but an effort may stand anywhere, unless it is beside one with words.
-    """
-    runs = [(role, [bool(row["content"]) for row in run]) for role, run in groupby(rows, lambda row: row["role"])]
-    for at, (role, have_words) in enumerate(runs):
-        if role == "system" and any(have_words):
-            _must(at and runs[at - 1][0] == "user", "a `system` message must immediately follow a `user` message")
-            is_answered = at + 1 == len(runs) or runs[at + 1][0] == "assistant"
-            _must(is_answered, "a `system` message must precede an `assistant` message or end the array")
-            _must(sum(have_words) == 1, "consecutive `system` messages are not allowed")
-
-
-def _thinks_first(rows: Sequence[Body]) -> None:
-    """While calls of the assistant's last messages are answered, these begin with thinking."""
-    runs = {role: list(run) for role, run in groupby(rows, lambda row: row["role"])}  # the last one of each role
-    answers = (block["type"] for row in runs["user"] for block in _blocks(row))
-    if "assistant" in runs and "tool_result" in answers:
-        first = _blocks(runs["assistant"][0])[0]["type"]
-        _must(first in _THINKING, f"expected `thinking` first in the last turn, but found `{first}`")
 
 
 # OpenAI Chat Completions -------------------------------------------------------------------------------------------

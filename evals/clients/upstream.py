@@ -101,7 +101,12 @@ class Provider:
         """What a request is for, and the name of its thread."""
         ids = [*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")]
         name = ":".join(ids)
-        if COMPACTS.search(_last_words(history(body))):
+        said: list[str] = []  # last by the user, if anything stands behind the model's last words
+        for item in reversed(history(body)):
+            if item.get("role") in ("assistant", "tool") or item.get("type", "message") != "message":
+                break
+            said += _words(item)
+        if COMPACTS.search("\n".join(said)):
             return "compaction", f"compaction:{name}"
         if not tool_names(body):
             return "plain", f"plain:{name}"
@@ -165,16 +170,6 @@ def _words(item: Mapping[str, Any]) -> list[str]:
     content = item.get("content")
     blocks = [{"text": content}] if isinstance(content, str) else content or ()
     return [str(block["text"]) for block in blocks if "text" in block]
-
-
-def _last_words(items: Sequence[Mapping[str, Any]]) -> str:
-    """What the user said last, if anything stands behind the model's last words."""
-    said: list[str] = []
-    for item in reversed(items):
-        if item.get("role") in ("assistant", "tool") or item.get("type", "message") != "message":
-            break
-        said += _words(item)
-    return "\n".join(said)
 
 
 @asynccontextmanager

@@ -19,9 +19,8 @@ from pathlib import Path
 
 import anyio
 
-from summarizing_context.evaluation.asking import mark_answers, read_answers
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.recording import AskedCase, Case, Recording, add_case
+from summarizing_context.evaluation.recording import AskedCase, Case, Recording, add_case, mark_answers, read_answers
 from summarizing_context.evaluation.views import ARMS, build
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
@@ -60,7 +59,7 @@ class Writer:
         self.missing, self.recipe, self._model = 0, model.recipe, model
         self._is_waiting = False  # for standing rules, which are asked for in the order of the session
 
-    async def summarize(self, job: SummaryJob, *, kind: str = "") -> str | SummaryReply:
+    async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
         """Return the reply to a job. What holds the placeholder of another one is not asked for yet."""
         try:
             if PENDING in job.content or (job.kind == "rules" and self._is_waiting):
@@ -69,7 +68,7 @@ class Writer:
         except Missing:
             self.missing += 1
             self._is_waiting |= job.kind == "rules"
-            return "none" if job.kind == "rules" else PENDING
+            return SummaryReply("none" if job.kind == "rules" else PENDING)
 
 
 def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = tuple(ARMS)) -> int:

@@ -34,18 +34,15 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions, tune
+    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions
 
     class Top(options.Group):
         """Lists the commands that stand for themselves; those of one session are named below."""
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
-            every = self.commands
-            self.commands = {name: one for name, one in every.items() if name not in sessions.OF_ONE}
-            try:
-                super().format_help(ctx, formatter)
-            finally:
-                self.commands = every
+            for name in sessions.OF_ONE:
+                self.commands[name].hidden = True
+            super().format_help(ctx, formatter)
 
     def show_version(asked: bool) -> None:
         if asked:
@@ -54,7 +51,6 @@ def build_command() -> Any:
             typer.echo(f"{output.PROGRAM} {version(output.PROGRAM)}")
             raise typer.Exit
 
-    of_one = [*sessions.OF_ONE, "continue"]
     app = typer.Typer(
         name=output.PROGRAM,
         cls=Top,
@@ -62,17 +58,17 @@ def build_command() -> Any:
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
         help=_ABOUT,
-        epilog=f"Of one session, as /context in a host (`COMMAND --help` explains one): {', '.join(of_one)}.",
+        epilog="Of one session, as /context in a host (`COMMAND --help` explains one): "
+        f"{', '.join([*sessions.OF_ONE, 'continue'])}.",
     )
-
     shown = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version.")
 
     @app.callback()
     def about(version: bool = shown) -> None:
         pass
 
-    families = replay.commands, eval.commands, tune.commands, prompts.commands
-    for family in (*families, sessions.commands, serve.commands, clients.commands):
+    families = replay.commands, eval.commands, eval.tuning, prompts.commands, sessions.commands, serve.commands
+    for family in (*families, clients.commands):
         app.add_typer(family)
     return typer.main.get_command(app)
 

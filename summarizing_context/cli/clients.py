@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,105 +16,61 @@ import typer
 
 from summarizing_context.cli import options
 from summarizing_context.cli.options import SERVE, STORED, argument, command, option
-from summarizing_context.cli.output import InputError, Result, confirm, plain
+from summarizing_context.cli.output import PROGRAM, InputError, Result, confirm, plain
 from summarizing_context.cli.serve import LISTEN, TOKEN_FILE
-from summarizing_context.cli.sessions import StoredSession
+from summarizing_context.cli.sessions import StoredSession, view_of
 from summarizing_context.stores.private_files import replace_private, token_file
 
 commands = typer.Typer()
 
-NAME = "summarizing-context"
 _SHIPPED = Path(__file__).parent.parent / "contrib" / "clients"
 _FIRST_MODS = (2, 1, 287)  # of Claude Code that loads modules of hooks without a switch
-
-
-def _home(variable: str, *folders: str) -> Path:
-    """Return the folder that a variable of the environment names, else one below the home folder."""
-    named = os.environ.get(variable)
-    return Path(named) if named else Path.home().joinpath(*folders)
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """A client that takes plug-ins."""
-
-    program: str
-    home: tuple[str, ...]  # a variable that names its folder, and where that is else
-    place: str  # below it, where the client looks for plug-ins
-    file: str  # of the plug-in, in this place
-    does: str
-
-    @property
-    def folder(self) -> Path:
-        """The folder of its plug-ins."""
-        return _home(*self.home) / self.place
-
-
-_VIEWS = "its compactions, also /compact, are views"
-CLIENTS = {
-    "claude-code": Client("claude", ("CLAUDE_CONFIG_DIR", ".claude"), "skills", f"{NAME}/hooks/{NAME}.js", _VIEWS),
-    "opencode": Client(
-        "opencode", ("XDG_CONFIG_HOME", ".config"), "opencode/plugin", f"{NAME}.js", "each of its requests holds a view"
-    ),
-    "pi": Client("pi", ("PI_CODING_AGENT_DIR", ".pi", "agent"), "extensions", f"{NAME}.js", _VIEWS),
-}
 _ABOUT = "Compactions by summarizing-context."
-_MANIFESTS = {  # of Claude Code
-    f"{NAME}/.claude-plugin/plugin.json": {"name": NAME, "version": "0.2.0", "description": _ABOUT},
-    f"{NAME}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{NAME}.js"]},
+_MANIFESTS: dict[str, dict[str, Any]] = {  # of Claude Code
+    f"{PROGRAM}/.claude-plugin/plugin.json": {"name": PROGRAM, "version": "0.2.0", "description": _ABOUT},
+    f"{PROGRAM}/hooks/hooks.json": {"description": _ABOUT, "modules": [f"./{PROGRAM}.js"]},
 }
-
+_VIEWS = "its compactions, also /compact, are views"
+_HOMES = {  # of clients: the variable that names their folder, where that is else, and where plug-ins are below it
+    "claude-code": ("CLAUDE_CONFIG_DIR", ".claude", "skills"),
+    "opencode": ("XDG_CONFIG_HOME", ".config", "opencode/plugin"),
+    "pi": ("PI_CODING_AGENT_DIR", ".pi/agent", "extensions"),
+}
+_PLUGINS = {  # program of the client, file of its plug-in, what that does, and other files of it
+    "claude-code": ("claude", f"{PROGRAM}/hooks/{PROGRAM}.js", _VIEWS, _MANIFESTS),
+    "opencode": ("opencode", f"{PROGRAM}.js", "each of its requests holds a view", {}),
+    "pi": ("pi", f"{PROGRAM}.js", _VIEWS, {}),
+}
 ClientName = Annotated[
     Literal["claude-code", "opencode", "pi"], argument("CLIENT", "claude-code, opencode or pi.", show_choices=False)
 ]
 
 
-def plugin_files(client: str, service: str) -> dict[Path, bytes]:
-    """Return the files of a client's plug-in as they are installed, by their paths."""
-    folder = CLIENTS[client].folder
+def _folders(client: str) -> tuple[Path, Path]:
+    """Return the folder of a client, and that of its plug-ins."""
+    variable, name, place = _HOMES[client]
+    home = Path(os.environ.get(variable) or Path.home() / name)
+    return home, home / place
+
+
+def _plugin(client: str, service: str) -> tuple[dict[Path, bytes], list[Path]]:
+    """Return the files of a client's plug-in as they are installed, and those that are there. Raise `InputError` where
+    one of these is not of this package."""
+    (_, file, _, others), (_, folder) = _PLUGINS[client], _folders(client)
     source = (_SHIPPED / f"{client}.js").read_text(encoding="utf-8")
     for name, value in (("SERVICE", service), ("TOKEN_FILE", str(token_file(TOKEN_FILE)))):
         source = source.replace(f'"{{{{{name}}}}}"', json.dumps(value))
-    manifests = _MANIFESTS.items() if client == "claude-code" else ()
-    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in manifests}
-    return {**files, folder / CLIENTS[client].file: source.encode()}
-
-
-def _present(files: dict[Path, bytes]) -> list[Path]:
-    """Return which of these files are there. Raise `InputError` where one is not of this package."""
+    files = {folder / name: json.dumps(held, indent=2).encode() + b"\n" for name, held in others.items()}
+    files[folder / file] = source.encode()
     found = [path for path in files if path.exists() or path.is_symlink()]
     for path in found:
         try:
-            is_ours = NAME.encode() in path.read_bytes()
+            is_ours = PROGRAM.encode() in path.read_bytes()
         except OSError:  # a folder, or what may not be read
             is_ours = False
         if not is_ours:
-            raise InputError(f"{plain(path)}: this is no file of {NAME}; move it away, and run the command again")
-    return found
-
-
-def _cautions(client: str) -> list[str]:
-    """Return why a client might not load its plug-in. Raise `InputError` where its settings cannot be read."""
-    program = shutil.which(CLIENTS[client].program)
-    if program is None:
-        return [f"{CLIENTS[client].program} is not on the PATH; it loads the plug-in once it is there"]
-    if client != "claude-code":
-        return []
-    settings = _home("CLAUDE_CONFIG_DIR", ".claude") / "settings.json"
-    try:
-        told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
-        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
-        said = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False).stdout
-    except ValueError as error:
-        raise InputError(f"{plain(settings)}: this is no JSON ({error}); mend it, for Claude Code reads it") from error
-    except (OSError, subprocess.SubprocessError) as error:
-        raise InputError(f"{plain(error)}; check the program and its settings") from error
-    version = tuple(map(int, re.findall(r"\d+", said)[:3]))
-    why = "disableAllHooks is set in its settings" if is_off else ""
-    if version < _FIRST_MODS:
-        why = f"modules of hooks need {'.'.join(map(str, _FIRST_MODS))}, and this is {plain(said) or 'unknown'}"
-    instead = f"{NAME} proxy run --store STORE -- claude"
-    return [f"Claude Code will not load it: {why}. Without a plug-in: {instead}"] if why else []
+            raise InputError(f"{plain(path)}: this is no file of {PROGRAM}; move it away, and run the command again")
+    return files, found
 
 
 @command(commands, SERVE)
@@ -132,14 +87,35 @@ def install(
     Examples:
         install opencode
     """
-    files = plugin_files(client, options.url_of(*options.read_address(listen)))
-    _present(files)
-    remarks = _cautions(client)
+    files, _ = _plugin(client, options.url_of(*options.read_address(listen)))
+
+    # Why the client might not load it.
+    (name, _, does, _), (home, _), remarks = _PLUGINS[client], _folders(client), list[str]()
+    program, settings = shutil.which(name), home / "settings.json"
+    if program is None:
+        remarks.append(f"{name} is not on the PATH; it loads the plug-in once it is there")
+    elif client == "claude-code":
+        try:
+            told = json.loads(settings.read_text(encoding="utf-8")) if settings.exists() else {}
+            asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=False)
+        except ValueError as error:
+            problem = f"{plain(settings)}: this is no JSON ({error}); mend it, for Claude Code reads it"
+            raise InputError(problem) from error
+        except (OSError, subprocess.SubprocessError) as error:
+            raise InputError(f"{plain(error)}; check the program and its settings") from error
+        is_off = isinstance(told, dict) and told.get("disableAllHooks") is True
+        why = "disableAllHooks is set in its settings" if is_off else ""
+        if tuple(map(int, re.findall(r"\d+", asked.stdout)[:3])) < _FIRST_MODS:
+            needed, this = ".".join(map(str, _FIRST_MODS)), plain(asked.stdout) or "unknown"
+            why = f"modules of hooks need {needed}, and this is {this}"
+        instead = f"Without a plug-in: {PROGRAM} proxy run --store STORE -- claude"
+        remarks += [f"Claude Code will not load it: {why}. {instead}"] if why else []
+
     confirm(f"Write {', '.join(map(str, files))}?", yes, "installed")
     for path, content in files.items():
         replace_private(path, content)
-    shown = [f"Installed for {client}: {CLIENTS[client].does}.", *(f"  {plain(path)}" for path in files)]
-    shown.append(f"It asks the proxy at {listen}: {NAME} proxy --store STORE")
+    shown = [f"Installed for {client}: {does}.", *(f"  {plain(path)}" for path in files)]
+    shown.append(f"It asks the proxy at {listen}: {PROGRAM} proxy --store STORE")
     return Result({"client": client, "files": [str(path) for path in files], "remarks": remarks}, shown, 0, remarks)
 
 
@@ -150,7 +126,7 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
     Examples:
         uninstall opencode
     """
-    found, folder = _present(plugin_files(client, "")), CLIENTS[client].folder
+    (_, found), (_, folder) = _plugin(client, ""), _folders(client)
     if not found:
         return Result({"client": client, "files": []}, [f"Nothing is installed for {client}."])
     confirm(f"Remove {', '.join(map(str, found))}?", yes, "removed")
@@ -165,23 +141,18 @@ def uninstall(client: ClientName, yes: options.Yes = False) -> Result:
 # A session goes on in another client
 
 _MOST_BYTES = 120_000  # of one argument, which Linux takes up to 131,072 of
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """How a client begins with a prompt: where it runs without a screen it reads that from its standard input."""
-
-    program: str
-    without_screen: frozenset[str]  # options and commands
-    at_input: tuple[str, ...] = ()  # arguments that stand for the prompt then
-    before: tuple[str, ...] = ()  # else it is an argument behind these
-
-
-_STARTS = {
-    "claude-code": Start("claude", frozenset({"-p", "--print"})),
-    "codex": Start("codex", frozenset({"exec", "e"}), at_input=("-",)),
-    "opencode": Start("opencode", frozenset({"run"}), before=("--prompt",)),
+_STARTS: dict[str, tuple[str, set[str], list[str], list[str]]] = {
+    # Program, options and commands by which it runs without a screen and reads a prompt from its standard input, the
+    # arguments that stand for the prompt then, and else those before it.
+    "claude-code": ("claude", {"-p", "--print"}, [], []),
+    "codex": ("codex", {"exec", "e"}, ["-"], []),
+    "opencode": ("opencode", {"run"}, [], ["--prompt"]),
 }
+_FIRST = (
+    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
+    "messages as they were. Tools that are named there may be called otherwise here."
+)
+_LAST = "Say in two sentences where the work stands, and wait for what to do next."
 
 
 @command(commands, STORED, "continue", hidden=True, context_settings={"ignore_unknown_options": True})
@@ -205,36 +176,20 @@ def continue_in(
         continue s1 --store run.db --in claude-code -- -p
     """
     settings, rest = at.find(words or [])
-    prompt, messages = anyio.run(_prompt, settings)
-    start = _STARTS[client]
-    is_read = not start.without_screen.isdisjoint(rest)
-    started = [start.program, *rest, *(start.at_input if is_read else (*start.before, prompt))]
+    from summarizing_context.contrib.proxy.plugins import handover_line, view_texts
+
+    view, log, parts, _ = anyio.run(view_of, settings)
+    texts = view_texts(view, [part in ("header", "block") for part in parts])
+    prompt = "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST])
+    program, without_screen, at_input, before = _STARTS[client]
+    is_read = not without_screen.isdisjoint(rest)
+    started = [program, *rest, *(at_input if is_read else [*before, prompt])]
     if not is_read and (size := len(prompt.encode())) > _MOST_BYTES:
         raise InputError(f"--budget: the view takes {size:,} bytes, too many for a prompt; try --budget 20k")
-    document = {"session": settings.session_id, "client": client, "messages": messages, "prompt": prompt}
+    document = {"session": settings.session_id, "client": client, "messages": len(log), "prompt": prompt}
     if dry_run:
         return Result({**document, "status": None}, [prompt])
-    if shutil.which(start.program) is None:
-        raise InputError(f"--in: {start.program} is not on the PATH; install it, or see the prompt with --dry-run")
+    if shutil.which(program) is None:
+        raise InputError(f"--in: {program} is not on the PATH; install it, or see the prompt with --dry-run")
     status = subprocess.run(started, input=prompt.encode() if is_read else None, check=False).returncode
     return Result({**document, "status": status}, [], status if status >= 0 else 128 - status)
-
-
-async def _prompt(settings: Any) -> tuple[str, int]:
-    """Return the view of a session as one text, and how many messages of the log it stands for."""
-    from summarizing_context.assembly import open_context
-    from summarizing_context.contrib.proxy.plugins import handover_line, view_texts
-    from summarizing_context.evaluation.laws import view_parts
-
-    async with open_context(settings, read_only=True) as context:
-        view = await context.get_messages_for_request(token_budget=settings.max_tokens)
-        log = await context.get_messages()
-    texts = view_texts(view, [part in ("header", "block") for part in view_parts(view, log)])
-    return "\n\n".join([handover_line(settings.session_id, log), _FIRST, *texts, _LAST]), len(log)
-
-
-_FIRST = (
-    "This work was begun in another session. What follows is its past as far as it matters: summaries, then the newest "
-    "messages as they were. Tools that are named there may be called otherwise here."
-)
-_LAST = "Say in two sentences where the work stands, and wait for what to do next."

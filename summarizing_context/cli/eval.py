@@ -1,11 +1,14 @@
-"""`summarizing-context eval`: what views of a session still hold, measured offline; a model takes part on request."""
+"""`summarizing-context eval` and `tune`: what views of a session still hold, and which of several prompts is better."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli import options, output
@@ -20,14 +24,15 @@ from summarizing_context.cli.options import TRANSCRIPTS, ModelOptions, argument,
 from summarizing_context.cli.output import InputError, Result, Status, T, counted, dim, dollars, plain, table, tell
 from summarizing_context.errors import CassetteMissError
 from summarizing_context.settings import NAMED, PROVIDERS, Settings
-from summarizing_context.stores.private_files import write_private
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Price
     from summarizing_context.evaluation.report import Interval, Report
+    from summarizing_context.evaluation.tune import Trial
 
-commands = typer.Typer()
+commands, tuning = typer.Typer(), typer.Typer()
 family = options.family(commands, "eval", TRANSCRIPTS, "Measure what views still hold.")
 
 CassettePath = Annotated[Path | None, options.path("FILE", "Replies. Default: in --out.", "--cassette")]
@@ -66,11 +71,9 @@ class RecordOptions(ModelOptions):
         if not any(one.calls for one in prices) and file.exists():
             if done is not None and not proposals:  # no reply was assumed, so this is the run
                 return done
-            try:
-                with Cassette(file, "replay", **keys) as replies:
-                    return work(replies)
-            except CassetteMissError:
-                pass  # what follows from replies, such as a proposal, is not kept
+            # What follows from replies, such as a proposal, may not be kept.
+            with suppress(CassetteMissError), Cassette(file, "replay", **keys) as replies:
+                return work(replies)
         for price in prices:
             tell(_line(price))
         if proposals:
@@ -89,9 +92,8 @@ def _line(one: Price, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
-    known = (
-        f"; {one.recorded:,} more are recorded{'' if done else ', or equal to one of these'}" if one.recorded else ""
-    )
+    known = f"; {one.recorded:,} more are recorded" if one.recorded else ""
+    known += ", or equal to one of these" if known and not done else ""
     tokens = f"{one.input_tokens:,} input and {one.output_tokens:,} output tokens"
     asked = f"{one.calls:,} {'calls' if done else 'requests'}" + (f" ({kinds})" if kinds else "")
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
@@ -140,7 +142,13 @@ def run(
     from summarizing_context.evaluation.datasets import Dataset
     from summarizing_context.evaluation.run import Arm, Run
 
-    started, gates, names = time.perf_counter(), read_gates(fail_under), listed(arms)
+    started, gates, names = time.perf_counter(), dict[str, float](), listed(arms)
+    try:
+        for metric, _, value in (one.partition("=") for one in listed(fail_under)):
+            gates[metric.strip()] = float(value.removesuffix("%")) / (100 if "%" in value else 1)
+    except ValueError as error:
+        problem = f"--fail-under: {plain(fail_under, 60)!r}; write it like right=0.9,laws=0"
+        raise InputError(problem) from error
     dataset = Dataset.load(*sources, format=own.format)
     if dataset.recording is not None:
         if any((own.config, own.prompts, own.summarizer, own.model)):
@@ -181,17 +189,15 @@ def compare(
     Examples:
         eval compare main-report/ eval-report/ --junit compare.xml
     """
-    from summarizing_context.evaluation.report import Report, in_words
+    from summarizing_context.evaluation.report import Report, in_words, write_junit
 
-    changes, rows, tests = list[dict[str, Any]](), list[tuple[object, ...]](), list[tuple[str, str, str, bool]]()
-    before, after = Report.read(old), Report.read(new)
+    changes, before, after = list[dict[str, Any]](), Report.read(old), Report.read(new)
     for arm, what, change, worse in after.compare(before):
         words = f"{change.mean:+,.0f} broken" if what == "laws" else in_words(change)
         changes.append({"arm": arm, "what": what, "change": change._asdict(), "worse": worse, "words": words})
-        rows.append((arm, what, Text(words, "bold red" if worse else "")))
-        tests.append((arm, what, words, worse))
-    is_worse = any(worse for *_, worse in tests)
-    write_junit(junit, "eval compare", tests)
+    rows = [(one["arm"], one["what"], Text(one["words"], "bold red" if one["worse"] else "")) for one in changes]
+    is_worse = any(one["worse"] for one in changes)
+    write_junit(junit, "eval compare", [(one["arm"], one["what"], one["words"], one["worse"]) for one in changes])
     verdict = f"The new run is {'surely' if is_worse else 'not surely'} worse."
     remarks = []
     for arm, now in after.settings.items():
@@ -268,30 +274,11 @@ def asked_model(settings: Settings, model: str, provider: str | None = None, url
         raise InputError(f"--judge-provider: {plain(named, 40)!r} is not a provider; there are {NAMED}")
     url = settings.base_url if url is None and named == settings.summarizer else url
     if url is None and settings.base_url is not None:
-        raise InputError(
-            f"--judge-provider: a base URL is named, and it is not {named}'s, which would get the log too; name the "
-            "server of its models with --judge-base-url"
-        )
+        why = f"a base URL is named, and it is not {named}'s, which would get the log too"
+        raise InputError(f"--judge-provider: {why}; name the server of its models with --judge-base-url")
     is_same = (named, url) == (settings.summarizer, settings.base_url)  # a key is its server's
     place: Any = {"summarizer": named, "base_url": url, "api_key": settings.api_key if is_same else None}
     return Settings(**place, prices=settings.prices, model=model, call_timeout=300.0)
-
-
-def read_gates(text: str | None) -> dict[str, float]:
-    """Return the figures that `--fail-under` names. Raise `InputError`."""
-    try:
-        pairs = (one.partition("=") for one in listed(text))
-        return {name.strip(): float(value.removesuffix("%")) / (100 if "%" in value else 1) for name, _, value in pairs}
-    except ValueError as error:
-        raise InputError(f"--fail-under: {plain(text, 60)!r}; write it like right=0.9,laws=0") from error
-
-
-def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:
-    """Write results as JUnit XML, where a file is named."""
-    from summarizing_context.evaluation.report import junit
-
-    if file is not None:
-        write_private(file, junit(name, results))
 
 
 def share(interval: Interval | None, *, ahead: bool = False) -> str:
@@ -310,7 +297,7 @@ def score_table(report: Report, marked: str = "") -> RenderableType:
         name = Text(plain(arm, 40), "bold green" if arm == marked else "")
         ahead = "" if arm == report.baseline else share(report.ahead(arm), ahead=True)
         figures = (report.figure(arm, figure) for figure in ("tokens", "cost", "laws"))
-        cells = [None if one is None else round(one) for one in figures]
+        cells = (None if one is None else round(one) for one in figures)
         rows.append((name, share(report.score(arm)), ahead, *cells))
     ahead = f"#ahead of {plain(report.baseline, 16)}"
     return table("", "arm", f"#{report.metric}", ahead, "#tokens", "#cost", "#laws", rows=rows)
@@ -320,8 +307,10 @@ def shown(
     report: Report, out: Path, started: float, gates: dict[str, float] | None = None, junit: Path | None = None
 ) -> Result:
     """Write the reports of a run and return its result."""
+    from summarizing_context.evaluation.report import write_junit
+
     checked = report.check(gates or {})
-    page = report.write(out, checked)
+    page, broken, asked = report.write(out, checked), report.figure(report.first, "laws"), len(report.asked)
     parts: list[RenderableType] = [plain(report.verdict), score_table(report)]
     if report.categories:
         rows = [(name, *(share(report.score(arm, "", name)) for arm in report.arms)) for name in report.categories]
@@ -331,22 +320,141 @@ def shown(
         parts.append(table("Gates", "gate", "result", "figures", rows=cells, fold=True))
     others = [f"{one.case} {one.arm}: {one.reading}" for one in report.views if one.reading not in ("", "this view")]
     if report.made_by:
-        of = f"{len(report.views) - len(others):,} of {len(report.views):,}"
-        parts.append(f"For {of} views the answers belong to exactly this view.")
+        of = len(report.views)
+        parts.append(f"For {of - len(others):,} of {of:,} views the answers belong to exactly this view.")
     if others:
         parts.append(plain(f"Others: {', '.join(others[:12])}{', …' if len(others) > 12 else ''}."))
     if report.missing:
         parts.append(f"{report.missing:,} requests have no recorded reply.")
     parts.append(dim("cost: tokens that a model reads and writes for 1,000 tokens of history. laws: broken ones."))
-    seconds = time.perf_counter() - started
-    parts.append(f"{len(report.asked):,} questions in {seconds:.0f} s. Each with what every view said: {page}")
+    took = f"{asked:,} questions in {time.perf_counter() - started:.0f} s"
+    parts.append(f"{took}. Each with what every view said: {page}")
 
     # The exit status: gates, laws where no gate is about them, and whether anything was measured.
     tests = [("gates", one.name, one.words, not one.passed) for one in checked]
-    broken = report.figure(report.first, "laws")
     if "laws" not in (gates or {}):
         tests.append(("laws", report.first, f"{broken or 0:.0f} broken", bool(broken)))
-    tests.append(("questions", "something was measured", f"{len(report.asked):,} questions", not report.asked))
+    tests.append(("questions", "something was measured", f"{asked:,} questions", not asked))
     write_junit(junit, "eval run", tests)
     status = Status.LAW_BROKEN if any(bad for *_, bad in tests) else Status.OK
     return Result(report.document(checked), parts, status, output.told_lines(report.left_out))
+
+
+# Prompts
+
+
+@command(tuning, TRANSCRIPTS)
+def tune(
+    logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
+    *,
+    prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
+    propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
+    optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
+    budget: options.Budget = 16_000,
+    held_out: Annotated[float, option("X", "Share to judge by only.", parser=between(0.1, 0.9, float))] = 0.5,
+    judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
+    cassette: CassettePath = None,
+    out: options.ReportFolder = Path("tune-report"),
+    write: Annotated[Path | None, options.path("DIR", "For the winner. Default: prompts in --out.")] = None,
+    own: RecordOptions,
+) -> Result:
+    """Compare prompts on your own transcripts.
+
+    Show the summaries that changed most, and a verdict. The price is shown first; replies are kept, so a run that
+    stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
+
+    Examples:
+        tune logs/ --model gpt-5.4-mini --prompt mine.md
+    """
+    from summarizing_context.evaluation import tune as trials
+    from summarizing_context.evaluation.datasets import Dataset
+
+    started = time.perf_counter()
+    settings = replace(own.load(), max_tokens=budget)
+    own.need_model(settings)
+    if optimizer not in ("model", "gepa"):
+        raise InputError(f"--optimizer: {plain(optimizer, 40)!r}; there are model and gepa")
+    number = propose or (20 if optimizer == "gepa" else 0)
+    if not prompt and not number:
+        raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
+    given = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
+    start = trials.Variant(trials.START, tuple(given))
+    tries: list[trials.Variant] = []
+    for path in prompt or ():  # other prompts are those of the start
+        tried = {one.name: one for one in (*start.prompts, *_prompts(path, "--prompt"))}
+        name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
+        name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
+        tries.append(trials.Variant(name, tuple(tried.values())))
+    dataset = Dataset.load(*logs, format=own.format)
+    judge = None if judge_model is None else asked_model(settings, judge_model)
+    proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
+    held = held_out if len(tries) > 1 or number else 0.0
+
+    def measure(replies: Cassette) -> tuple[Trial, Report]:
+        proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
+        total = 1 + len(tries) + (number if proposed else 0)
+        doing = f"{DOING[replies.mode]} {total} prompts."
+        with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
+            trial = trials.Trial(dataset, settings, replies, folder=Path(folder), held_out=held, watch=update)
+            return trial, trials.tune(trial, start, tries, proposed, judge)
+
+    models = [settings] if judge is None else [settings, judge]
+    done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
+    if isinstance(done, Result):
+        return done
+    trial, report = done
+    page, tuning = report.write(out), report.tuning
+    assert tuning is not None
+    winner = trial.variants[tuning.winner]
+    written = trials.write_winner(winner, write or out / "prompts") if winner.name != start.name else []
+
+    # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
+    colours = {"+": "green", "-": "red", "@": "dim"}
+    parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
+    for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
+        shown = Table(title=plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}"), title_justify="left")
+        cells = []
+        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
+            lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
+            head = f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later"
+            head += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
+            shown.add_column(Text(head), ratio=1, overflow="fold")
+            more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
+            cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
+        shown.add_row(*cells)
+        parts.append(shown)
+    if len(tuning.tried) > 2 or tuning.chosen_on:
+        rows = [(plain(name, 40), share(score)) for name, score in tuning.tried.items()]
+        title = "On the sessions that choose" if tuning.chosen_on else "Tried"
+        parts.append(table(title, "prompt", "#score", rows=rows))
+    parts.append(score_table(report, marked=tuning.winner))
+    costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
+    parts.append(Text(plain(report.verdict), "bold"))
+    parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
+    took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
+    parts.append(f"{took}. Everything side by side: {page}")
+    remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
+    document = {**report.document(), "written": [str(path) for path in written]}
+    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
+
+
+def _prompts(path: Path, option: str) -> list[Prompt]:
+    """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
+    also for a prompt that breaks a rule: nothing is paid for it."""
+    from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
+
+    if re.fullmatch(r"v\d+\.md", path.name):
+        found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    elif path.is_file():
+        shipped, text = latest("segment"), path.read_text(encoding="utf8")
+        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
+        found = [replace(shipped, version=shipped.version + 1, text=bare)]
+    else:
+        there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+        found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
+    if not found:
+        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
+    for complaint in (words for prompt in found for words in check_prompt(prompt)):
+        raise InputError(f"{option}: {plain(path)}: {complaint}")
+    return found

@@ -7,6 +7,7 @@ A command may take a dataclass of options beside single ones, each field an opti
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from inspect import Parameter, Signature, cleandoc, signature
 from ipaddress import ip_address
@@ -133,13 +134,10 @@ def between(
     """Return a reader of numbers within these bounds."""
 
     def read(text: object) -> float:
-        try:
-            value = kind(str(text))
-        except ValueError:
-            value = None
-        if value is None or not least <= value <= most:
-            raise typer.BadParameter(f"{plain(text, 40)!r} is refused; give a number from {least:,} to {most:,}")
-        return value
+        with suppress(ValueError):
+            if least <= (value := kind(str(text))) <= most:
+                return value
+        raise typer.BadParameter(f"{plain(text, 40)!r} is refused; give a number from {least:,} to {most:,}")
 
     return read
 
@@ -197,12 +195,10 @@ BaseUrl = Annotated[str | None, option("URL", "Base URL of the model's server.")
 Budget = Annotated[int, option("N", "Tokens of a view, like 8k. Default: 16k.", parser=read_tokens, show_default=False)]
 ConfigPath = Annotated[Path | None, path("FILE", "Settings from this TOML or JSON file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show calls, tokens, price; send nothing.")]
-Jobs = Annotated[
-    int | None, option("N", "Processes, where no model is asked. Default: one per core.", parser=between(1))
-]
-JsonPath = Annotated[
-    str | None, option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
-]
+_JOBS = option("N", "Processes, where no model is asked. Default: one per core.", parser=between(1))
+Jobs = Annotated[int | None, _JOBS]
+_JSON = option("PATH", "JSON to this file; - for standard output.", "--json", parser=read_place)
+JsonPath = Annotated[str | None, _JSON]
 MaxCalls = Annotated[int | None, option("N", "Stop after N calls; run again to go on.", parser=between(0))]
 PromptsPath = Annotated[Path | None, path("DIR", "Your own prompts, <purpose>/v<N>.md in it.")]
 ReportFolder = Annotated[Path, path("DIR", "Reports and replies.")]

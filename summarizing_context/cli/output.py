@@ -164,8 +164,7 @@ def explain_failure(error: BaseException) -> int:
     """Say on standard error what went wrong, each problem of a file of settings on a line; return the exit status."""
     if isinstance(error, BrokenPipeError):
         _close_stdout()
-        return Status.OK
-    if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
+    if isinstance(error, BrokenPipeError) or type(error).__name__ == "NoArgsIsHelpError":  # help is printed already
         return Status.OK
     problems = ["; ".join((str(error) or type(error).__name__, *getattr(error, "__notes__", ())))]
     status = Status.ENVIRONMENT
@@ -182,10 +181,9 @@ def explain_failure(error: BaseException) -> int:
         problems, status = list(error.problems), Status.BAD_INPUT
     elif not isinstance(error, errors.SummarizingContextError | OSError):
         problems = [f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it"]
-    elif isinstance(error, errors.CassetteLimitError):
-        status = Status.ENVIRONMENT
     elif isinstance(error, ValueError | LookupError | errors.PromptError | errors.UndoError):
-        status = Status.BAD_INPUT  # what was given is wrong, or not there
+        is_cap = isinstance(error, errors.CassetteLimitError)
+        status = Status.ENVIRONMENT if is_cap else Status.BAD_INPUT  # what was given is wrong, or not there
     for problem in problems:
         tell(Text.assemble(("error: ", "bold red"), plain(problem)))
     return status
@@ -211,14 +209,9 @@ def table(
         if row is None:
             made.add_section()
         else:
-            made.add_row(*map(_cell, row))
+            cells = (number(one) if one is None or isinstance(one, int | float) else one for one in row)
+            made.add_row(*(one if isinstance(one, Text) else plain(one) for one in cells))
     return made
-
-
-def _cell(value: object) -> Text | str:
-    if isinstance(value, Text):
-        return value
-    return number(value) if value is None or isinstance(value, int | float) else plain(value)
 
 
 def records(
@@ -253,23 +246,14 @@ def mark(is_good: bool, good: str, bad: str) -> Text:
     return Text(good, "green") if is_good else Text(bad, "bold red")
 
 
-def verdict(value: int) -> Text:
-    """Return a figure that should be 0."""
-    return mark(value == 0, f"{value:,}", f"{value:,}")
-
-
 def number(value: float | None) -> str:
     """Return a figure as people read it."""
-    if value is None:
-        return "–"
-    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+    return "–" if value is None else f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
 def dollars(value: float | None) -> str:
     """Return US dollars; small sums keep the places that say something."""
-    if value is None:
-        return "–"
-    return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
+    return "–" if value is None else f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
 
 
 def counted(count: int, name: str) -> str:

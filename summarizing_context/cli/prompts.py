@@ -89,9 +89,8 @@ def render(
     for slot, text in slots.items():
         shown += [Text(f"── {slot}, {tokens[slot]:,} tokens by {counter.name}", style="bold"), text]
     document = {"prompt": f"{prompt.name}/v{prompt.version}", **about, "number": number, "among": len(jobs), **slots}
-    return Result(
-        {**document, "tokens": tokens, "token_counter": counter.name}, shown, remarks=told_lines(found.unreadable)
-    )
+    document |= {"tokens": tokens, "token_counter": counter.name}
+    return Result(document, shown, remarks=told_lines(found.unreadable))
 
 
 async def _jobs_for(messages: Sequence[dict[str, Any]], settings: Settings, purpose: str) -> list[SummaryJob]:
@@ -120,9 +119,8 @@ def _described(prompt: Prompt, counter: TokenCounter) -> dict[str, Any]:
     """Return what there is to know about a prompt, as JSON values."""
     from summarizing_context.evaluation.tune import fixed_text
 
-    name, tokens = f"{prompt.name}/v{prompt.version}", counter.count(fixed_text(prompt))
-    known = {"name": name, "purpose": prompt.name, "version": prompt.version, "about": prompt.purpose}
-    return {**known, "fixed_tokens": tokens, "hash": prompt.hash}
+    known = {"name": f"{prompt.name}/v{prompt.version}", "purpose": prompt.name, "version": prompt.version}
+    return {**known, "about": prompt.purpose, "fixed_tokens": counter.count(fixed_text(prompt)), "hash": prompt.hash}
 
 
 def _find(name: str, folder: Path | None) -> Prompt:
@@ -139,8 +137,6 @@ def _find(name: str, folder: Path | None) -> Prompt:
 
 def _root(folder: Path | None) -> Any:
     """Return the user's folder of prompts, or that of the shipped ones. Raise `InputError`."""
-    if folder is None:
-        return prompts_root()
-    if not (folder.is_dir() and names(folder)):
+    if folder is not None and not (folder.is_dir() and names(folder)):
         raise InputError(f"--prompts: {folder} is not a folder that holds a prompt, such as segment/v1.md")
-    return folder
+    return folder or prompts_root()

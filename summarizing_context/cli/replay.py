@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -24,7 +24,7 @@ from rich.text import Text
 from summarizing_context import transcripts
 from summarizing_context.cli import eval, options, output
 from summarizing_context.cli.options import TRANSCRIPTS, command, listed, option, read_tokens, store_of
-from summarizing_context.cli.output import Result, Status, counted, dim, dollars, number, plain, records, table
+from summarizing_context.cli.output import Result, Status, counted, dim, dollars, mark, number, plain, records, table
 from summarizing_context.errors import TranscriptError
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings, shown_store
@@ -52,67 +52,60 @@ def demo(
         demo --keep demo.db
     """
     from summarizing_context.evaluation.demo import demo_session, play_demo
+    from summarizing_context.views.view import REASON_WORDS
 
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=budget)
     messages = demo_session()
     announced = f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view."
     with output.progress("messages", len(messages), announced) as update:
+        tally, told = anyio.run(partial(play_demo, messages, settings, watch=update))
 
-        def watch(at: int, view_tokens: int, ready: int) -> None:
-            update(f"{view_tokens:>6,} of {budget:,} tokens in view, {ready} summaries")
-
-        tally, document = anyio.run(partial(play_demo, messages, settings, budget, watch=watch))
-    return Result(document, _demo_tables(tally, document, keep), _status(tally))
+    # What happened, what is found with and without this package, what it saved, and what to type next.
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
+    bad = sum(told[law] for law in tally.broken_laws()), tally.refused_views
+    broken, refused = (mark(not count, "0", f"{count:,}") for count in bad)
+    slowest = f"no view waits for a model; the slowest took {max(tally.view_ms, default=0.0):.1f} ms"
+    shown: list[RenderableType] = [output.facts("What happened", [
+        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
+        ("views", tally.views, "one before each answer of the agent"),
+        ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
+        ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
+        ("views refused", refused, "no room for the system rows"),
+        ("slower than 250 ms", told["slow_views"], slowest),
+        ("summaries made", told["summaries"], "in the background"),
+        ("activations", tally.activations, reasons or ("the whole session fits" if tally.views else "no view fits")),
+        ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
+    ])]  # fmt: skip
+    if not tally.views:
+        shown.append("No view has room for more than the system rows: give a larger --budget.")
+        return Result(told, shown, _status(tally))
+    columns, answers = ("question", "view", "newest", "answer"), list[tuple[object, ...]]()
+    for one in told["questions"]:
+        marks = (mark(one[key], "yes", "no") for key in ("found", "without"))
+        answers.append((one["question"], *marks, dim(one["words"])))
+    shown.append(table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True))
+    found, without = (f"{sum(one[key] for one in told['questions'])} of {len(answers)}" for key in ("found", "without"))
+    shown.append(f"view: {found}. newest: {without}, with the newest messages alone, in as many tokens.")
+    free = number(budget - told["last_view_tokens"])
+    shown.append(f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full.")
+    whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
+    shown.append(output.facts("What it saved", [
+        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
+        ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
+        ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
+        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
+    ]))  # fmt: skip
+    line = partial(output.shell_line, store=keep or Path("demo.db"))
+    again = [] if keep else ["summarizing-context demo --keep demo.db"]
+    looks = line("status", told["session"], "--budget", budget)
+    asks = line("recall", told["session"], "What fixed the tide import")
+    shown.append("\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"]))
+    return Result(told, shown, _status(tally))
 
 
 def _status(total: Tally) -> Status:
     """Return the exit status for what was replayed."""
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
-
-
-def _demo_tables(tally: Tally, told: dict[str, Any], keep: Path | None) -> Iterator[RenderableType]:
-    """Show what happened, what is found with and without this package, what it saved, and what to type next."""
-    from summarizing_context.views.view import REASON_WORDS
-
-    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in told["activations_by_reason"].items())
-    broken = output.verdict(sum(told[law] for law in tally.broken_laws()))
-    slowest = f"no view waits for a model; the slowest took {max(tally.view_ms, default=0.0):.1f} ms"
-    yield output.facts("What happened", [
-        ("messages", tally.messages, f"{number(tally.history_tokens)} tokens, counted by {told['token_counter']}"),
-        ("views", tally.views, "one before each answer of the agent"),
-        ("largest view", tally.max_view_tokens, f"tokens, of {number(tally.budget)} allowed"),
-        ("broken laws", broken, "calls keep results, the order holds, the newest message is shown"),
-        ("views refused", output.verdict(tally.refused_views), "no room for the system rows"),
-        ("slower than 250 ms", told["slow_views"], slowest),
-        ("summaries made", told["summaries"], "in the background"),
-        ("activations", tally.activations, reasons or ("the whole session fits" if tally.views else "no view fits")),
-        ("prefix reused", f"{told['prefix_hit']:.1%}", "of all view tokens, by a provider's prompt cache"),
-    ])  # fmt: skip
-    if not tally.views:
-        yield "No view has room for more than the system rows: give a larger --budget."
-        return
-    of, found, without, answers = len(told["questions"]), 0, 0, list[tuple[object, ...]]()
-    for one in told["questions"]:
-        found, without = found + one["found"], without + one["without"]
-        marks = (output.mark(one[key], "yes", "no") for key in ("found", "without"))
-        answers.append((one["question"], *marks, dim(one["words"])))
-    columns = ("question", "view", "newest", "answer")
-    yield table("What the last view still answers", *columns, rows=answers, wide="answer", fold=True)
-    yield f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
-    free = number((tally.budget or 0) - told["last_view_tokens"])
-    yield f"{free} tokens are free for the next messages: a view grows by appending until it is nearly full."
-    whole, whole_price = number(told["whole_history_sent_tokens"]), dollars(told["whole_history_dollars"])
-    yield output.facts("What it saved", [
-        ("tokens sent", told["sent_tokens"], f"{whole} with the whole history in each request"),
-        ("model calls for summaries", tally.model_calls, "" if tally.model_calls else "no key, no network"),
-        ("price of the input", dollars(told["dollars"]), f"{whole_price} with the whole history"),
-        ("", "", f"at {told['priced_model']}'s list price, with its prompt cache"),
-    ])  # fmt: skip
-    line = partial(output.shell_line, store=keep or Path("demo.db"))
-    again = [] if keep else ["summarizing-context demo --keep demo.db"]
-    looks = line("status", told["session"], "--budget", tally.budget)
-    asks = line("recall", told["session"], "What fixed the tide import")
-    yield "\n  ".join(["What to type next", *again, looks, asks, "summarizing-context replay YOUR_LOG.jsonl"])
 
 
 @command(commands, TRANSCRIPTS)
@@ -193,16 +186,14 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
     sums = [add_up(same).figures() for same in variants.values()]
     document = {"rows": rows, "totals": sums, "total": total.figures(), "timings": list(TIMINGS)}
 
-    def told(row: dict[str, Any]) -> dict[str, Any]:
-        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in ("refused_views", *LAW_FIGURES) if row[law]]
-        return {
-            **row,
-            "broken": output.mark(not broken, "0", ", ".join(broken)),
-            "hit": f"{row['prefix_hit']:.1%}",
-            "mean": round(row["mean_view_tokens"]),
-        }
+    laws = ("refused_views", *LAW_FIGURES)
 
-    seen = [row for row in rows if len(rows) <= _MOST_ROWS or any(row[law] for law in ("refused_views", *LAW_FIGURES))]
+    def told(row: dict[str, Any]) -> dict[str, Any]:
+        broken = [f"{row[law]:,} {law.replace('_', ' ')}" for law in laws if row[law]]
+        figures = {"hit": f"{row['prefix_hit']:.1%}", "mean": round(row["mean_view_tokens"])}
+        return {**row, **figures, "broken": mark(not broken, "0", ", ".join(broken))}
+
+    seen = [row for row in rows if len(rows) <= _MOST_ROWS or any(map(row.get, laws))]
     columns = {"#broken laws": "broken", "#mean view": "mean", "#activ.": "activations"}
     columns |= {"#reused": "hit", "#uncached": "uncached_tokens", "#ms p99": "view_p99_ms"}
     shown = [_table("Replayed", [*map(told, seen)], [*map(told, sums)], columns)]
@@ -210,10 +201,9 @@ def _judged(tallies: Sequence[Tally]) -> tuple[dict[str, Any], list[RenderableTy
     called = f"The model was called {total.model_calls:,} times for summaries: {tokens}."
     if not total.model_calls:
         called = "No model was called; where none is named, summaries are extracted from the text."
-    shown.append(dim("activ.: how often a view moved on; reused: the share of it that a prompt cache holds."))
-    shown.append(dim(called))
-    if total.token_counter is not None:
-        shown.append(dim(f"Tokens are counted by {total.token_counter}."))
+    counter = [] if total.token_counter is None else [f"Tokens are counted by {total.token_counter}."]
+    moved = "activ.: how often a view moved on; reused: the share of it that a prompt cache holds."
+    shown += map(dim, (moved, called, *counter))
     shown += _counts("Repairs", {kind.replace("_", " "): count for kind, count in total.repairs.items()})
     shown += _counts(_SKIPPED, total.skipped)
     if total.skipped and not total.model_calls:  # logs of a client

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 commands = typer.Typer()
 
+_JSON = option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
+_DRAIN = option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
+
 
 @command(commands, STORED)
 def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
@@ -107,9 +110,7 @@ def check(own: OwnSettings, base_url: options.BaseUrl = None) -> Result:
 def mcp(
     place: Place,
     session: Annotated[str | None, option("ID", "Serve this session only, not the whole store.")] = None,
-    json_path: Annotated[
-        str | None, option("PATH", "JSON; - for standard error.", "--json", parser=options.read_place)
-    ] = None,
+    json_path: Annotated[str | None, _JSON] = None,
 ) -> None:
     """Serve the past of sessions to agents, as tools of MCP.
 
@@ -172,9 +173,7 @@ def worker(
     *,
     store: options.StorePath = None,
     concurrency: Annotated[int | None, option("N", "Summaries made at once.", parser=options.between(1))] = None,
-    drain: Annotated[
-        float, option("S", "Seconds to finish after SIGTERM.", parser=options.between(0, kind=float))
-    ] = 20,
+    drain: Annotated[float, _DRAIN] = 20,
     own: OwnSettings,
     json_path: JsonPath = None,
 ) -> None:
@@ -353,10 +352,9 @@ def run(
     settings = given.settings(named or kept_token(file))
     from summarizing_context.contrib.proxy.server import run_behind
 
-    store, kept = shown_store(settings.settings.store), None if named else str(file)
+    about = {"command": command, "store": shown_store(settings.settings.store)}
 
     def started(at: str) -> None:
-        document = {"serves": "proxy", "at": at, "command": command, "store": store, "token_file": kept}
-        write_json(document, json_path)
+        write_json({"serves": "proxy", "at": at, **about, "token_file": None if named else str(file)}, json_path)
 
     return anyio.run(run_behind, settings, command, started)

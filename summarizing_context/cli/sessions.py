@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from functools import partial
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -95,6 +96,17 @@ class StoredSession(Place):
         return settings, rest
 
 
+async def view_of(settings: Settings) -> tuple[list[Any], list[Any], list[Any], int]:
+    """Return the view of a stored session, its log, the part of each message, and where the covered past ends."""
+    from summarizing_context.assembly import open_context
+    from summarizing_context.evaluation.laws import view_parts
+
+    async with open_context(settings, read_only=True) as context:
+        messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
+        log, nodes = await context.get_messages(), context.explain()
+    return messages, log, view_parts(messages, log), nodes[-1].stop if nodes else 0
+
+
 @command(commands, STORED)
 def view(
     at: StoredSession,
@@ -108,47 +120,39 @@ def view(
         view s1 --store run.db --budget 16k
         view s1 --store run.db --full | jq -r '.[-1].content'
     """
-    from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.laws import canonical, shows, view_parts
+    from summarizing_context.evaluation.laws import canonical, shows
     from summarizing_context.evaluation.replay import make_costs
 
     settings, _ = at.find()
-
-    async def look() -> Result:
-        async with open_context(settings, read_only=True) as context:
-            messages = await context.get_messages_for_request(token_budget=settings.max_tokens)
-            log, costs = await context.get_messages(), await make_costs(settings)
-            parts, nodes = view_parts(messages, log), context.explain()
-
-        # The number of each message in the log, as other commands take it. The tail is read from its end, back to what
-        # is covered, for before it stand blocks that quote messages.
-        whole = {canonical(log[at]): at for at in reversed(range(len(log)))}
-        places = [None if part == "header" else whole.get(canonical(messages[row])) for row, part in enumerate(parts)]
-        behind, end = nodes[-1].stop if nodes else 0, len(log)
-        for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
-            known = (at for at in reversed(range(behind, end)) if shows(messages[row], log[at]))
-            places[row] = found = next(known, None)
-            end = end if found is None else found
-
-        # Each message of the view, and what is known of it.
-        rows: list[dict[str, Any]] = []
-        for place, part, message in zip(places, parts, messages, strict=True):
-            known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
-            words = plain(" ".join(message_text_parts(message)), 400)
-            rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
-        tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
-        document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
-        if full:
-            text = json.dumps(messages, indent=2, ensure_ascii=False)
-            if inert(text) != text:  # what could drive a terminal is written as escapes
-                text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
-            return Result({**document, "messages": messages}, [text])
-        title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
-        columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
-        return Result(document, [records(title, rows, columns, wide="first words")])
-
     with progress("opening", None):
-        return anyio.run(look)
+        messages, log, parts, behind = anyio.run(view_of, settings)
+        costs = anyio.run(make_costs, settings)
+
+    # The number of each message in the log, as other commands take it. The tail is read from its end, back to what is
+    # covered, for before it stand blocks that quote messages.
+    whole, end = {canonical(log[at]): at for at in reversed(range(len(log)))}, len(log)
+    places = [None if part == "header" else whole.get(canonical(messages[row])) for row, part in enumerate(parts)]
+    for row in reversed([row for row, part in enumerate(parts) if part == "tail"]):
+        known = (at for at in reversed(range(behind, end)) if shows(messages[row], log[at]))
+        places[row] = found = next(known, None)
+        end = end if found is None else found
+
+    # Each message of the view, and what is known of it.
+    rows: list[dict[str, Any]] = []
+    for place, part, message in zip(places, parts, messages, strict=True):
+        known_of = {"position": len(rows), "message": place, "part": part, "role": message["role"]}
+        words = plain(" ".join(message_text_parts(message)), 400)
+        rows.append({**known_of, "tokens": costs.of(message, canonical(message)), "words": words})
+    tokens, budget = sum(row["tokens"] for row in rows), settings.max_tokens
+    document = {"session": settings.session_id, "tokens": tokens, "budget": budget, "messages": rows}
+    if full:
+        text = json.dumps(messages, indent=2, ensure_ascii=False)
+        if inert(text) != text:  # what could drive a terminal is written as escapes
+            text = "".join(char if inert(char) == char else json.dumps(char)[1:-1] for char in text)
+        return Result({**document, "messages": messages}, [text])
+    title = f"View of {settings.session_id}: {len(rows)} messages, {number(tokens)} of {number(budget)} tokens"
+    columns = {"#message": "message", "part": "part", "role": "role", "#tokens": "tokens", "first words": "words"}
+    return Result(document, [records(title, rows, columns, wide="first words")])
 
 
 # The commands of `/context`, by their table
@@ -183,13 +187,7 @@ def _add(name: str, spec: Command) -> None:
     """Add one of the `/context` commands, with its name, arguments and text."""
     takes = re.sub(r"\[--.*?\] ", "", spec.usage).partition(" ")[2]
 
-    def with_words(at: StoredSession, words: list[str] | None = None) -> Result:
-        return perform(at, words or [])
-
-    def alone(at: StoredSession) -> Result:
-        return perform(at, None)
-
-    def search(
+    def run(
         at: StoredSession,
         words: list[str] | None = None,
         project: Annotated[bool, typer.Option("--project", help="In all sessions of its project.")] = False,
@@ -197,11 +195,9 @@ def _add(name: str, spec: Command) -> None:
     ) -> Result:
         if project and everywhere:
             raise InputError("--project and --all exclude each other; give one of them")
-        return perform(at, words or [], ["--all"] if everywhere else ["--project"] if project else [])
-
-    def perform(at: StoredSession, words: list[str] | None, flags: Sequence[str] = ()) -> Result:
-        settings, rest = at.find(words)
-        result = anyio.run(_perform, settings, name, " ".join([name, *flags, *rest]))
+        settings, rest = at.find((words or []) if takes else None)
+        line = " ".join([name, *["--all"] * everywhere, *["--project"] * project, *rest])
+        result = anyio.run(_perform, settings, name, line)
         if not result.ok:
             raise InputError(str(result.data["error"]))
 
@@ -210,12 +206,12 @@ def _add(name: str, spec: Command) -> None:
 
         return Result(dict(result.data), [re.sub(rf"{PREFIX} (\w+) (.*)\Z", in_shell, result.text)])
 
-    run: Callable[..., Result] = search if name == "search" else with_words if takes else alone
-    if takes:
-        about = f"As `{PREFIX} {name}` has it."
-        run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, about)]
+    run.__annotations__["words"] = Annotated[list[str] | None, argument(takes, f"As `{PREFIX} {name}` has it.")]
     example = shlex.join((name, "s1", *([spec.example] if spec.example else ()), "--store", "run.db"))
     run.__doc__ = f"{spec.about[0].upper()}{spec.about[1:]}.\n\nExamples:\n{example}"
+    shown = [*signature(run).parameters.values()]
+    kept = shown if name == "search" else shown[:2] if takes else shown[:1]
+    run.__signature__ = Signature(kept)  # type: ignore[attr-defined]
     command(commands, STORED, name)(run)
 
 
@@ -270,8 +266,8 @@ def purge(place: Place, yes: options.Yes = False) -> Result:
     """Remove for good what no session uses any longer, such as replaced logs."""
     store = store_of(place.load())
     find_sessions(store)  # a wrong store is refused before the question
-    question = "Remove all that no session uses any longer? Undone edits cannot be brought back after it."
-    output.confirm(question, yes, "removed")
+    undone = "Undone edits cannot be brought back after it."
+    output.confirm(f"Remove all that no session uses any longer? {undone}", yes, "removed")
     with progress("purging", None):
         freed = with_store(store, lambda opened: opened.purge(), read_only=False)
     return Result({"freed_bytes": freed}, [f"Freed {freed:,} bytes."])
@@ -341,10 +337,8 @@ def import_sessions(
                 except (OtherContentError, SessionInUseError) as error:
                     refused.append(str(error))
                 except (ValueError, KeyError, TypeError, MessageError) as error:
-                    raise InputError(
-                        f"{plain(file)}:{at}: this is no whole session, and nothing from here on was imported; export "
-                        "it again, and import that: what is there already is continued"
-                    ) from error
+                    why = "this is no whole session, and nothing from here on was imported; export it again, and import"
+                    raise InputError(f"{plain(file)}:{at}: {why} that: what is there already is continued") from error
                 update(output.counted(at, "session"), len(line))
 
     if not file.is_file():

@@ -17,10 +17,11 @@ import sys
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal, Self
@@ -29,14 +30,7 @@ import anyio
 import msgspec
 from filelock import FileLock, Timeout
 
-from summarizing_context.errors import (
-    CassetteError,
-    CassetteLimitError,
-    CassetteMissError,
-    SettingsError,
-    SummarizerError,
-    SummarizerRefused,
-)
+from summarizing_context import errors
 from summarizing_context.messages.reading import Message
 from summarizing_context.messages.redaction import Redaction, redact_message
 from summarizing_context.messages.tokens import estimate_text
@@ -169,27 +163,36 @@ class Cassette:
         redact: str | None = None,
     ) -> None:
         if mode == "replay" and not path.exists():
-            raise CassetteError(f"{path}: there are no recorded replies; a run with the key of a model makes them")
+            lacking = "there are no recorded replies; a run with the key of a model makes them"
+            raise errors.CassetteError(f"{path}: {lacking}")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            try:
+            can_write = False
+            with suppress(OSError):
                 make_private_folder(path.parent)
                 can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-            except OSError:
-                can_write = False
             if not can_write:
-                raise CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
+                raise errors.CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
         self._max_calls = max_calls if self.sends else None
-        self._redact = None if redact is None else _load_redaction(redact)
+        self._redact: Redaction | None = None
+        if redact is not None:  # the module may be in the current folder
+            module, _, function = redact.partition(":")
+            sys.path += [] if os.getcwd() in sys.path else [os.getcwd()]
+            try:
+                found = getattr(import_module(module), function)
+            except (ImportError, AttributeError, ValueError) as error:
+                why = f"{redact!r} cannot be loaded ({type(error).__name__})"
+                raise errors.SettingsError(f"redact: {why}; name a function as module:function") from error
+            self._redact = Redaction(found)
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
-        self._failure: CassetteError | None = None
+        self._failure: errors.CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
 
     def __enter__(self) -> Self:
@@ -233,13 +236,12 @@ class Cassette:
                 return kept
             if self.mode == "replay":
                 self.missed.add(key)
-                self._failure = self._failure or CassetteMissError(
-                    f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
-                    "prompt, model or limits are new; name its model and key, and the same command records it"
-                )
+                missing = f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
+                missing += "prompt, model or limits are new; name its model and key, and the same command records it"
+                self._failure = self._failure or errors.CassetteMissError(missing)
             elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
-                capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached"
-                self._failure = CassetteLimitError(f"{capped}; replies are kept, call it again to go on")
+                capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept"
+                self._failure = errors.CassetteLimitError(f"{capped}, call it again to go on")
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
             tokens = request.tokens
@@ -250,12 +252,12 @@ class Cassette:
                 if self.mode == "forecast":
                     reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
                 else:
-                    answer = await send(request)
-                    told = SummaryReply(answer) if isinstance(answer, str) else answer
-                    # Cleaned before it is used too: so recording and replaying agree.
-                    text, counts = scrubbed(told.text, self._secrets), (told.input_tokens, told.output_tokens)
-                    reply = Reply(text, *counts, told.cached_tokens, told.truncated)
-            except SummarizerRefused as error:  # asked again, it would refuse again
+                    told = await send(request)
+                    told = SummaryReply(told) if isinstance(told, str) else told
+                    text = scrubbed(told.text, self._secrets)  # before it is used too, as a replay has it
+                    counts = told.input_tokens, told.output_tokens, told.cached_tokens
+                    reply = Reply(text, *counts, told.truncated)
+            except errors.SummarizerRefused as error:  # asked again, it would refuse again
                 reply = Reply("", fault=str(error))
             except Exception as error:
                 self._failed[key] = error
@@ -281,7 +283,7 @@ class Cassette:
 
     def stop(self, why: str) -> None:
         """Send nothing more, and have `check` say why."""
-        self._failure = self._failure or CassetteError(f"{self.path}: {why}")
+        self._failure = self._failure or errors.CassetteError(f"{self.path}: {why}")
 
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
@@ -289,8 +291,8 @@ class Cassette:
             raise self._failure
         for error in self._failed.values():
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
-            lost = f"{len(self._failed)} requests were not recorded ({why})"
-            raise CassetteError(f"{self.path}: {lost}; what was recorded is kept, run it again to go on") from error
+            lost = f"{len(self._failed)} requests were not recorded ({why}); what was recorded is kept"
+            raise errors.CassetteError(f"{self.path}: {lost}, run it again to go on") from error
 
     def save(self) -> None:
         """Sort the lines of the file, so that equal recordings are equal bytes. Raise `CassetteError`."""
@@ -313,7 +315,7 @@ class Cassette:
             why = f"the cassette cannot be written ({error.strerror}); {_OTHER}"
             if isinstance(error, Timeout):
                 why = f"another process holds {self.path.name}.lock; end it, and record again"
-            self._failure = CassetteError(f"{self.path}: {why}")
+            self._failure = errors.CassetteError(f"{self.path}: {why}")
             raise self._failure from error
 
 
@@ -324,15 +326,13 @@ def _read(path: Path) -> dict[str, Reply]:
         data = path.read_bytes() if path.exists() else b""
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).removesuffix(b"\n")
         for number, line in enumerate(lines.split(b"\n") if lines else (), 1):  # noqa: B007
-            key, reply = msgspec.json.decode(line, type=tuple[str, Reply])
-            found[key] = reply
+            found.update([msgspec.json.decode(line, type=tuple[str, Reply])])
     except (msgspec.DecodeError, UnicodeDecodeError, EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise CassetteError(
-            f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
-        ) from error
+        why = f"not a line of a cassette ({error}); bring the file back, or delete it and record again"
+        raise errors.CassetteError(f"{path}:{number}: {why}") from error
     except OSError as error:
-        why = f"the cassette cannot be read ({error.strerror})"
-        raise CassetteError(f"{path}: {why}; check the path and its rights") from error
+        why = f"the cassette cannot be read ({error.strerror}); check the path and its rights"
+        raise errors.CassetteError(f"{path}: {why}") from error
     return found
 
 
@@ -374,29 +374,28 @@ class RecordedModel:
         send = partial(self._sent, call, 3 if kind else 1)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
-        except CassetteError:
-            raise SummarizerRefused("no reply is recorded") from None
-        if reply.fault and self._is_needed:
-            about = f"{self.where} gave no {request.kind} summary ({reply.fault})"
-            self._cassette.stop(f"{about}; the same command asks again")
+        except errors.CassetteError:
+            raise errors.SummarizerRefused("no reply is recorded") from None
         if reply.fault:
-            raise SummarizerRefused(reply.fault)
+            if self._is_needed:
+                about = f"{self.where} gave no {request.kind} summary ({reply.fault})"
+                self._cassette.stop(f"{about}; the same command asks again")
+            raise errors.SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
     async def _sent(self, call: Send, attempts: int, clean: Request) -> str | SummaryReply:
         lasting = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)  # a wrong key stays wrong
-        attempt = 0
-        while True:
-            attempt += 1
+        for attempt in count(1):
             try:
                 return await call(clean)
-            except SummarizerRefused:  # an answer
+            except errors.SummarizerRefused:  # an answer
                 raise
-            except SummarizerError as error:
+            except errors.SummarizerError as error:
                 error.add_note(self.where)
                 if attempt == attempts or (error.args and error.args[0] in lasting):
                     raise
                 await anyio.sleep(max(random.uniform(0.5, 2.0**attempt), retry_after_of(error)))
+        raise AssertionError  # never
 
 
 @asynccontextmanager
@@ -446,16 +445,3 @@ def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
         cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
         priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
     return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
-
-
-def _load_redaction(name: str) -> Redaction:
-    """Return the function that a command line names as `module:function`; the module may be in the current folder."""
-    module, _, function = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    try:
-        found = getattr(import_module(module), function)
-    except (ImportError, AttributeError, ValueError) as error:
-        why = f"{name!r} cannot be loaded ({type(error).__name__})"
-        raise SettingsError(f"redact: {why}; name a function as module:function") from error
-    return Redaction(found)

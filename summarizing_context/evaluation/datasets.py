@@ -33,6 +33,7 @@ from summarizing_context.transcripts.base import load
 _MAX_PROBES = 200  # of one cut
 _MAX_REFERENCE_CHARS = 400  # a longer argument is content rather than a reference
 _GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being_tested", "preference_being_tested")
+_SMALL_WORDS = re.compile(r"(?i)\A(?:(?:a|an|and|at|by|for|from|her|his|in|is|it|of|on|the|to)(?: |\Z))+")
 _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
 
 Cases = list[tuple[Case, list[Question]]]
@@ -75,11 +76,18 @@ class Dataset:
             found = recorded(Recording.open(folder))
         else:
             if missing := [str(one) for one in sources if str(one) != "-" and not Path(one).exists()]:
-                raise SettingsError(
-                    f"{missing[0]}: there is no such file, folder or data set here; give transcripts, "
-                    "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
-                )
-            return cls("your sessions", *_transcripts(sources, format))
+                ways = "a folder of recorded answers, beam:PATH or locomo:PATH. `real` stands in a checkout"
+                about = f"there is no such file, folder or data set here; give transcripts, {ways}"
+                raise SettingsError(f"{missing[0]}: {about}")
+            found = cls("your sessions", [])
+            for path in find_transcripts([Path(one) for one in sources]):
+                sessions, stem = read_checked(path, format), Path(path.name.removesuffix(".gz")).stem
+                for log in sessions:
+                    found.skipped.extend(log.unreadable)
+                    id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
+                    read_log = partial(_own_messages, path, id, format)
+                    found.logs.append(Log(name, name, read_log, partial(_own_cases, name)))
+            return found
         if len(sources) > 1:
             raise SettingsError(f"{first} is a data set of its own; give it alone")
         return found
@@ -98,18 +106,6 @@ def read_checked(path: Path, format: str = AUTO) -> list[Transcript]:
             except MessageError as error:
                 raise TranscriptError(f"{log.where(index)}: {error}") from error
     return sessions
-
-
-def _transcripts(sources: Sequence[str | Path], format: str) -> tuple[list[Log], list[str]]:
-    """Return each session of these files and folders, and the lines that were skipped."""
-    found, skipped = list[Log](), list[str]()
-    for path in find_transcripts([Path(one) for one in sources]):
-        sessions, stem = read_checked(path, format), Path(path.name.removesuffix(".gz")).stem
-        for log in sessions:
-            skipped += log.unreadable
-            id, name = ("", stem) if len(sessions) == 1 else (log.session_id, f"{stem}#{log.session_id}")
-            found.append(Log(name, name, partial(_own_messages, path, id, format), partial(_own_cases, name)))
-    return found, skipped
 
 
 def _own_messages(path: Path, session_id: str, format: str) -> Sequence[Message]:
@@ -234,53 +230,41 @@ def _at_end(name: str, ask: Callable[[], list[Question]], messages: list[Message
 
 
 def _locomo(path: Path) -> list[Log]:
-    """Return the conversations of LoCoMo. Raise `TranscriptError`, which says what is wrong, before anything is run."""
+    """Return the conversations of LoCoMo, a message a turn with the first speaker as user, and their questions at the
+    end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
+    `TranscriptError`, which says what is wrong, before anything is run."""
     logs = []
     for file in _files("locomo", path, "*.json"):
         talks = load(file).value
-        for number, talk in enumerate(talks if isinstance(talks, list) else [talks]):
-            (rows, questions), name = _read_locomo(file, talk), f"{file.stem}-{number}"
-            logs.append(Log(name, name, partial(list, rows), partial(_at_end, name, partial(list, questions))))
+        for number, document in enumerate(talks if isinstance(talks, list) else [talks]):
+            messages, questions, name = list[Message](), list[Question](), f"{file.stem}-{number}"
+            places: dict[str, int] = {}  # of the turns, by id
+            try:
+                talk = document["conversation"]
+                numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
+                asking = talk[f"session_{numbers[0]}"][0]["speaker"]
+                for session in numbers:
+                    for at, turn in enumerate(talk[f"session_{session}"]):
+                        places[str(turn["dia_id"])] = len(messages)
+                        date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
+                        seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+                        role = "user" if turn["speaker"] == asking else "assistant"
+                        messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
+                for asked in document["qa"]:
+                    if asked.get("category") in (1, 2, 3, 4) and asked.get("answer") not in (None, ""):
+                        ids = re.findall(r"D\d+:\d+", str(asked.get("evidence")))
+                        evidence = [*dict.fromkeys(places[id] for id in ids if id in places)]
+                        said = Text(messages[at]["content"] for at in evidence)
+                        parts = re.split(r",| and |;", str(asked["answer"]))
+                        bare = (_SMALL_WORDS.sub("", " ".join(part.strip(" .!?\"'").split())) for part in parts)
+                        if answers := [one for one in bare if one and said.holds(one)]:
+                            told = str(asked["question"]), str(asked["answer"]), evidence
+                            questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
+            except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+                what = f"it lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+                raise TranscriptError(f"{file}:1: no session of locomo ({what})") from error
+            logs.append(Log(name, name, partial(list, messages), partial(_at_end, name, partial(list, questions))))
     return logs
-
-
-def _read_locomo(path: Path, document: Any) -> tuple[list[Message], list[Question]]:
-    """Return the messages of one conversation of LoCoMo, a message a turn with the first speaker as user, and its
-    questions at the end: those of the categories 1 to 4 with answers that stand word for word in their evidence. Raise
-    `TranscriptError`."""
-    messages: list[Message] = []
-    places: dict[str, int] = {}  # of the turns, by id
-    questions: list[Question] = []
-    try:
-        talk = document["conversation"]
-        numbers = sorted(int(key.removeprefix("session_")) for key in talk if re.fullmatch(r"session_\d+", key))
-        asking = talk[f"session_{numbers[0]}"][0]["speaker"]
-        for session in numbers:
-            for at, turn in enumerate(talk[f"session_{session}"]):
-                places[str(turn["dia_id"])] = len(messages)
-                date = f"({talk[f'session_{session}_date_time']}) " if at == 0 else ""
-                seen = f" [shows a picture: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
-                role = "user" if turn["speaker"] == asking else "assistant"
-                messages.append({"role": role, "content": f"{date}{turn['speaker']}: {turn['text']}{seen}"})
-        for asked in document["qa"]:
-            if asked.get("category") in (1, 2, 3, 4) and asked.get("answer") not in (None, ""):
-                ids = re.findall(r"D\d+:\d+", str(asked.get("evidence")))
-                evidence = [*dict.fromkeys(places[id] for id in ids if id in places)]
-                said = Text(messages[at]["content"] for at in evidence)
-                if answers := [one for one in _literals(str(asked["answer"])) if said.holds(one)]:
-                    told = str(asked["question"]), str(asked["answer"]), evidence
-                    questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        what = f"it lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-        raise TranscriptError(f"{path}:1: no session of locomo ({what})") from error
-    return messages, questions
-
-
-def _literals(answer: str) -> list[str]:
-    """Return the parts of an answer, without small words at their beginning."""
-    small = r"\A(?:(?:a|an|and|at|by|for|from|her|his|in|is|it|of|on|the|to)(?: |\Z))+"
-    parts = (" ".join(part.strip(" .!?\"'").split()) for part in re.split(r",| and |;", answer))
-    return [found for part in parts if (found := re.sub(small, "", part, flags=re.IGNORECASE))]
 
 
 class BeamMessage(msgspec.Struct, frozen=True):

@@ -29,15 +29,15 @@ _FOLDER = files("summarizing_context.evaluation")
 
 
 async def play_demo(
-    messages: Sequence[Message], settings: Settings, budget: int, *, watch: Callable[[int, int, int], None]
+    messages: Sequence[Message], settings: Settings, *, watch: Callable[[str], None]
 ) -> tuple[Tally, dict[str, Any]]:
     """Add the messages one by one, take a view before each answer, and look into the last view. Return what was
     counted, and the figures as JSON values.
 
-    The worker runs in the background, and the agent never waits for it. `watch` is called with the messages so far, the
-    tokens of the view and the summaries that are ready.
+    The worker runs in the background, and the agent never waits for it. `watch` is called with each message, in words.
     """
     settings, costs = replace(settings, session_id=await free_session_id(settings, "demo")), await make_costs(settings)
+    budget = int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
         for message in messages:
@@ -45,7 +45,8 @@ async def play_demo(
                 await recorder.take_view()
             await recorder.add(message)
             await anyio.sleep(_PACE)
-            watch(len(context), recorder.view_tokens, context.statistics().summaries_ready)
+            ready = context.statistics().summaries_ready
+            watch(f"{recorder.view_tokens:>6,} of {budget:,} tokens in view, {ready} summaries")
         await recorder.take_view()
         tally, statistics = recorder.finish(), context.statistics()
 
@@ -83,7 +84,7 @@ def demo_session(turns: int | None = None) -> list[Message]:
     """Return the session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens; or its first
     turns."""
     lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
-    messages: list[Message] = [json.loads(line) for line in lines]
+    messages: list[Message] = list(map(json.loads, lines))
     starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
     return messages if turns is None or turns >= len(starts) else messages[: starts[turns]]
 

@@ -15,6 +15,7 @@ from summarizing_context.messages.reading import Reading, content_texts, read_me
 from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "block", "tail"]
+Message = Mapping[str, Any]
 
 _BLOCKS = ("<standing_rules>\n", "<memories>\n")
 _HEADER = re.compile(rf"{re.escape(PREFACE)}|\[\d+ earlier messages left out\]")
@@ -24,8 +25,8 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
     """Return which part of the view each message belongs to; without a header, all but the leading rows is tail."""
     texts = [content_texts(message.get("content")) for message in view]
     header = next((at for at, found in enumerate(texts) if _HEADER.match("".join(found[:1]))), None)
-    roles = [message["role"] in ("system", "developer") for message in view]
-    leading = roles.index(False) if False in roles else len(roles)
+    others = (at for at, message in enumerate(view) if message["role"] not in ("system", "developer"))
+    leading = next(others, len(view))
     if header is None:
         return ["system" if at < leading else "tail" for at in range(len(view))]
 
@@ -42,11 +43,9 @@ def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) ->
         if key not in covered and (is_next or not "".join(found[:1]).startswith(_BLOCKS)):
             break
         parts.append("pin" if key in covered else "block")
-    newest: list[Part] = ["tail"] * (len(view) - len(parts))
-    return parts + newest
+    parts += ["tail"] * (len(view) - len(parts))
+    return parts
 
-
-Message = Mapping[str, Any]
 
 _FIRST = 32  # characters by which a message is known again
 _BARE = 40  # characters of a message that had next to no room
@@ -73,11 +72,8 @@ def shows(row: Message, message: Message) -> bool:
     (row_calls, row_answers), (calls, answers) = bound_ids(row_read), bound_ids(read)
     if canonical(row) == canonical(message) or set(row_calls) & set(calls):
         return True
-    said = [
-        [text for part in each.parts if part.kind in ("text", "result") for text in part.texts]
-        for each in (row_read, read)
-    ]
-    shown, wanted = (" ".join(" ".join(texts).split()) for texts in said)
+    parts = ([part for part in each.parts if part.kind in ("text", "result")] for each in (row_read, read))
+    shown, wanted = (" ".join(" ".join(text for part in each for text in part.texts).split()) for each in parts)
     if answers and not row_answers:
         fits = row_read.role == "user" and shown.startswith("<late_result")
     elif answers:

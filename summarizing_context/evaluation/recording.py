@@ -1,36 +1,48 @@
-"""The folder of recorded answers: cases, what is asked at each, and one cassette with all that models said.
+"""Recorded answers: a folder with cases, what is asked at each, and one cassette with all that models said.
 
 `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked there, which arms
 were read and by which models. `cassette.jsonl`, or packed `cassette.jsonl.gz`, holds the replies: summaries, answers
-from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise than shipped.
+from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise than shipped. All calls of models
+go through a cassette; a forecast goes the same way with assumed replies.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
+import logging
+import random
 import re
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal
+from string import ascii_uppercase
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.views import Case, Message, parts_of, text_of
+from summarizing_context.evaluation.cassettes import RecordedModel, Reply, Request
+from summarizing_context.evaluation.views import Case, Message, compaction, parts_of, text_of
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import PLACES, Settings
 from summarizing_context.stores.private_files import replace_private
-from summarizing_context.summarizers.prompts import names
+from summarizing_context.summarizers.prompts import latest, names
 from summarizing_context.transcripts import read_session
 
 CATEGORIES = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
 ABSENT = "absent"  # the category of questions that the record does not answer; they are scored apart
 SCALE = {"right": 2, "partly": 1, "abstained": 0, "wrong": -1}  # of a judge's marks
+ABSTENTION = "not in the record"
+_TRIES = 3  # for a reply that can be read
+
+Mark = Literal[2, 1, 0, -1]  # of a judge, by `SCALE`
+Value = TypeVar("Value")
 
 CASES = "cases.toml"
 _SETTINGS, _PROMPTS = "settings.json", "prompts"
@@ -41,6 +53,8 @@ _SHAPE_NO_VIEW = (  # settings of places, the session, the machine and the model
     *("max_input_tokens_per_session", "embedding", "embedding_model", "vector_store", "similarity_threshold"),
     *("checkpoint_interval_messages", "memory_include", "memory_extract"),
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Question(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -83,7 +97,7 @@ class Recording:
             values = read_file(folder / _SETTINGS, dict[str, Any])
             found.settings = replace(Settings.from_mapping(values), prompts=prompts)
         for case in found.cases:
-            if (path := found._questions(case)).exists():
+            if (path := folder / "questions" / f"{case.name}.json").exists():
                 found.asked[case.name] = read_file(path, AskedCase)
         return found
 
@@ -92,9 +106,6 @@ class Recording:
         """The file of all replies."""
         packed = self.folder / "cassette.jsonl.gz"
         return packed if packed.exists() else self.folder / "cassette.jsonl"
-
-    def _questions(self, case: Case) -> Path:
-        return self.folder / "questions" / f"{case.name}.json"
 
     def messages(self, case: Case) -> list[Message]:
         """Return the messages before the cut."""
@@ -114,17 +125,14 @@ class Recording:
     def write(self, case: Case, asked: AskedCase) -> None:
         """Write what is asked at a cut into its file."""
         document = {"transcript": case.name, "cut": case.cut, **msgspec.to_builtins(asked)}
-        replace_private(self._questions(case), indented(document))
+        replace_private(self.folder / "questions" / f"{case.name}.json", indented(document))
         self.asked[case.name] = asked
 
 
 def read_file(path: Path, kind: Any) -> Any:
     """Return what a file of TOML or JSON holds. Raise `TranscriptError`."""
     try:
-        data = path.read_bytes()
-        if path.suffix == ".toml":
-            return msgspec.convert(tomllib.loads(data.decode()), kind)
-        return msgspec.json.decode(data, type=kind)
+        return (msgspec.toml if path.suffix == ".toml" else msgspec.json).decode(path.read_bytes(), type=kind)
     except OSError as error:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
     except ValueError as error:
@@ -176,10 +184,8 @@ def with_own_case(
                 raise TranscriptError(f"{folder}: holds {held}; take a new folder")
             return replace(recording, cases=[case])
     if (size := estimate_text(text_of(messages[:at]))) <= budget:
-        raise TranscriptError(
-            f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
-            f"take a budget below {size}, or a later cut"
-        )
+        held = f"the {at} messages before the cut have {size} tokens, so all views hold them all"
+        raise TranscriptError(f"{log}: {held}; take a budget below {size}, or a later cut")
     for file, content in files.items():  # first: a folder with a case and without its settings would be another one
         replace_private(to / file, content)
     about = {"source": "a log of the user's", "licence": "not to be published", "session": _stem(log)}
@@ -217,3 +223,126 @@ def cut_at(messages: Sequence[Message], share: float) -> int:
     sums = list(accumulate((sum(len(part.text) for part in parts_of(each)) for each in messages), initial=0))
     places = (at for at, message in enumerate(messages) if message.get("role") == "assistant")
     return max((at for at in places if sums[at] <= share * sums[-1]), default=0)
+
+
+# What models are asked: questions about a log, answers from views, and marks
+
+
+async def write_questions(
+    case: Case, messages: Sequence[Message], number: int, writer: RecordedModel
+) -> list[Question]:
+    """Return so many questions about a log, written by a model."""
+    log = fence("session_record", compaction(messages).content)
+    system, some = latest("questions").render(number=number), "word " * 20
+    assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, number + 1)]
+    asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
+    known = (*CATEGORIES, ABSENT)
+
+    def read(text: str) -> list[Question]:  # the error says what is wrong with the first bad one
+        written = _object(text, dict[str, list[dict[str, Any]]]).get("questions", [])
+        try:
+            found = msgspec.convert([{**one, "id": f"q{at}"} for at, one in enumerate(written, 1)], list[Question])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"not a JSON object with questions ({error})") from error
+        if not found:
+            raise ValueError("no question at all")
+        for at, one in enumerate(found, 1):
+            beyond = next((message for message in one.evidence if not 0 <= message < case.cut), None)
+            for is_wrong, complaint in (
+                (one.category not in known, f"has none of the categories {', '.join(known)}"),
+                (not one.question.strip() or not one.answer.strip(), "lacks its words or its answer"),
+                (not one.evidence and one.category != ABSENT, "names no message that holds its answer"),
+                (beyond is not None, f"names message {beyond}, but there are 0 to {case.cut - 1} before the cut"),
+            ):
+                if is_wrong:
+                    raise ValueError(f"question {at} ({one.category}) {complaint}")
+        return found[:number]
+
+    return await _readable(writer, case, asked, read, str(assumed)) or assumed
+
+
+async def read_answers(
+    case: Case, questions: Sequence[Question], views: Mapping[str, str], reader: RecordedModel
+) -> dict[str, dict[str, str]]:
+    """Return a reader's answers from each view, by arm and question."""
+    listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
+    system = latest("answers").render(abstention=ABSTENTION)
+
+    def read(text: str) -> dict[str, str]:
+        found = _object(text, dict[str, str])
+        if not any(question.id in found for question in questions):
+            raise ValueError("an answer to none of the questions")
+        return found
+
+    async def ask(arm: str) -> None:
+        parts = fence("session_record", views[arm]), f"Questions: {listed}"
+        asked = Request("reader", reader.maker, system, parts, 4_000)
+        found = await _readable(reader, case, asked, read)
+        if found is None:
+            found = {question.id: "word " * 15 for question in questions}
+        answers[arm] = {question.id: found.get(question.id, ABSTENTION) for question in questions}
+
+    answers: dict[str, dict[str, str]] = {}
+    done = await asyncio.gather(*map(ask, views), return_exceptions=True) if questions else []
+    for failure in filter(None, done):
+        raise failure
+    return answers
+
+
+async def mark_answers(
+    case: Case, questions: Sequence[Question], answers: Mapping[str, Mapping[str, str]], judge: RecordedModel
+) -> dict[tuple[str, str], int]:
+    """Return a judge's marks by question and arm. All are marked at once, under letters drawn for each question."""
+    if not (questions and answers):
+        return {}
+    shown, arms = [], dict[str, dict[str, str]]()  # arms by question and letter
+    for one in questions:
+        drawn = random.Random(f"letters/{case.name}/{one.id}").sample(sorted(answers), len(answers))
+        arms[one.id] = dict(zip(ascii_uppercase, drawn, strict=False))
+        said = {letter: answers[arm].get(one.id, "") for letter, arm in arms[one.id].items()}
+        asked_for = {"id": one.id, "category": one.category, "question": one.question, "gold": one.answer}
+        shown.append({**asked_for, "answers": said})
+    document = json.dumps({"case": case.name, "questions": shown}, ensure_ascii=False)
+
+    def read(text: str) -> dict[tuple[str, str], int]:
+        given = _object(text, dict[str, dict[str, Mark]])
+        if {id: sorted(row) for id, row in given.items()} != {id: sorted(row) for id, row in arms.items()}:
+            raise ValueError("not the questions and letters that the judge was given")
+        return {(id, arms[id][letter]): mark for id, row in given.items() for letter, mark in row.items()}
+
+    system = latest("marks").render(**SCALE)
+    asked = Request("judge", judge.maker, system, (fence("session_record", document),), 4_000)
+    return await _readable(judge, case, asked, read) or {}
+
+
+async def _readable(
+    model: RecordedModel, case: Case, asked: Request, read: Callable[[str], Value], assumed: str = "word " * 1_000
+) -> Value | None:
+    """Return what `read` finds in the reply; None in a forecast. A reply that it refuses with `ValueError` is logged
+    and asked for again, also one that was kept. Raise `TranscriptError` where none can be read."""
+
+    def is_usable(reply: Reply) -> bool:
+        with suppress(ValueError):
+            read(reply.text)
+            return True
+        return False
+
+    for _ in range(_TRIES):
+        reply = await model.ask(asked, assumed=assumed, is_usable=is_usable)
+        try:
+            return read(reply.text)
+        except ValueError as error:
+            if model.mode == "forecast":
+                return None
+            complaint = reply.fault or str(error)
+            logger.warning("%s: the %s reply of %s cannot be used: %s", case.name, asked.kind, model.where, complaint)
+    last = f"in the last one {complaint}; the same command asks again, or take another model"
+    raise TranscriptError(f"{case.name}: no usable {asked.kind} reply in {_TRIES} of {model.where}, {last}")
+
+
+def _object(text: str, of: type[Value]) -> Value:
+    """Return the one JSON object of a reply, whatever words are around it."""
+    try:
+        return msgspec.json.decode(text[text.find("{") : text.rfind("}") + 1], type=of)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise ValueError(f"not a JSON object as asked for ({error})") from error

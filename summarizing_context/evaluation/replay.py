@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, count, product
 from multiprocessing import get_context
@@ -26,7 +27,6 @@ from summarizing_context.log.message_log import BoundThinking
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, choose_counter
 from summarizing_context.settings import Settings, without_default_cap
-from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.transcripts import Transcript, read_named
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
@@ -42,10 +42,10 @@ Result = TypeVar("Result")
 
 def for_each(items: Sequence[Item], work: Callable[[Item], Result], jobs: int) -> Iterator[Result]:
     """Yield what `work` gives for each item, in their order, worked on in so many processes; of one, in this one."""
-    if min(jobs, len(items)) <= 1:
+    if (jobs := min(jobs, len(items))) <= 1:
         yield from map(work, items)
         return
-    with ProcessPoolExecutor(min(jobs, len(items)), mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(work, items)
 
 
@@ -159,10 +159,8 @@ class Recorder:
     def __init__(
         self, context: SummarizingContext, costs: Costs, tally: Tally, bound_thinking: BoundThinking = "kept"
     ) -> None:
-        self.tally, self._bound_thinking = tally, bound_thinking
-        self.view: list[dict[str, Any]] = []  # the last one
-        self.view_tokens = 0
-        self._context, self._costs, self._judge = context, costs, Judge()
+        self.tally, self.view, self.view_tokens = tally, list[dict[str, Any]](), 0  # the last view
+        self._context, self._costs, self._judge, self._bound_thinking = context, costs, Judge(), bound_thinking
 
     async def add(self, message: dict[str, Any]) -> None:
         """Add one message."""
@@ -180,16 +178,13 @@ class Recorder:
             return
         tally.view_ms.append((time.perf_counter() - started) * 1_000)
         activated = getattr(self._context.last_view, "activation", None) is not None
-        if activated:
-            tally.activation_ms.append(tally.view_ms[-1])
-
+        tally.activation_ms += tally.view_ms[-1:] if activated else []
         keys = [canonical(message) for message in view]
         judge.look(view, keys)
         tally.append_only_breaks += judge.common < len(self.view) and not activated
         tally.tool_unsafe_views += judge.tool_unsafe
         tally.out_of_order_views += judge.out_of_order
         tally.newest_missing_views += judge.newest_missing
-
         tokens = [self._costs.of(message, key) for message, key in zip(view, keys, strict=True)]
         self.view, self.view_tokens = view, sum(tokens)
         tally.views += 1
@@ -221,42 +216,34 @@ def replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
 async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
     costs, rows = await make_costs(plan.settings), []
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"\.jsonl(\.gz)?", "", Path(name).name, count=1))[:150]
     own: Any = plan.strategies or (plan.settings.strategy,)
     for strategy, budget in product(own, plan.budgets):
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
         settings = replace(plan.settings, strategy=strategy, max_tokens=budget, idle_after="never")
-        if not plan.dry_run:
-            rows.append(await _replay(settings, name, log, plan, costs))
-            continue
-        in_memory = replace(without_default_cap(settings), store=MEMORY)
-        async with open_model(in_memory, Cassette(Path(os.devnull), "forecast")) as model:
-            rows.append(await _replay(in_memory, name, log, plan, costs, model))
+        async with AsyncExitStack() as stack:
+            summarizer = None
+            if plan.dry_run:
+                settings = replace(without_default_cap(settings), store=MEMORY)
+                assumed = open_model(settings, Cassette(Path(os.devnull), "forecast"))
+                summarizer = await stack.enter_async_context(assumed)
+            named = filter(None, ("replay", stem, strategy if plan.strategies[1:] else "", str(budget)))
+            settings = replace(settings, session_id=await free_session_id(settings, ":".join(named)))
+            context = await stack.enter_async_context(open_context(settings, summarizer=summarizer))
+            recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy))
+            for index, message in enumerate(log.messages):
+                # No host sends a request between the calls of one reply.
+                if message.get("role") == "assistant" and recorder.tally.messages and not context.open_calls():
+                    await recorder.take_view()
+                try:
+                    await recorder.add(message)
+                except MessageError as error:
+                    raise TranscriptError(f"{log.where(index)}: {error}") from error
+                await context.wait_idle()
+            rows.append(recorder.finish())
+        rows[-1].skipped.update(log.skipped)
+        rows[-1].skipped_lines += log.unreadable
     return rows
-
-
-async def _replay(
-    settings: Settings, name: str, log: Transcript, plan: Plan, costs: Costs, summarizer: Summarizer | None = None
-) -> Tally:
-    """Replay one log with these settings, and with a given summarizer in place of theirs."""
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"\.jsonl(\.gz)?", "", Path(name).name, count=1))[:150]
-    strategy = settings.strategy if plan.strategies[1:] else ""
-    wanted = ":".join(filter(None, ("replay", stem, strategy, str(settings.max_tokens))))
-    settings = replace(settings, session_id=await free_session_id(settings, wanted))
-    tally = Tally(file=name, budget=int(settings.max_tokens), strategy=settings.strategy)
-    tally.skipped.update(log.skipped)
-    tally.skipped_lines += log.unreadable
-    async with open_context(settings, summarizer=summarizer) as context:
-        recorder = Recorder(context, costs, tally)
-        for index, message in enumerate(log.messages):
-            # No host sends a request between the calls of one reply.
-            if message.get("role") == "assistant" and tally.messages and not context.open_calls():
-                await recorder.take_view()
-            try:
-                await recorder.add(message)
-            except MessageError as error:
-                raise TranscriptError(f"{log.where(index)}: {error}") from error
-            await context.wait_idle()
-        return recorder.finish()
 
 
 async def free_session_id(settings: Settings, wanted: str) -> str:
@@ -268,5 +255,4 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
         taken = {info.session_id for info in await store.sessions()}
     finally:
         await store.close()
-    numbered = (f"{wanted}:{number}" for number in count(2))
-    return next(id for id in chain([wanted], numbered) if id not in taken)
+    return next(id for id in chain([wanted], (f"{wanted}:{number}" for number in count(2))) if id not in taken)

@@ -24,7 +24,6 @@ from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
 RIGHT, EVIDENCE, HELD = "right", "evidence", "held"
-NOTHING = "nothing to look at"
 AT_MOST = ("laws", "tokens", "cost", "wrong")  # figures that a gate bounds from above
 DRAWS = 1_000
 MIN_SESSIONS = 5  # from which on an interval says something
@@ -50,8 +49,7 @@ def by_session(points: Points) -> dict[str, float]:
 
 
 @lru_cache(maxsize=64)
-def _draws(count: int) -> list[list[int]]:
-    """Return sessions drawn with replacement, the same for every figure."""
+def _draws(count: int) -> list[list[int]]:  # of sessions, with replacement, the same for every figure
     rng = random.Random(f"sessions/{count}")
     return [rng.choices(range(count), k=count) for _ in range(DRAWS)]
 
@@ -223,8 +221,25 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def verdict(self) -> str:
         """What the run says, in a sentence or two."""
-        if self.tuning is not None:
-            return self._tuned(self.tuning.new, self.tuning.old)
+        if self.tuning is not None:  # how far it is ahead, at what price, and where it is surely better or worse
+            arm, other = self.tuning.new, self.tuning.old
+            said = f"{arm}: {in_words(self.ahead(arm, other))}"
+            for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
+                ours, theirs = self.figure(arm, name), self.figure(other, name)
+                if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
+                    said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
+            leads = [(name, self.ahead(arm, other, category=name)) for name in self.categories]
+            sure = [(name, lead) for name, lead in leads if lead is not None and lead.sessions >= MIN_SESSIONS]
+            for side, sign in (("better", 1), ("worse", -1)):
+                names = [name for name, lead in sure if min(sign * lead.low, sign * lead.high) > 0]
+                said += f"; {side} on {', '.join(names)}" if names else ""
+            for name in (arm, other):
+                rows = [one for one in self.spent if one.arm == name]
+                if extracts := sum(one.stand_ins for one in rows):
+                    made = extracts + sum(len(one.summaries) for one in rows)
+                    said += f"; extracts stand for {extracts} of {made} summaries of {name}"
+                    said += ", whose replies could not serve"
+            return f"{said}."
         arm, score = self.first, self.score(self.first)
         if score is None:
             return "Nothing was measured; each session is named with the reason."
@@ -237,27 +252,6 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         broken = self.figure(arm, "laws")
         return f"{said}. " + (f"{broken:,.0f} broken laws." if broken else "No law was broken." if broken == 0 else "")
 
-    def _tuned(self, arm: str, other: str) -> str:
-        """Return how far an arm is ahead, its price in tokens, and the categories in which it is surely better or
-        worse."""
-        said = f"{arm}: {in_words(self.ahead(arm, other))}"
-        for name, what in (("tokens", "tokens in a view"), ("cost", "tokens for summaries")):
-            ours, theirs = self.figure(arm, name), self.figure(other, name)
-            if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
-                said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
-        found: dict[str, list[str]] = {"better": [], "worse": []}
-        for name in self.categories:
-            lead = self.ahead(arm, other, category=name)
-            if lead is not None and lead.sessions >= MIN_SESSIONS and (lead.low > 0 or lead.high < 0):
-                found["better" if lead.low > 0 else "worse"].append(name)
-        said += "".join(f"; {side} on {', '.join(names)}" for side, names in found.items() if names)
-        for name in (arm, other):
-            rows = [one for one in self.spent if one.arm == name]
-            if extracts := sum(one.stand_ins for one in rows):
-                made = extracts + sum(len(one.summaries) for one in rows)
-                said += f"; extracts stand for {extracts} of {made} summaries of {name}, whose replies could not serve"
-        return f"{said}."
-
     # Gates
 
     def check(self, bounds: Mapping[str, float]) -> list[Gate]:
@@ -267,7 +261,7 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         for metric, bound in bounds.items():
             if metric not in (known := [*self.metrics, *AT_MOST]):
                 raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
-            passed, words = False, NOTHING
+            passed, words = False, "nothing to look at"
             if metric in AT_MOST:
                 name, figure = f"{arm}, {metric}, at most {bound:g}", self.figure(arm, metric)
                 if figure is not None:
@@ -303,17 +297,16 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def joined(cls, reports: Sequence[Report]) -> Report:
         """Return runs of different arms on the same sessions as one."""
-        first, asked = reports[0], dict[tuple[str, str, str], Asked]()
-        arms, settings = dict(first.arms), dict(first.settings)
+        whole: dict[str, Any] = {"arms": {}, "settings": {}, "views": [], "spent": []}
+        asked: dict[tuple[str, str, str], Asked] = {}
         for report in reports:
-            arms, settings = arms | report.arms, settings | report.settings
+            for name, held in whole.items():
+                whole[name] = held | getattr(report, name) if isinstance(held, dict) else held + getattr(report, name)
             for one in report.asked:
                 key = one.session, one.case, one.id
-                known = asked.get(key, one)
-                asked[key] = msgspec.structs.replace(known, answers=known.answers | one.answers)
-        views, spent = ([row for report in reports for row in getattr(report, name)] for name in ("views", "spent"))
-        whole = {"arms": arms, "settings": settings, "asked": [*asked.values()], "views": views, "spent": spent}
-        return msgspec.structs.replace(first, **whole)
+                answers = asked[key].answers | one.answers if key in asked else one.answers
+                asked[key] = msgspec.structs.replace(asked.get(key, one), answers=answers)
+        return msgspec.structs.replace(reports[0], asked=[*asked.values()], **whole)
 
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
@@ -321,10 +314,11 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
         def of(interval: Interval | None) -> dict[str, float] | None:
             return interval and interval._asdict()
 
-        arms = {}
+        own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
+        document = {**{name: getattr(self, name) for name in own}, "arms": {}, "questions": len(self.asked)}
         for arm, about in self.arms.items():
             categories = (*self.categories, *([ABSENT] if self.points(arm, "", ABSENT) else []))
-            arms[arm] = {
+            document["arms"][arm] = {
                 "about": about,
                 **{name: of(self.score(arm, name)) for name in self.metrics},
                 "ahead": of(self.ahead(arm)),
@@ -333,14 +327,8 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 "questions": len(self.points(arm)),
                 **{name: self.figure(arm, name) for name in AT_MOST},
             }
-        own = ("name", "verdict", "metric", "metrics", "baseline", "missing")
-        return {
-            **{name: getattr(self, name) for name in own},
-            "arms": arms,
-            "questions": len(self.asked),
-            "gates": msgspec.to_builtins(gates),
-            **({} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}),
-        }
+        tuning = {} if self.tuning is None else {"tuning": msgspec.to_builtins(self.tuning)}
+        return {**document, "gates": msgspec.to_builtins(gates), **tuning}
 
     def write(self, folder: Path | str, gates: Sequence[Gate] = ()) -> Path:
         """Write `report.json` and the page `report.html` into a folder; return the page."""
@@ -378,8 +366,10 @@ def in_words(change: Interval | None) -> str:
     return f"no sure difference: {points}, {ends}"
 
 
-def junit(name: str, results: Sequence[tuple[str, str, str, bool]]) -> str:
-    """Return results as JUnit XML: class, test, words, and whether it failed."""
+def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, str, bool]]) -> None:
+    """Write results as JUnit XML where a file is named: class, test, words, and whether it failed."""
+    if file is None:
+        return
     failed = sum(bad for *_, bad in results)
     suite = xml.Element("testsuite", name=name, tests=str(len(results)), failures=str(failed), errors="0", skipped="0")
     for group, test, words, bad in results:
@@ -387,4 +377,5 @@ def junit(name: str, results: Sequence[tuple[str, str, str, bool]]) -> str:
         xml.SubElement(case, "failure", message=words) if bad else xml.SubElement(case, "system-out")
         case[0].text = words
     xml.indent(suite)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + xml.tostring(suite, encoding="unicode") + "\n"
+    text = xml.tostring(suite, encoding="unicode")
+    write_private(file, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')

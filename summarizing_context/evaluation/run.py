@@ -7,9 +7,9 @@ through a cassette, so a run that stopped goes on, and a finished one is repeate
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from typing import Any
 import anyio
 
 from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.evaluation import recording as asking
 from summarizing_context.evaluation import views
-from summarizing_context.evaluation.asking import mark_answers, read_answers, write_questions
 from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
@@ -75,10 +75,10 @@ EVIDENCE_KEPT = Metric(EVIDENCE, _evidence)  # the share of the gold answer's wo
 class _Part:
     """What came of one log."""
 
-    asked: list[Asked]
-    views: list[Viewed]
-    spent: list[Spent]
-    left_out: list[str]
+    asked: list[Asked] = field(default_factory=list)
+    views: list[Viewed] = field(default_factory=list)
+    spent: list[Spent] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
     missing: int = 0
 
 
@@ -120,14 +120,12 @@ class Run:
         known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:
-                there = f"{views.OURS} and extractive, which have settings, and {', '.join(known)}"
-                raise SettingsError(
-                    f"there is no arm {arm.name!r}; there are {there if folder is None else ', '.join(known)}"
-                )
+                there = f"{views.OURS} and extractive, which have settings, and " if folder is None else ""
+                raise SettingsError(f"there is no arm {arm.name!r}; there are {there}{', '.join(known)}")
             if arm.asks_model and not self.cassette:
                 raise SettingsError(f"{arm.name}: summaries by a model come through a cassette; name its file")
         names = [arm.name for arm in self.arms]
-        if len(set(names)) < len(names):
+        if len({*names}) < len(names):
             raise SettingsError(f"two arms have one name: {', '.join(names)}")
         if folder is None and self.arms[0].settings is None:
             raise SettingsError(f"{names[0]}: the first arm needs settings, for the others show as many tokens")
@@ -167,13 +165,13 @@ class Run:
         is_marked = any(RIGHT in answer.points for one in asked for answer in one.answers.values())
         about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
-            about[arm.name] = arm.about or views.ARMS.get(arm.name, "")
+            what = views.ARMS.get(arm.name, "")
             if arm.settings is not None:
                 own = "own summaries" if arm.summarizer is not None else "no model"
-                own = f"summaries by {arm.settings.model}" if arm.asks_model else own
-                about[arm.name] = arm.about or f"this package, {own}"
+                what = f"this package, {f'summaries by {arm.settings.model}' if arm.asks_model else own}"
                 changed = changed_settings(arm.settings).items()
                 shown[arm.name] = {name: one.name if isinstance(one, Path) else one for name, one in changed}
+            about[arm.name] = arm.about or what
         made_by: dict[str, list[str]] = {}
         if self.dataset.recording is not None:
             cases = [self.dataset.recording.at(case) for case in self.dataset.recording.cases]
@@ -212,7 +210,7 @@ class Run:
         folder = None  # the cassette of recorded arms: it is only replayed, unless their models are named
         if recording is not None and bare:
             folder = cassette if self.writer is not None else Cassette(recording.cassette)
-        part = _Part([], [], [], [])
+        part = _Part()
 
         # This package's views, by settings. Recorded cases have budgets of their own.
         for arm in self.arms:
@@ -268,8 +266,8 @@ class Run:
                 shown = {arm: texts[case.name, arm] for arm in read if (case.name, arm) in texts}
                 async with open_model(self.judge or asked.judge, read_by) as model:
                     with nullcontext() if self.judge is not None else suppress(CassetteMissError):
-                        answers = await read_answers(case, asked.questions, shown, model)
-                        marks = await mark_answers(case, asked.questions, answers, model)
+                        answers = await asking.read_answers(case, asked.questions, shown, model)
+                        marks = await asking.mark_answers(case, asked.questions, answers, model)
                 part.missing += len(read_by.missed)
             for arm in self.arms:
                 view = texts.get((case.name, arm.name))
@@ -280,29 +278,26 @@ class Run:
             for one in questions:
                 found: dict[str, Answer] = {}
                 for name, text in searched.items():
-                    answer = self._answer(one, text, answers.get(name), marks.get((one.id, name)))
-                    found |= {} if answer is None else {name: answer}
-                evidence = []
-                for at in one.evidence:
-                    if at < len(messages):  # the text around the first value that it holds; else its first ones
-                        text = Text(read_messages([messages[at]])[0].words)
-                        begin = " ".join(text.text[:180].split())
-                        evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
+                    scored = ((each.name, each.points(one, text)) for each in self.metrics)
+                    points = {metric: value for metric, value in scored if value is not None}
+                    if name in answers:
+                        mark = marks.get((one.id, name))
+                        right = {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark or 0, 0.0)
+                        points = points if mark is None else {RIGHT: right, **points}
+                        found[name] = Answer(answers[name].get(one.id, ""), points, mark)
+                    elif points:
+                        found[name] = Answer(" … ".join(filter(None, map(text.excerpt, one.values[:4]))), points)
+                evidence = []  # messages, with the text around the first value that each holds; else its first ones
+                for at in (at for at in one.evidence if at < len(messages)):
+                    text = Text(read_messages([messages[at]])[0].words)
+                    begin = " ".join(text.text[:180].split())
+                    evidence.append((at, next(filter(None, map(text.excerpt, one.values)), begin)))
                 asked_for = one.id, one.question, found, one.category, one.answer, list(one.values), evidence
                 if found:
                     part.asked.append(Asked(case.drawn_as, case.name, *asked_for))
         if not (refused or any(questions for _, questions in cases)):
             part.left_out.append(f"{log.name}: nothing is asked about it; take a smaller budget or a longer log")
         return part
-
-    def _answer(self, one: Question, view: Text, said: Mapping[str, str] | None, mark: int | None) -> Answer | None:
-        """Return what a view says to a question, or a reader of it, with its points; None where nothing is scored."""
-        points = {each.name: value for each in self.metrics if (value := each.points(one, view)) is not None}
-        if said is None:
-            return Answer(" … ".join(filter(None, map(view.excerpt, one.values[:4]))), points) if points else None
-        if mark is not None:
-            points = {RIGHT: {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark, 0.0), **points}
-        return Answer(said.get(one.id, ""), points, mark)
 
 
 async def record(
@@ -318,7 +313,7 @@ async def record(
     (case,) = recording.cases
     asked = recording.at(case)
     async with open_model(writer, cassette) as model, open_model(judge, cassette) as reader:
-        found = asked.questions or await write_questions(case, recording.messages(case), questions, model)
+        found = asked.questions or await asking.write_questions(case, recording.messages(case), questions, model)
         asked = AskedCase(found, [*dict.fromkeys([*asked.arms, *arms])], model.maker, reader.maker)
     if cassette.mode == "forecast":
         recording.asked[case.name] = asked

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -31,7 +31,7 @@ from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import Settings, without_default_cap
-from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import Summarizer, SummaryJob
 from summarizing_context.summarizers.prompts import latest
 
 Message = dict[str, Any]
@@ -166,20 +166,12 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
-class Writer(Protocol):
-    """A summarizer that takes the purpose of a summary, where its job does not say it."""
-
-    async def summarize(self, job: SummaryJob, *, kind: str = "") -> str | SummaryReply:
-        """Return a summary. Raise `SummarizerRefused` where there is none."""
-        ...
-
-
 async def build(
-    case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Writer
+    case: Case, messages: Sequence[Message], arms: Sequence[str], own: Settings, writer: Any
 ) -> tuple[Played, dict[str, str], int]:
     """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote.
 
-    Summaries are by `writer`. An arm that it gives no compaction has no view.
+    Summaries are by `writer`, which is told the kind of a compaction. An arm that it gives none has no view.
     """
     settings, at = replace(own, max_tokens=case.budget), len(messages)
     ours = await play(messages, [at], settings, writer)
@@ -188,8 +180,7 @@ async def build(
     if any(arm.startswith(COMPACT) for arm in arms):
         job = compaction(messages)
         with suppress(SummarizerRefused):
-            reply = await writer.summarize(job, kind=COMPACT)
-            summary = reply if isinstance(reply, str) else reply.text
+            summary = (await writer.summarize(job, kind=COMPACT)).text
             compaction_tokens = sum(map(estimate_text, (job.instructions, job.content, summary)))
     for arm in arms:
         if arm == OURS:
@@ -250,7 +241,6 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def _as_text(value: object) -> str:
-    """Return a text as it is, nothing for None, anything else as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
@@ -266,9 +256,9 @@ def joined(parts: Iterable[Part]) -> str:
 
 def clipped(text: str, characters: int) -> str:
     """Return the beginning and the end of a text that is longer than so many characters."""
-    left = len(text) - characters
-    cut = f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
-    return cut if left > 0 else text
+    if (left := len(text) - characters) <= 0:
+        return text
+    return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
 
 
 class Text:
@@ -366,14 +356,13 @@ class Past:
 
     def view(self, notes: Sequence[Part], *, groups: Sequence[list[Part]] | None = None, first: bool = True) -> str:
         """Return leading rows, the first request clipped to a fifth, notes, and the newest groups that fit."""
-        groups = self.groups if groups is None else groups
-        notes = fitted(notes, self.room)
+        groups, notes = self.groups if groups is None else groups, fitted(notes, self.room)
         asked = next((group for group in self.groups if group and group[0].label == "user"), []) if first else []
-        head = [*self.leading, *fitted(asked, int(0.2 * self.room)), *notes]
-        tail, start = newest(groups, self.tokens - cost(head))
-        if start == 0 and first:  # the tail holds the first request
-            head = [*self.leading, *notes]
+        for request in (fitted(asked, int(0.2 * self.room)), []):
+            head = [*self.leading, *request, *notes]
             tail, start = newest(groups, self.tokens - cost(head))
+            if start or not first:  # else the tail holds the first request
+                break
         return joined([*head, *tail])
 
     def compacted(self, summary: str, *, reread: bool = False) -> str:
@@ -385,15 +374,11 @@ class Past:
             room = int(0.5 * (self.room - cost(notes)))
             said = (part for message in self.messages for part in parts_of(message) if part.label == "user")
             instructions = [part.text for part in said if _INJECTED.search(part.text[:2_000])]  # by the client
-            files = []
-            for path, text in _seen_files(self.messages):
-                if _INSTRUCTION_FILE.search(path):
-                    instructions.append(f"{path}\n{text}")
-                else:
-                    files.append((path, text))
+            seen = _seen_files(self.messages)
+            instructions += [f"{path}\n{text}" for path, text in seen if _INSTRUCTION_FILE.search(path)]
             texts = dict.fromkeys(instructions)
             found = fitted([Part("user", f"Project instructions:\n{text}") for text in texts], room // 2)
-            for path, text in files[:5]:
+            for path, text in [one for one in seen if not _INSTRUCTION_FILE.search(one[0])][:5]:
                 part = Part("user", f"{path}, read again:\n{text}")
                 if estimate_text(text) > 5_000 or cost([*found, part]) > room:
                     part = Part("user", f"{path} was read before the summary, and is too large to be shown.\n")
@@ -410,17 +395,15 @@ def cost(parts: Sequence[Part]) -> int:
 def newest(groups: Sequence[list[Part]], tokens: int) -> tuple[list[Part], int]:
     """Return the newest groups that fit, the oldest of them clipped; and the first group that is shown."""
     found: list[Part] = []
-    for at in range(len(groups) - 1, -1, -1):
-        size = cost(groups[at])
-        if size > tokens:
+    for at, group in reversed([*enumerate(groups)]):
+        if (size := cost(group)) > tokens:
             if tokens < _SMALLEST:
                 return found, at + 1
-            clipped_group = fitted(groups[at], tokens)
-            if not clipped_group and len(groups[at]) > 1:  # not even clipped: its newest parts
-                clipped_group, _ = newest([[part] for part in groups[at]], tokens)
+            clipped_group = fitted(group, tokens)
+            if not clipped_group and len(group) > 1:  # not even clipped: its newest parts
+                clipped_group, _ = newest([[part] for part in group], tokens)
             return [*clipped_group, *found], at
-        found = [*groups[at], *found]
-        tokens -= size
+        found, tokens = [*group, *found], tokens - size
     return found, 0
 
 
@@ -442,8 +425,7 @@ def mechanical(arm: str, past: Past) -> str:
     if arm == "tail":
         return past.view([])
     if arm == "cliff":
-        # The last three steps of the assistant raw; before them texts in full, calls as one line and short results,
-        # from the newest back.
+        # The last three steps of the assistant raw; before them texts, calls as one line, short results, newest first.
         steps = [at for at, group in enumerate(past.groups) if any(one.label.startswith("assistant") for one in group)]
         at = steps[-3] if len(steps) >= 3 else 0
         recent, start = newest(past.groups[at:], int(0.6 * past.room))
@@ -455,14 +437,11 @@ def mechanical(arm: str, past: Past) -> str:
         return past.view([], groups=[*old, recent])
 
     # Masking: old results left out, the newest messages raw, as many of these as bring the view to its tokens.
-    found = ""
+    found, omitted = "", Part(RESULT, "[old tool result omitted]")
     for share in (0.45, 0.6, 0.75, 0.9):
         recent, start = newest(past.groups, int(share * past.room))
-        masked = [
-            [Part(RESULT, "[old tool result omitted]") if part.label == RESULT else part for part in group
-             if part.label != THINKS]
-            for group in past.groups[:start]
-        ]  # fmt: skip
+        old = [[part for part in group if part.label != THINKS] for group in past.groups[:start]]
+        masked = [[omitted if part.label == RESULT else part for part in group] for group in old]
         text = past.view([], groups=[*masked, recent])
         found = max(found, text, key=estimate_text)
         if estimate_text(found) >= 0.98 * past.tokens:
