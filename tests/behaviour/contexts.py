@@ -1,16 +1,17 @@
-"""What the tests of a context share: settings of small sizes, a log that is added, who looks on, and parts of views."""
+"""What the tests of a context share: settings of small sizes, logs, contexts that have one, who looks on, parts of views."""
 
-from __future__ import annotations
-
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
-from tests.laws.builders import Message, count
+from tests.laws.builders import Message, assistant, count, user
 from tests.laws.judge import SMALL
+from tests.laws.summarizers import Counting
 
 TINY = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+OPTIONS = {"clock", "count_tokens", "embedder", "events", "read_only", "redact", "summarizer"}  # beside the settings
 
 
 def small(**changed: Any) -> Settings:
@@ -23,6 +24,11 @@ def tiny(**changed: Any) -> Settings:
     return Settings(**{"max_tokens": 2_000, "token_counter": "estimate", **TINY, **changed})
 
 
+def said(at: int, text: str) -> Message:
+    """The message with this number of a chat of two."""
+    return (assistant if at % 2 else user)(f"{at}: {text}")
+
+
 async def fill(context: SummarizingContext, messages: Iterable[Message], every: int = 0) -> None:
     """Add the messages; with `every`, a view is asked for after the first and after each so many more."""
     for at, message in enumerate(messages):
@@ -32,19 +38,39 @@ async def fill(context: SummarizingContext, messages: Iterable[Message], every: 
 
 
 @asynccontextmanager
-async def opened(log: list[Message], **settings: Any) -> AsyncIterator[SummarizingContext]:
-    """An open context with this log, its summaries made and one view taken."""
-    async with open_context(small(**settings), count_tokens=count) as context:
+async def begun(log: Iterable[Message] = (), *, every: int = 0, of: Any = small, **given: Any) -> AsyncIterator[Any]:
+    """A context that was filled with this log; `given` are settings, and what `open_context` takes beside them."""
+    options = {name: given.pop(name) for name in OPTIONS & given.keys()}
+    async with open_context(of(**given), **{"count_tokens": count, **options}) as context:
+        await fill(context, log, every)
+        yield context
+
+
+@asynccontextmanager
+async def opened(log: list[Message], **given: Any) -> AsyncIterator[Any]:
+    """A context with this log, its summaries made and one view taken."""
+    async with begun(**given) as context:
         await context.set_messages(log)
         await context.wait_idle()
         await context.get_messages_for_request()
         yield context
 
 
+def reason(context: SummarizingContext) -> str | None:
+    """Why the last view began differently, if it did."""
+    activation = context.last_view.activation
+    return None if activation is None else activation.reason
+
+
 def block(view: list[Message], tag: str) -> str:
     """The first text of a view that begins with this tag, empty for none."""
     texts = (text for message in view for text in message_text_parts(message))
     return next((text for text in texts if text.startswith(f"<{tag}")), "")
+
+
+def cost(messages: list[Message]) -> int:
+    """Tokens of messages, as the tests count."""
+    return sum(4 + sum(map(count, message_text_parts(message))) for message in messages)
 
 
 class Provider:
@@ -81,3 +107,15 @@ class Heard:
     def of(self, name: str) -> list[dict[str, Any]]:
         """What was told under a name."""
         return [data for other, data in self.told if other == name]
+
+
+class Held(Counting):
+    """A summarizer that answers when it may."""
+
+    def __init__(self, recipe: str | None = None) -> None:
+        super().__init__(recipe)
+        self.may_answer = asyncio.Event()
+
+    async def answer(self, job: Any) -> str:
+        await self.may_answer.wait()
+        return await super().answer(job)

@@ -5,8 +5,6 @@ and its name, and the logs before and after the second run. Each point has a fol
 from this one, so that the libraries are loaded once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import itertools
@@ -23,6 +21,7 @@ from openai import AsyncOpenAI
 from openai.resources.chat.completions import AsyncCompletions
 
 from summarizing_context import Settings, SummarizingContext, open_context
+from tests.laws.builders import user
 
 POINTS = (
     (SummarizingContext, "add_message", ("before", "after")),
@@ -87,9 +86,9 @@ def run_again(script: Path, folder: Path) -> None:
 
 async def warm_up() -> None:
     """Load and build here what each process would: of the client, what its first request needs."""
-    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # type: ignore[method-assign]  # TLS is not spoken
+    ssl.SSLContext.load_verify_locations = lambda *_, **__: None  # TLS is not spoken
     async with open_context(Settings(max_tokens=8_000)) as context:
-        await context.add_message({"role": "user", "content": "Begin."})
+        await context.add_message(user("Begin."))
         rows = await context.get_messages_for_request()
     async with AsyncOpenAI() as client:
         await client.chat.completions.create(model="m", messages=rows)

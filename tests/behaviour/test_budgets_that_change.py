@@ -1,7 +1,5 @@
 """Budgets that go down and up again, by request and by restart: what is shown again, and what stays as it was."""
 
-from __future__ import annotations
-
 import logging
 import random
 from pathlib import Path
@@ -10,55 +8,44 @@ from typing import Any
 import pytest
 
 from summarizing_context import BudgetError, Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import reason, said
+from tests.laws.builders import Message
 from tests.laws.checkers import order_problems, prefix_problems, tool_safe_problems
 
 BUDGETS = (300, 500, 4_000, 16_000, 200_000)
-
-Message = dict[str, Any]
 
 
 def settings(path: Path | str = ":memory:", **others: Any) -> Settings:
     return Settings(**{"store": path, "session_id": "s", "token_counter": "estimate", "max_tokens": 200_000, **others})
 
 
-def said(number: int, words: int) -> Message:
-    return {"role": "assistant" if number % 2 else "user", "content": f"m{number} " + "word " * words}
-
-
 async def view(context: SummarizingContext, budget: int) -> list[Message]:
     return await context.get_messages_for_request(token_budget=budget)
 
 
-async def filled(context: SummarizingContext, messages: int, words: int = 100, budget: int = 200_000) -> None:
+async def filled(context: SummarizingContext, messages: int, words: int, budget: int) -> None:
     for number in range(messages):
-        await context.add_message(said(number, words))
+        await context.add_message(said(number, "word " * words))
         await view(context, budget)
 
 
-def reason(context: SummarizingContext) -> str | None:
-    assert context.last_view is not None
-    return None if context.last_view.activation is None else context.last_view.activation.reason
-
-
-async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for() -> None:
+async def test_a_larger_budget_shows_again_what_a_smaller_one_had_no_room_for():
     async with open_context(settings()) as context:
-        await filled(context, 60, budget=4_000)
+        await filled(context, 60, 100, budget=4_000)
         assert len(await view(context, 4_000)) < 60
         assert await view(context, 200_000) == await context.get_messages()
         assert reason(context) == "budget_raised"
 
 
 @pytest.mark.parametrize("smaller", [(300, 4_000), (500, 20_000)])
-async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(
-    smaller: tuple[int, ...], tmp_path: Path
-) -> None:
+async def test_a_small_request_between_large_ones_costs_the_large_ones_nothing(smaller, tmp_path):
     """By the same process, and by one that is started again."""
     async with open_context(settings(tmp_path / "a.db", max_tokens=40_000)) as context:
-        await filled(context, 110, words=400, budget=40_000)
+        await filled(context, 110, 400, budget=40_000)
         assert context.statistics().activations > 0
         before = await view(context, 40_000)
         for number in range(110, 116):
-            await context.add_message(said(number, 10))
+            await context.add_message(said(number, "word " * 10))
             for small in smaller:
                 await view(context, small)
             after = await view(context, 40_000)
@@ -79,25 +66,24 @@ async def newest_of_a_fresh_session(log: list[Message], budget: int) -> Message:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path) -> None:
+async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_path: Path):
     """Each view is lawful and shows of the newest message what a fresh session shows; at an equal budget it goes on
     from the one before, unless it is told."""
-    draw, path, raised, whole, wide = random.Random(seed), tmp_path / "a.db", 0, 0, 0
+    draw, raised, whole, wide = random.Random(seed), 0, 0, 0
     log: list[Message] = []
     last: dict[int, list[Message]] = {}
     for _ in range(9):
         most = draw.choice(BUDGETS)
-        async with open_context(settings(path, max_tokens=most)) as context:
+        async with open_context(settings(tmp_path / "a.db", max_tokens=most)) as context:
             for _ in range(draw.randrange(1, 8)):
                 for _ in range(draw.randrange(3)):
-                    log.append(said(len(log), draw.choice([1, 20, 200, 1_000])))
+                    log.append(said(len(log), "word " * draw.choice([1, 20, 200, 1_000])))
                     await context.add_message(log[-1])
                 if not log:
                     continue
                 budget = draw.choice([*BUDGETS, None])
                 shown = await context.get_messages_for_request(token_budget=budget)
                 at = most if budget is None else budget
-                assert context.last_view is not None
                 assert context.last_view.tokens <= at
                 assert tool_safe_problems(shown) + order_problems(shown, log) == []
                 if reason(context) is None:
@@ -112,18 +98,17 @@ async def test_any_order_of_budgets_by_request_and_by_restart(seed: int, tmp_pat
     assert min(raised, whole, wide) > 0
 
 
-async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_budget_just_above_system_rows_and_tools_is_told_once(caplog: pytest.LogCaptureFixture):
     tools = [{"name": "read", "description": "word " * 3_000}]
     async with open_context(settings(max_tokens=4_000)) as context:
-        await context.add_message(said(0, 10))
+        await context.add_message(said(0, "word " * 10))
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
                 await context.get_messages_for_request(tools=tools)
         least = context.statistics().least_useful_budget
-        told = [record.getMessage() for record in caplog.records if "system rows and tools" in record.getMessage()]
-        assert len(told) == 1
-        assert "4,000" in told[0]
-        assert f"{least:,}" in told[0]
+        (told,) = [text for text in caplog.messages if "system rows and tools" in text]
+        assert "4,000" in told
+        assert f"{least:,}" in told
         assert f"{least:,}" in (await context.handle_command("status")).text
         with pytest.raises(BudgetError) as refused:
             await context.get_messages_for_request(token_budget=2_000, tools=tools)

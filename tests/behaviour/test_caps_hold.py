@@ -1,7 +1,5 @@
 """A cap on calls holds for each attempt, not only for each summary."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from summarizing_context import Settings, open_context

@@ -1,7 +1,5 @@
 """`summarizing-context check`: one call says whether the summarizer answers, and if not, why."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -37,7 +35,7 @@ both = pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
 
 
 @both
-def test_a_summarizer_that_answers_passes_with_one_call(capsys: pytest.CaptureFixture[str], summarizer: str) -> None:
+def test_a_summarizer_that_answers_passes_with_one_call(capsys: pytest.CaptureFixture[str], summarizer: str):
     with serving_apart(lambda _: Answer()) as one:
         status, said = checked(capsys, summarizer, one.root)
     assert (status, said["ok"], said["summarizer"]["problem"]) == (0, True, None)
@@ -60,9 +58,7 @@ def test_a_summarizer_that_answers_passes_with_one_call(capsys: pytest.CaptureFi
         (Answer(model=lambda _: ""), "empty"),
     ],
 )
-def test_what_is_wrong_is_said(
-    capsys: pytest.CaptureFixture[str], summarizer: str, answer: Answer, problem: str
-) -> None:
+def test_what_is_wrong_is_said(capsys, summarizer, answer, problem):
     with serving_apart(lambda _: answer) as one:
         status, said = checked(capsys, summarizer, one.root)
     assert (status, said["ok"], len(one.requests)) == (1, False, 1)
@@ -72,9 +68,7 @@ def test_what_is_wrong_is_said(
 
 
 @both
-def test_a_silent_server_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, summarizer: str
-) -> None:
+def test_a_silent_server_is_said(capsys, monkeypatch, summarizer):
     monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.3")
     with serving_apart(lambda _: Answer(ending="stall")) as one:
         status, said = checked(capsys, summarizer, one.root)
@@ -82,9 +76,7 @@ def test_a_silent_server_is_said(
     assert "time" in said["summarizer"]["problem"] or "0.3 seconds" in said["summarizer"]["problem"]
 
 
-def test_a_missing_key_is_said_without_a_call(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_key_is_said_without_a_call(capsys, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY")
     with serving_apart(lambda _: Answer()) as one:
         status, said = checked(capsys, "openai", one.root)

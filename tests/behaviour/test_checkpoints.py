@@ -1,7 +1,5 @@
 """Checkpoints: exact, cheap, and nothing that came after one is ever lost."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What commands print stands on any terminal and in any file: every encoding, one message a line, `~` in paths."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -51,7 +49,7 @@ def test_no_encoding_of_the_output_fails_a_command(folder: Path, monkeypatch: py
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
     statuses = [main(list(command)) for command in COMMANDS]
-    shown, told = (stream.buffer.getvalue() for stream in (out, err))  # type: ignore[attr-defined]
+    shown, told = (stream.buffer.getvalue() for stream in (out, err))
     assert statuses == [0] * (len(COMMANDS) - 1) + [2], told
     assert b"Caf" in shown
     assert b"unexpected" not in told
@@ -102,9 +100,7 @@ def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path, capsys: p
 
 
 @pytest.mark.parametrize(("data", "times"), [(b" " * 2**24, 20), (b"\n" * 2**20, 9)])  # 320 MB, 9 million lines
-def test_a_compressed_transcript_that_would_fill_the_memory_is_refused(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], data: bytes, times: int
-):
+def test_a_compressed_transcript_that_would_fill_the_memory_is_refused(tmp_path, capsys, data, times):
     (tmp_path / "spaces.jsonl.gz").write_bytes(gzip.compress(data) * times)
     assert main(["replay", str(tmp_path / "spaces.jsonl.gz")]) == 2
     assert re.search(r"spaces.jsonl.gz:\d+: unpacks to more than 256 MB.*gunzip", capsys.readouterr().err)

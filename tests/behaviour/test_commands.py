@@ -1,7 +1,5 @@
 """`/context ...` commands, as a host passes them on."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -21,7 +19,7 @@ async def run(context: SummarizingContext, text: Any) -> CommandResult:
     return result
 
 
-async def test_every_command_answers_with_text_and_data() -> None:
+async def test_every_command_answers_with_text_and_data():
     async with opened(LOG) as context:
         name = context.explain()[0].name
         for text in (
@@ -71,7 +69,7 @@ async def test_every_command_answers_with_text_and_data() -> None:
         (None, "NoneType"),
     ],
 )
-async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str) -> None:
+async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str):
     async with opened(LOG) as context:
         result = await run(context, text)
         assert not result.ok

@@ -1,7 +1,5 @@
 """Compressing when asked: what is important stays word for word, or only the newest messages do."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context import message_text_parts, open_context
@@ -53,12 +51,11 @@ async def test_compressing_never_makes_a_view_larger(budget: int, asked_before: 
             for threshold in (1.0, 0.6, 0.0, 0.3):
                 if asked_before:
                     await context.get_messages_for_request()
-                    before = context.last_view.tokens  # type: ignore[union-attr]
+                    before = context.last_view.tokens
                 else:
                     before = context.budget().used_tokens
                 report = await context.compress(threshold)
                 await context.get_messages_for_request()
-                assert context.last_view is not None
                 assert context.last_view.tokens == report.tokens_after <= max(before, 0)
                 assert report.activated or (report.raw, report.kept) == (0, 0)
 

@@ -1,12 +1,10 @@
 """What a user of SummarizingContext sees, beside the laws."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,26 +20,16 @@ from summarizing_context import (
     Settings,
     SettingsError,
     StoreReadOnlyError,
-    SummarizingContext,
     WrongEventLoopError,
-    message_text_parts,
     open_context,
-)
-from tests.behaviour.contexts import Clock, Heard, Provider, fill, tiny
-from tests.laws.builders import assistant, count, session, system, user
+)  # fmt: skip
+from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny
+from tests.laws.builders import assistant, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
 
 BUDGET = 3_000
 small = partial(tiny, max_tokens=BUDGET)
-
-
-def opened(settings: Settings, **options: Any) -> AbstractAsyncContextManager[SummarizingContext]:
-    """A context that counts as `cost` does."""
-    return open_context(settings, **{"count_tokens": count, **options})
-
-
-def cost(messages: list[dict]) -> int:
-    return sum(4 + sum(map(count, message_text_parts(message))) for message in messages)
+opened = partial(begun, of=small)
 
 
 @contextmanager
@@ -59,7 +47,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 async def test_after_closing_every_method_says_so():
-    async with opened(small()) as context:
+    async with opened() as context:
         await context.add_message(user("hi"))
     calls = {"add_message": [user("x")], "set_messages": [[]], "observe_usage": [5]}
     calls |= {name: [] for name in ("get_messages_for_request", "get_messages", "clear", "should_compact", "compact")}
@@ -76,8 +64,7 @@ async def test_after_closing_every_method_says_so():
 async def test_leaving_leaves_no_task_and_no_thread_behind(summarizer: Any):
     await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     with nothing_left_behind():
-        async with opened(small(), summarizer=summarizer and summarizer()) as context:
-            await fill(context, session(messages=80))
+        async with opened(session(messages=80), summarizer=summarizer and summarizer()) as context:
             await context.get_messages_for_request()
             await anyio.wait_all_tasks_blocked()
 
@@ -98,8 +85,7 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
 
     await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     summarizer, threads = Stubborn(), set(threading.enumerate())
-    async with opened(small(), summarizer=summarizer) as context:
-        await fill(context, session(messages=80))
+    async with opened(session(messages=80), summarizer=summarizer) as context:
         await context.get_messages_for_request()
         await asked.wait()
     assert not go.is_set()  # it did not wait for the summarizer
@@ -109,7 +95,7 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
 
 
 async def test_another_event_loop_is_told_so():
-    async with opened(small()) as context:
+    async with opened() as context:
         with pytest.raises(WrongEventLoopError):
             await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
 
@@ -119,7 +105,7 @@ async def test_another_event_loop_is_told_so():
 
 @pytest.mark.parametrize("wrong", [None, "hi", {}, {"role": 5}, {"role": "user", "content": {1, 2}}, [user("x")]])
 async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
-    async with opened(small()) as context:
+    async with opened() as context:
         await context.add_message(user("hi"))
         with pytest.raises(MessageError):
             await context.add_message(wrong)
@@ -130,16 +116,16 @@ async def test_a_refused_message_leaves_the_log_unchanged(wrong: Any):
 
 @pytest.mark.parametrize("wrong", ["5", -5, 1.5, True, float("nan"), object()])
 async def test_a_wrong_number_is_a_settings_error(wrong: Any):
-    async with opened(small()) as context:
-        with pytest.raises(SettingsError):
-            await context.get_messages_for_request(token_budget=wrong)
-        with pytest.raises(SettingsError):
-            await context.observe_usage(wrong)
-        with pytest.raises(SettingsError):
-            await context.observe_usage(5, cache_read=wrong)
-        if not isinstance(wrong, int | float) or wrong != wrong:
-            with pytest.raises(SettingsError, match="timeout"):
-                await context.wait_idle(wrong)
+    async with opened() as context:
+        calls = [
+            lambda: context.get_messages_for_request(token_budget=wrong),
+            lambda: context.observe_usage(wrong),
+            lambda: context.observe_usage(5, cache_read=wrong),
+        ]
+        waits = not isinstance(wrong, int | float) or wrong != wrong
+        for call in [*calls, *[lambda: context.wait_idle(wrong)] * waits]:
+            with pytest.raises(SettingsError, match=None if call in calls else "timeout"):
+                await call()
 
 
 def raising(text: str) -> int:
@@ -149,7 +135,7 @@ def raising(text: str) -> int:
 @pytest.mark.parametrize("count", [raising, lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
 async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
     with nothing_left_behind(), pytest.raises(SettingsError, match="count_tokens"):
-        async with opened(small(), count_tokens=count):
+        async with opened(count_tokens=count):
             pass
 
 
@@ -166,16 +152,14 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         "inserted": [*log[:1], user("inserted"), *log[1:]],
         "shortened": log[:90],
     }[change]
-    async with opened(small(), summarizer=summarizer) as context:
-        await fill(context, log)
+    async with opened(log, summarizer=summarizer) as context:
         await context.get_messages_for_request()
         await context.wait_idle(120)
         before = len(summarizer.segments)
         await context.set_messages(new)
         assert await context.get_messages() == new
         assert cost(await context.get_messages_for_request()) <= BUDGET
-        told = context.last_view.activation
-        assert (None if told is None else told.reason) == (None if change in ("equal", "appended") else "log_replaced")
+        assert reason(context) == (None if change in ("equal", "appended") else "log_replaced")
         await context.wait_idle(120)
         redone = len(summarizer.segments) - before
         assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
@@ -184,7 +168,7 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
 async def test_a_log_is_set_as_it_stood_when_it_was_given():
     given = [user(f"message {number}") for number in range(1_000)]
     expected = [dict(message) for message in given]
-    async with opened(small()) as context:
+    async with opened() as context:
         setting = asyncio.create_task(context.set_messages(given))
         for _ in range(3):
             await asyncio.sleep(0)
@@ -195,16 +179,14 @@ async def test_a_log_is_set_as_it_stood_when_it_was_given():
 
 
 async def test_an_equal_log_set_again_changes_not_even_the_view():
-    async with opened(small()) as context:
-        await fill(context, session(messages=100))
+    async with opened(session(messages=100)) as context:
         before = await context.get_messages_for_request()
         await context.set_messages(await context.get_messages())
         assert await context.get_messages_for_request() == before
 
 
 async def test_a_cleared_log_is_empty_and_goes_on():
-    async with opened(small()) as context:
-        await fill(context, session(messages=100))
+    async with opened(session(messages=100)) as context:
         await context.get_messages_for_request()
         await context.clear()
         assert await context.get_messages() == await context.get_messages_for_request() == []
@@ -215,17 +197,15 @@ async def test_a_cleared_log_is_empty_and_goes_on():
 async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening(tmp_path: Path):
     settings, passing = small(store=tmp_path / "run.db"), user("now") | {"ephemeral": True}
     async with open_context(settings) as context:
-        await fill(context, [user("a"), passing, assistant("b")])
-        log = await context.get_messages()
-        assert log == await context.get_messages_for_request() == [user("a"), passing, assistant("b")]
+        await fill(context, log := [user("a"), passing, assistant("b")])
+        assert log == await context.get_messages() == await context.get_messages_for_request()
     async with open_context(settings) as again:
         assert await again.get_messages() == [user("a"), assistant("b")]
 
 
 async def test_a_critical_message_stays_in_every_view():
     critical = assistant("The port is 8123.") | {"metadata": {"critical": True}}
-    async with opened(small()) as context:
-        await fill(context, [user("task"), critical])
+    async with opened([user("task"), critical]) as context:
         for message in session(messages=140):
             await context.add_message(message)
             assert critical in await context.get_messages_for_request()
@@ -234,16 +214,17 @@ async def test_a_critical_message_stays_in_every_view():
 
 async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
     path = tmp_path / "run.db"
-    async with opened(small(store=path)) as writer:
-        await fill(writer, session(messages=120))
-        async with opened(small(store=path), read_only=True, summarizer=(silent := Counting())) as reader:
-            assert await reader.get_messages() == await writer.get_messages()
-            assert cost(await reader.get_messages_for_request()) <= BUDGET
-            for change in (lambda: reader.add_message(user("x")), reader.clear, lambda: reader.set_messages([])):
-                with pytest.raises(StoreReadOnlyError):
-                    await change()
-            assert await reader.wait_idle(120)
-            assert (silent.jobs, reader.statistics().cache) == ([], CacheFigures()), "it has sent nothing"
+    async with (
+        opened(session(messages=120), store=path) as writer,
+        opened(store=path, read_only=True, summarizer=(silent := Counting())) as reader,
+    ):
+        assert await reader.get_messages() == await writer.get_messages()
+        assert cost(await reader.get_messages_for_request()) <= BUDGET
+        for change in (lambda: reader.add_message(user("x")), reader.clear, lambda: reader.set_messages([])):
+            with pytest.raises(StoreReadOnlyError):
+                await change()
+        assert await reader.wait_idle(120)
+        assert (silent.jobs, reader.statistics().cache) == ([], CacheFigures()), "it has sent nothing"
 
 
 async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: Path):
@@ -251,10 +232,9 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
     larger = {"segment_min": 200, "segment_target": 400, "segment_max": 800}
     for one, two in (({}, larger), (larger, {})):
         path = tmp_path / f"{len(one)}.db"
-        async with opened(small(store=path, **one)) as context:
-            await fill(context, log[:120])
+        async with opened(log[:120], store=path, **one) as context:
             await context.get_messages_for_request()
-        async with opened(small(store=path, **two)) as again:
+        async with opened(store=path, **two) as again:
             for message in log[120:]:
                 await again.add_message(message)
                 assert cost(await again.get_messages_for_request()) <= BUDGET
@@ -266,7 +246,7 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
 
 
 async def test_max_messages_is_a_further_high_water():
-    async with opened(small(max_tokens=100_000, max_messages=30)) as context:
+    async with opened(max_tokens=100_000, max_messages=30) as context:
         for message in session(messages=200, size=40):
             await context.add_message(message)
             assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
@@ -275,17 +255,17 @@ async def test_max_messages_is_a_further_high_water():
 
 async def test_keep_recent_keeps_messages_raw_where_they_fit():
     log = session(messages=200, size=15, wild=0)
-    async with opened(small(keep_recent=25)) as context:
+    async with opened(keep_recent=25) as context:
         for n, message in enumerate(log):
             await context.add_message(message)
             view = await context.get_messages_for_request()
-            if n > 25 and context.last_view.activation:
+            if n > 25 and reason(context):
                 assert view[-25:] == log[n - 24 : n + 1]
 
 
 async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
-    async with opened(small(merge_user_rows=True, header_role="user", memory_include="auto")) as context:
-        await fill(context, [system("rules"), user("a")])
+    merged = {"merge_user_rows": True, "header_role": "user", "memory_include": "auto"}
+    async with opened([system("rules"), user("a")], **merged) as context:
         await context.call_memory_tool("memory_remember", {"content": "The user likes tests."})
         for step in range(60):
             said = [user(f"Question {step}. " * 20), user("Never push to main."), assistant("word " * 60)]
@@ -293,43 +273,35 @@ async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
             if step % 20 == 5:
                 await context.pin(f"Question {step}.")
             view = await context.get_messages_for_request()
-            roles = [row["role"] for row in view]
-            assert ("user", "user") not in itertools.pairwise(roles)
+            assert ("user", "user") not in itertools.pairwise(row["role"] for row in view)
             assert context.last_view.tokens == cost(view)
         assert context.statistics().activations > 2
 
 
 @pytest.mark.parametrize("role", ["user", "system", "developer"])
 async def test_the_header_has_the_role_that_is_asked_for(role: str):
-    async with opened(small(header_role=role)) as context:
-        await fill(context, session(messages=150))
+    async with opened(session(messages=150), header_role=role) as context:
         view = await context.get_messages_for_request()
-        (header,) = [row for row in view if "<history>" in str(row["content"])]
-        assert header["role"] == role
+        assert [row["role"] for row in view if "<history>" in str(row["content"])] == [role]
 
 
 async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
     clock = Clock()
-    async with opened(small(idle_after=300.0), clock=clock) as context:
+    async with opened(idle_after=300.0, clock=clock) as context:
         for message in session(messages=400):
             await context.add_message(message)
             await context.get_messages_for_request()
-            if context.last_view.tokens > 0.75 * BUDGET and context.last_view.activation is None:
+            if context.last_view.tokens > 0.75 * BUDGET and not reason(context):
                 break
         large = context.last_view.tokens
-        clock.time = 299.0
-        await context.get_messages_for_request()
-        assert context.last_view.activation is None
-        clock.time = 600.0
-        await context.get_messages_for_request()
-        assert context.last_view.activation.reason == "idle"
+        for clock.time, told in ((299.0, None), (600.0, "idle")):
+            await context.get_messages_for_request()
+            assert reason(context) == told
         assert context.last_view.tokens < large - 0.12 * BUDGET
 
 
 async def test_a_providers_window_gives_the_budget():
-    settings = Settings(segment_min=100, segment_target=200, segment_max=400, summary_max_tokens=22, safety_margin=0)
-    async with open_context(settings) as context:
-        await fill(context, session(messages=200))
+    async with begun(session(messages=200), of=Settings, **TINY, safety_margin=0) as context:
         provider = Provider(context_window=6_000, max_output_tokens=2_000)
         await context.get_messages_for_request(provider=provider)
         assert 500 < context.last_view.tokens <= 4_000
@@ -338,7 +310,7 @@ async def test_a_providers_window_gives_the_budget():
 
 
 async def test_the_stable_prefix_is_what_the_view_before_had():
-    async with opened(small()) as context:
+    async with opened() as context:
         before: list[dict] = []
         for message in session(messages=120):
             await context.add_message(message)
@@ -350,8 +322,7 @@ async def test_the_stable_prefix_is_what_the_view_before_had():
 
 
 async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
-    async with opened(small()) as context:
-        await fill(context, [system("rules"), *session(messages=70)[1:]])
+    async with opened([system("rules"), *session(messages=70)[1:]]) as context:
         await context.get_messages_for_request()
         report = await context.compact(focus="the port")
         assert (report.activated, report.reason) == (True, "explicit")
@@ -364,17 +335,15 @@ async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
 
 
 async def test_should_compact_tells_before_the_view_activates():
-    async with opened(small()) as context:
-        told = []
-        await context.get_messages_for_request()
+    async with opened() as context:
+        told = set()
         for message in session(messages=120):
             await context.add_message(message)
             asked = await context.should_compact()
             await context.get_messages_for_request()
-            if context.last_view.activation is not None:
-                told.append(asked)
-        assert told
-        assert all(told)
+            if reason(context):
+                told.add(asked)
+        assert told == {True}
         assert not await context.should_compact()
 
 
@@ -384,10 +353,7 @@ async def test_should_compact_tells_before_the_view_activates():
 async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
     summarizer = Counting()
     log = [message for n in range(60) for message in (user(f"password hunter2 {n} " * 8), assistant("fine " * 30))]
-    async with opened(
-        small(), summarizer=summarizer, redact=lambda text: text.replace("hunter2", "[secret]")
-    ) as context:
-        await fill(context, log)
+    async with opened(log, summarizer=summarizer, redact=lambda text: text.replace("hunter2", "[secret]")) as context:
         await context.get_messages_for_request()
         await context.wait_idle(120)
         assert "[secret]" in summarizer.contents
@@ -397,8 +363,7 @@ async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
 
 async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
     for handler in (Heard(), Heard(fails=True)):
-        async with opened(small(), summarizer=Counting(), events=handler) as context:
-            await fill(context, session(messages=120))
+        async with opened(session(messages=120), summarizer=Counting(), events=handler) as context:
             assert cost(await context.get_messages_for_request()) <= BUDGET
             assert await context.wait_idle(120)
             assert context.statistics().summaries_pending == 0
@@ -407,10 +372,7 @@ async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
 
 async def test_the_figures_add_up():
     summarizer, log = Counting(), session(messages=160)
-    async with opened(small(), summarizer=summarizer) as context:
-        for message in log:
-            await context.add_message(message)
-            await context.get_messages_for_request()
+    async with opened(log, every=1, summarizer=summarizer) as context:
         await context.wait_idle(120)
         figures = context.statistics()
         assert (figures.messages, figures.history_tokens) == (len(log), cost(log))
@@ -419,15 +381,15 @@ async def test_the_figures_add_up():
         assert figures.summaries_ready == figures.segments > 0
         assert (figures.summaries_pending, figures.summaries_failed, figures.lag_tokens) == (0, 0, 0)
         assert (figures.store, figures.breaker) == (":memory:", "closed")
-        assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in context.explain())
-        assert figures.max_passes == max(node.passes for node in context.explain())
+        nodes = context.explain()
+        assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in nodes)
+        assert figures.max_passes == max(node.passes for node in nodes)
         assert figures.last_error is None
         assert context.unseen_tokens() == 0
 
 
 async def test_usage_reported_by_the_provider_corrects_its_window():
-    async with opened(small(max_tokens=100_000, safety_margin=0)) as context:
-        await fill(context, session(messages=200))
+    async with opened(session(messages=200), max_tokens=100_000, safety_margin=0) as context:
         provider = Provider(context_window=6_000)
         await context.get_messages_for_request(provider=provider)
         first = context.last_view.tokens
@@ -437,7 +399,7 @@ async def test_usage_reported_by_the_provider_corrects_its_window():
 
 
 async def test_many_tasks_may_use_one_context():
-    async with opened(small(), summarizer=Counting()) as context:
+    async with opened(summarizer=Counting()) as context:
 
         async def talk(name: str) -> None:
             for n in range(30):

@@ -1,7 +1,5 @@
 """A byte of a stored message that became another is noticed, without a word of the message in the error."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from pathlib import Path
@@ -13,6 +11,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import DamagedMessageError
+from tests.laws.builders import user
 
 COUNT = 50
 
@@ -24,7 +23,7 @@ def settings(path: Path) -> Settings:
 async def filled(path: Path) -> list[dict[str, Any]]:
     async with open_context(settings(path)) as context:
         for at in range(COUNT):
-            await context.add_message({"role": "user", "content": f"SECRET m{at} " + "word " * 30})
+            await context.add_message(user(f"SECRET m{at} " + "word " * 30))
         return await context.get_messages()
 
 

@@ -1,13 +1,12 @@
 """A deleted session leaves the file while others go on writing to it."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import sys
 from pathlib import Path
 
 from summarizing_context import Settings, open_context
+from tests.laws.builders import user
 
 PATIENCE = 300  # seconds, for what takes a few
 
@@ -53,7 +52,7 @@ async def test_a_deletion_that_is_killed_leaves_a_file_that_purge_puts_in_order(
     deletion = await sessions("delete", "long", "--store", store)
     async with open_context(settings(store, "other")) as other:
         while deletion.returncode is None and await other.search("secret", scope="all"):
-            await other.add_message({"role": "user", "content": "meanwhile"})
+            await other.add_message(user("meanwhile"))
         if deletion.returncode is None:
             deletion.kill()
         await deletion.wait()

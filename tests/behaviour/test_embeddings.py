@@ -1,7 +1,5 @@
 """Memories by meaning, with a small embedding that knows which words mean the same."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

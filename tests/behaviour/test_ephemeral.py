@@ -1,7 +1,5 @@
 """Ephemeral messages in views: they give way where room is short, and never change silently what was sent."""
 
-from __future__ import annotations
-
 from summarizing_context import Settings, open_context
 from tests.laws.builders import Message, count, user
 

@@ -1,7 +1,5 @@
 """Failures are told: one warning, the last error for every process that looks, and no endless paid calls."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -56,9 +54,7 @@ def invented(job: SummaryJob) -> str:
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 @pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
-async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path, summarizer: str, status: int
-) -> None:
+async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tmp_path, summarizer, status):
     with serving_apart(lambda _: Answer(status)) as one:
         base_url = f"{one.root}/v1" if summarizer == "openai" else one.root
         named: dict[str, Any] = {"summarizer": summarizer, "model": MODEL, "base_url": base_url, "api_key": KEY}
@@ -77,9 +73,7 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(
     assert "check" in str(figures.last_error)
 
 
-async def test_another_process_sees_the_last_error_and_when_it_happened(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_another_process_sees_the_last_error_and_when_it_happened(capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
     with serving_apart(lambda _: Answer(401)) as one:
@@ -112,7 +106,7 @@ async def test_another_process_sees_the_last_error_and_when_it_happened(
     assert f"{figures.summaries_failed} failed" in shown
 
 
-async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplog: pytest.LogCaptureFixture):
     is_down = True
 
     def reply(job: SummaryJob) -> str:
@@ -139,7 +133,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
         await until(lambda: len(warnings(caplog)) == 2)
 
 
-async def test_waiting_says_whether_anything_is_missing() -> None:
+async def test_waiting_says_whether_anything_is_missing():
     async with open_context(Settings(**SMALL), summarizer=model_of(good)) as context:
         await fill(context)
         assert await context.wait_idle(60) is True
@@ -154,7 +148,7 @@ async def test_waiting_says_whether_anything_is_missing() -> None:
         assert context.statistics().summaries_pending > 0
 
 
-async def test_replies_that_make_things_up_stop_the_calls() -> None:
+async def test_replies_that_make_things_up_stop_the_calls():
     model = model_of(invented)
     async with open_context(Settings(**SMALL, breaker_cooldown=3_600, concurrency=4), summarizer=model) as context:
         await fill(context, 150)
@@ -166,7 +160,7 @@ async def test_replies_that_make_things_up_stop_the_calls() -> None:
     assert len([job for job in model.jobs if job.kind != "rules"]) <= 4 * 2 + 4
 
 
-async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog: pytest.LogCaptureFixture):
     model = model_of(lambda job: "" if "[4]" in job.content else good(job))
     async with open_context(Settings(**SMALL, breaker_cooldown=0), summarizer=model) as context:
         await fill(context)
@@ -178,7 +172,7 @@ async def test_one_content_that_is_refused_again_and_again_stops_nothing(caplog:
     assert warnings(caplog) == []
 
 
-async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_path: Path) -> None:
+async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_path: Path):
     assert Settings().max_calls_per_hour == 1_000
     config = tmp_path / "agent.toml"
     config.write_text('[summarizing_context]\nmax_calls_per_hour = "none"\n')
@@ -186,9 +180,7 @@ async def test_paid_calls_have_a_default_cap_that_settings_raise_or_disable(tmp_
     assert Settings(max_calls_per_hour=5_000).max_calls_per_hour == 5_000
 
 
-async def test_a_reached_cap_is_warned_of_once_and_views_go_on(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
+async def test_a_reached_cap_is_warned_of_once_and_views_go_on(caplog, tmp_path):
     model = model_of(good)
     settings = Settings(**SMALL, store=tmp_path / "run.db", max_calls_per_hour=5)
     async with open_context(settings, summarizer=model) as context:

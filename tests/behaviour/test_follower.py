@@ -1,7 +1,5 @@
 """`follow`: the log keeps in step with a host that hands over its whole history each time."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 from typing import Any
@@ -75,9 +73,7 @@ def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]])
 @given(edits=st.lists(EDITS, min_size=4, max_size=6), with_keys=st.booleans())
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
 @example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
-async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
-    edits: list[tuple[str, int, int]], with_keys: bool
-) -> None:
+async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edits, with_keys):
     """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
     view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
     async with open_context(tiny()) as ours, open_context(tiny()) as each, open_context(tiny()) as twin:
@@ -104,11 +100,11 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
                 history = edited(history, edits[number], number)
 
 
-async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
+async def test_moved_cache_marks_and_a_single_text_block_are_no_difference():
     async with open_context(tiny()) as context:
         block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
-        await context.follow([user("hello"), {"role": "user", "content": [block]}])
-        moved = [{"role": "user", "content": [block]}, user("hello"), assistant("hi")]
+        await context.follow([user("hello"), user([block])])
+        moved = [user([block]), user("hello"), assistant("hi")]
         assert await context.follow(moved) == FollowReport(1, 2, None)
         assert await context.follow([user("hello"), user("hellO")]) == FollowReport(1, 1, 1)
         await context.follow([{"role": "user", "content": "x", "n": 1}])
@@ -116,7 +112,7 @@ async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> 
 
 
 @pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
-async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
+async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any):
     async with open_context(tiny()) as context:
         await context.follow(talk(2))
         for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
@@ -125,7 +121,7 @@ async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
             assert await context.get_messages() == talk(2)
 
 
-async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
+async def test_two_at_once_and_a_cancelled_one_add_nothing_twice():
     async with open_context(tiny()) as context:
         reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
         assert [report.appended for report in reports] == [len(talk(2)), 0]

@@ -1,7 +1,5 @@
 """A segment for which a view has no room ends early, so that a model has summarized it before a view shows it."""
 
-from __future__ import annotations
-
 import asyncio
 
 from summarizing_context import SummaryJob, open_context

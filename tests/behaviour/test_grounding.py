@@ -1,11 +1,10 @@
 """What a model writes down as fact stands in what it read: inventions are dropped, honest ways of writing stay."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
 from summarizing_context.testing import ScriptedSummarizer
+from tests.laws.builders import user
 
 SIZES: dict[str, int] = {"max_tokens": 6_000, "segment_min": 200, "segment_target": 400, "segment_max": 800}
 SETTINGS = Settings(**SIZES, token_counter="estimate", idle_after="never", attempts=2)
@@ -68,11 +67,11 @@ async def summarized(*replies: object) -> tuple[str, Statistics, list[SummaryJob
         reply = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(reply, Exception):
             raise reply
-        return reply(job) if callable(reply) else reply  # type: ignore[return-value]
+        return reply(job) if callable(reply) else reply
 
     summarizer = ScriptedSummarizer(answer)
     async with open_context(SETTINGS, summarizer=summarizer) as context:
-        await context.add_message({"role": "user", "content": RECORD + FILLER})
+        await context.add_message(user(RECORD + FILLER))
         for at in range(6):
             await context.add_message({"role": "assistant" if at % 2 == 0 else "user", "content": FILLER})
         await context.compact()

@@ -1,7 +1,5 @@
 """The header is sized by the room that system rows leave, and fair by what its blocks stand for."""
 
-from __future__ import annotations
-
 import random
 from typing import NamedTuple
 
@@ -69,7 +67,7 @@ async def cell(budget: int, system: float, segments: int) -> Cell:
 
 
 @pytest.mark.parametrize(("budget", "system", "segments"), ROOMS)
-async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int) -> None:
+async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int):
     found = await cell(budget, system, segments)
     assert found.is_fair
     assert found.tokens <= 0.55 * found.room

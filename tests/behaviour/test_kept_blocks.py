@@ -1,7 +1,5 @@
 """The newest instruction files and the newest plan stay in every view, word for word, while they fit."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A host that rewrites the end of its log keeps its view: only what stands behind the difference changes."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing
@@ -21,8 +19,8 @@ def step(number: int, *, said: str = "") -> list[dict[str, Any]]:
     answer = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"text {number} " * 20}
     return [
         user(said or f"Go on with {number}."),
-        {"role": "assistant", "content": [thinking, use]},
-        {"role": "user", "content": [answer]},
+        assistant([thinking, use]),
+        user([answer]),
         assistant(f"Step {number} is done. " * 4),
     ]
 

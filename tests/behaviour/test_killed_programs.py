@@ -1,7 +1,5 @@
 """The documented programs, killed at every point of a step and run again: no provider refuses a request of theirs."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -15,6 +13,7 @@ import pytest
 from tests.docs import documents
 from tests.docs.checkout import ROOT
 from tests.laws.builders import Message as Row
+from tests.laws.builders import assistant
 from tests.laws.checkers import refusals
 from tests.laws.shapes import answered_ids
 from tests.providers.serve import serving_apart
@@ -43,7 +42,7 @@ class Provider:
             self.refused += problems
             return 400, {"error": {"message": "; ".join(problems), "type": "invalid_request_error"}}
         asked = max(at for at, row in enumerate(rows) if row["role"] == "user")
-        message: Row = {"role": "assistant", "content": "It reads a file."}
+        message: Row = assistant("It reads a file.")
         if body.get("tools") and not any(map(answered_ids, rows[asked:])):
             message = {"role": "assistant", "content": None, "tool_calls": [self.call(), self.call()]}
         choice = {"index": 0, "finish_reason": "stop", "message": message}
@@ -97,9 +96,7 @@ def roles(log: list[Row]) -> list[str]:
     return [row["role"] for row in log]
 
 
-def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(
-    provider: tuple[Provider, str], tmp_path: Path
-):
+def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(provider, tmp_path):
     fake, url = provider
     pages = {README: 12, QUICKSTART: 14}  # and at how many points each is killed
     runs = killed_at_every_point(pages, url, tmp_path)

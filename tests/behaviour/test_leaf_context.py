@@ -1,9 +1,8 @@
 """A segment's summary is written by one who knows what the human wanted then."""
 
-from __future__ import annotations
-
 from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.testing import ScriptedSummarizer
+from tests.laws.builders import assistant, user
 
 SMALL = Settings(
     max_tokens=4_000, idle_after="never", start_at=0.0, segment_min=200, segment_target=400, segment_max=800
@@ -13,13 +12,11 @@ SMALL = Settings(
 async def requests(opening: str, correction: str, **options: object) -> list[SummaryJob]:
     model = ScriptedSummarizer()
     async with open_context(SMALL, summarizer=model, **options) as context:
-        await context.add_message({"role": "user", "content": opening})
+        await context.add_message(user(opening))
         for step in range(40):
             if step == 20:
-                await context.add_message({"role": "user", "content": correction})
-            await context.add_message(
-                {"role": "assistant", "content": f"Step {step}: " + "boats carry bread along " * 8}
-            )
+                await context.add_message(user(correction))
+            await context.add_message(assistant(f"Step {step}: " + "boats carry bread along " * 8))
         await context.wait_idle()
     return [job for job in model.jobs if job.kind == "segment"]
 

@@ -1,7 +1,5 @@
 """The ledger of a session: complete, the same however it was read, bounded in views, gone with a replaced log."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import partial
@@ -82,7 +80,7 @@ async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
         assert [fact[:3] for fact in context.ledger()] == [("identifier", "north", "opened")]
     for wrong in ("open_valve", [{"tool": "open_valve"}], [{**OWN, "kind": "valve"}]):
         with pytest.raises(SettingsError, match=r"ledger_rules.*kind"):
-            Settings(ledger_rules=wrong)  # type: ignore[arg-type]
+            Settings(ledger_rules=wrong)
 
 
 async def test_the_block_stands_behind_the_summaries_within_its_share():

@@ -1,7 +1,5 @@
 """Calls that work on a whole log let the event loop turn meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable

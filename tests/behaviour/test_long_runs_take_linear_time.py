@@ -2,8 +2,6 @@
 long run again from each of its characters. Times are those of this process's own work, so a busy machine does not
 matter, and only growth is judged."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import importlib
@@ -24,6 +22,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.testing import ScriptedSummarizer
+from tests.laws.builders import assistant, result, user
 
 RUNS = (
     " ", "\n", " \t\n", "\\", '"', "'", "`", "[", "{", "(", '"""', "<", "</", "<a>", "7", "1,", "deadbeef01", "a",
@@ -73,7 +72,7 @@ def patterns_in(value: object, name: str, seen: set[int], depth: int = 0) -> Ite
         fields = [*getattr(value, "__dict__", ()), *getattr(value, "_fields", ()), *getattr(value, "__slots__", ())]
         inside = [(field, getattr(value, field, None)) for field in fields]
     elif compiles_once(value):
-        inside = [(name, value())]  # type: ignore[operator]
+        inside = [(name, value())]
     for field, one in inside:
         yield from patterns_in(one, field, seen, depth + 1)
 
@@ -166,7 +165,7 @@ def slow_kinds(pattern: re.Pattern[str], used: set[str]) -> list[str]:
         for piece in RUNS
         for frame in FRAMES
         for way in sorted(used)
-        if grows_too_fast(lambda text, way=way: use(pattern, way, text), piece, frame)  # type: ignore[misc]
+        if grows_too_fast(lambda text, way=way: use(pattern, way, text), piece, frame)
     ]
 
 
@@ -199,14 +198,14 @@ async def session(text: str, *, by_model: bool) -> None:
         settings, summarizer=summarizer, redact=lambda said: said.replace("hunter2", "*")
     ) as context:
         for message in (
-            {"role": "user", "content": "look at it"},
+            user("look at it"),
             {"role": "assistant", "content": "I look", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "c1", "content": text},
-            {"role": "user", "content": f"Never do it again. {text}"},
-            {"role": "assistant", "content": f"I decided to use port 8080. {text}"},
+            result("openai", "c1", text),
+            user(f"Never do it again. {text}"),
+            assistant(f"I decided to use port 8080. {text}"),
         ):
             await context.add_message(message)
-        await context.add_message({"role": "user", "content": "please go on with it " * 1_200})
+        await context.add_message(user("please go on with it " * 1_200))
         await context.get_messages_for_request()
         await context.wait_idle(120)
         await context.compact()
@@ -229,7 +228,7 @@ async def many_results_in_one_row(count: int) -> None:
     results = [{"type": "tool_result", "tool_use_id": f"c{at}", "content": "ok"} for at in range(count)]
     async with open_context(Settings(max_tokens=2_000_000, token_counter="estimate")) as context:
         await context.add_message({"role": "assistant", "content": None, "tool_calls": calls})
-        await context.add_message({"role": "user", "content": results})
+        await context.add_message(user(results))
         await context.get_messages_for_request()
 
 

@@ -1,7 +1,5 @@
 """Many sessions on one file in one process: all adds are kept, whoever opens or closes meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

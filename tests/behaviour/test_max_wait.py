@@ -1,7 +1,5 @@
 """`max_wait`: an activation waits for the summaries that it would show stand-ins of, and holds up nothing else."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Memory across sessions: kept, found, changed, forgotten, and brought into views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

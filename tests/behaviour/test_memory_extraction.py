@@ -1,7 +1,5 @@
 """Memories that sessions learn: by a model, by rules, once, with their sources, and never at a session's cost."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Memories among what a search finds, and how near they have to be."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

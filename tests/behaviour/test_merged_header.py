@@ -1,7 +1,5 @@
 """The header of a long session: one wide merge of the old segments, merges of four, then each newest one by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """What may enter the log, and that whatever did can be sent: roles, empty messages, halves of characters."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -14,6 +12,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, result, user
 
 LONE = "\ud83d"
 
@@ -31,13 +30,13 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments"
 )
 async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: dict[str, Any], told: str):
     async with open_context(Settings()) as context:
-        await context.add_message({"role": "user", "content": "first"})
+        await context.add_message(user("first"))
         with pytest.raises(MessageError, match=told) as refused:
             await context.add_message(message)
         assert "banana" not in str(refused.value)
         with pytest.raises(MessageError, match="message 1: "):
-            await context.set_messages([{"role": "user", "content": "other"}, message])
-        assert await context.get_messages() == [{"role": "user", "content": "first"}]
+            await context.set_messages([user("other"), message])
+        assert await context.get_messages() == [user("first")]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +49,11 @@ async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(
         {"role": "assistant", "function_call": {"name": "read", "arguments": "{}"}},
         {"role": "assistant", "content": None, "refusal": "I cannot"},
         {"role": "assistant", "reasoning_content": "let me see"},
-        {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+        result("openai", "c1", "ok"),
         {"role": "function", "name": "read", "content": "ok"},
         {"role": "user", "parts": [{"text": "hello"}]},
         {"role": "model", "parts": [{"functionCall": {"name": "read", "args": {}}}]},
-        {"role": "user", "content": ""},
+        user(""),
         {"role": "assistant", "type": "message", "content": [{"type": "output_text", "text": "hello"}]},
     ],
 )
@@ -69,10 +68,10 @@ def with_halves() -> list[dict[str, Any]]:
     given = {"path": f"a{LONE}.txt", f"k{LONE}": [LONE]}
     return [
         {"role": "system", "content": f"be brief {LONE}"},
-        {"role": "user", "content": f"Never push to main {LONE}. Look at this"},
-        {"role": "user", "content": [{"type": "text", "text": f"cut emoji {LONE}"}]},
-        {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "read", "input": given}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": f"\udfff {LONE} seen"}]},
+        user(f"Never push to main {LONE}. Look at this"),
+        user([{"type": "text", "text": f"cut emoji {LONE}"}]),
+        assistant([{"type": "tool_use", "id": "c1", "name": "read", "input": given}]),
+        user([{"type": "tool_result", "tool_use_id": "c1", "content": f"\udfff {LONE} seen"}]),
         {"role": "assistant", "content": f"done {LONE}", "reasoning_content": LONE},
         {"role": "user", "content": f"again {LONE}", "ephemeral": True},
     ]
@@ -92,7 +91,7 @@ async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_
             assert "\ufffd" in json.dumps(view, ensure_ascii=False)
             assert context.statistics().repairs["surrogates_replaced"]
             for at in range(12):
-                added.append({"role": "user", "content": f"next {at} {LONE} " + "please go on with it " * 20})
+                added.append(user(f"next {at} {LONE} " + "please go on with it " * 20))
                 await context.add_message(added[-1])
                 json.dumps(await context.get_messages_for_request(), ensure_ascii=False).encode()
             await context.wait_idle(60)
@@ -149,7 +148,7 @@ def nested(levels: int) -> Any:
 async def test_a_refusal_says_where_and_not_what(wrong: Any):
     async with open_context(Settings()) as context:
         with pytest.raises(MessageError, match=r"message.content\[1\]") as refused:
-            await context.add_message({"role": "user", "content": [{}, {"Jane Doe 4111": wrong}]})
+            await context.add_message(user([{}, {"Jane Doe 4111": wrong}]))
         assert await context.get_messages() == []
     assert "Jane" not in str(refused.value)
     assert "secret" not in str(refused.value)
@@ -163,7 +162,7 @@ async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_eph
         async with open_context(settings) as context:
             await context.add_message({"role": "user", "content": "the list is empty", **flag})
             assert context.statistics().history_tokens > 0
-            for message in (call, {"role": "tool", "tool_call_id": "c1", "content": "ok"}):
+            for message in (call, result("openai", "c1", "ok")):
                 await context.add_message({**message, **flag})
             mark = await context.checkpoint()
             await context.restore(mark)

@@ -1,7 +1,5 @@
 """Prices, windows and prompt caches of models: what the package knows, the user's own tables, what calls cost."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -62,9 +60,7 @@ def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
         ("gpt-6.2-sol", 272_000, (2, 0.1, 10), (4, 0.2, 15)),
     ],
 )
-def test_a_request_beyond_a_step_has_other_rates_in_all(
-    model: str, above: int, short: tuple[float, ...], long: tuple[float, ...]
-):
+def test_a_request_beyond_a_step_has_other_rates_in_all(model, above, short, long):
     price = OURS.price_of(model)
     assert price is not None
     for tokens, rates in ((above, short), (above + 1, long)):
@@ -171,9 +167,7 @@ def asking(model: str, lifetime: float | str | None = None) -> Provider:
         (asking("claude-opus-5-5"), "never", None),
     ],
 )
-async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(
-    provider: Any, idle_after: Any, lives: int | None
-):
+async def test_a_cache_counts_as_cold_when_the_provider_has_given_it_up(provider, idle_after, lives):
     now = [0.0]
     sizes: Any = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "safety_margin": 0}
     settings = Settings(max_tokens=4_000, token_counter="estimate", idle_after=idle_after, **sizes)

@@ -1,7 +1,5 @@
 """A host that the user names gets all calls of a command, and no other place is even looked up."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator
@@ -73,9 +71,7 @@ def kinds(server: ProviderServer) -> dict[str, int]:
     ("command", "provider"),
     [("replay", "openai"), ("eval run", "anthropic"), ("eval ask", "openai"), ("tune", "openai")],
 )
-def test_a_command_with_a_model_asks_only_the_base_url(
-    command: str, provider: str, log: Path, strayed: list[str], capsys: pytest.CaptureFixture[str]
-):
+def test_a_command_with_a_model_asks_only_the_base_url(command, provider, log, strayed, capsys):
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     Path("mine/segment").mkdir(parents=True)
     Path("mine/segment/v9.md").write_text(write_prompt(prompt), encoding="utf8")

@@ -1,7 +1,5 @@
 """With `native = "prefer"` a view begins with the block that its provider has written; without one it is as ever."""
 
-from __future__ import annotations
-
 import logging
 from itertools import pairwise
 from pathlib import Path
@@ -46,7 +44,7 @@ async def play(context: SummarizingContext, server: ProviderServer, rows: list[M
                 assert view[0]["content"] == SYSTEM
                 await client.beta.messages.create(
                     model=MODEL, max_tokens=500, system=SYSTEM, messages=view[1:], tools=TOOLS, betas=[BETA]
-                )  # type: ignore[call-overload]
+                )
             await context.add_message(row)
             await context.wait_idle(5)
     return views
@@ -137,7 +135,7 @@ async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
 async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.LogCaptureFixture):
     views, rows = [], session(14)
     for native, ending in (("off", "whole"), ("prefer", "whole"), ("prefer", "stall")):
-        provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))  # type: ignore[misc]
+        provider = Compacting(fails=lambda ending=ending: Answer(500, body=b"{}", ending=ending))
         caplog.clear()
         async with (
             serving(provider) as server,

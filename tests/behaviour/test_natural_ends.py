@@ -1,7 +1,5 @@
 """Activations at the end of a piece of work, and a task that the agent calls done."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import partial

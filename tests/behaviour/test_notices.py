@@ -1,7 +1,5 @@
 """What a session tells of activations and summaries: events to an observer, and lines in the log."""
 
-from __future__ import annotations
-
 import logging
 import re
 from typing import Any

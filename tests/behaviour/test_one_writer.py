@@ -1,7 +1,5 @@
 """A session has one writer, also when somebody removes its lock file, and when its writer is killed."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import subprocess
@@ -13,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import SessionInUseError, Settings, open_context
+from tests.laws.builders import user
 
 WRITER = """
 import asyncio, sys
@@ -72,7 +71,7 @@ def settings(store: Path) -> Settings:
 
 
 def said(text: str) -> dict[str, str]:
-    return {"role": "user", "content": text}
+    return user(text)
 
 
 def remove_locks(store: Path) -> None:

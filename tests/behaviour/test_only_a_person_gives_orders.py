@@ -1,7 +1,5 @@
 """Only what a person typed is an order: not what clients and hosts put into rows of the same role, or beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour.contexts import block, fill, tiny
+from tests.laws.builders import assistant
 
 ORDER = "Never deploy on Fridays. Always use tabs in every file."
 
@@ -28,9 +27,9 @@ def row(content: Any, **marks: Any) -> dict[str, Any]:
 async def rules_shown(content: Any) -> tuple[list[str], str]:
     """The standing rules of a session that began with this row, and its view once the row is covered."""
     async with open_context(tiny()) as context:
-        await fill(context, [row("hello"), {"role": "assistant", "content": "hello"}, row(content)])
+        await fill(context, [row("hello"), assistant("hello"), row(content)])
         for at in range(20):
-            await context.add_message({"role": "assistant", "content": f"step {at} is done, it took a while " * 8})
+            await context.add_message(assistant(f"step {at} is done, it took a while " * 8))
             await context.add_message(row(f"go on with step {at}"))
             await context.get_messages_for_request()
         await context.compact()
@@ -200,7 +199,7 @@ async def judged(found: Iterable[str]) -> None:
     async with open_context(Settings(start_at=0.0, summary_max_tokens=16, **small), summarizer=model) as context:
         for envelope in found:
             await context.add_message(row(f"Go on with the parser.\n{envelope}"))
-            await context.add_message({"role": "assistant", "content": "It is done. " * 20})
+            await context.add_message(assistant("It is done. " * 20))
             assert [rule.quote for rule in context.standing_rules()] == []
         assert await context.wait_idle(60)
     parts = "".join(job.content for job in model.jobs).split("\n### ")

@@ -1,7 +1,5 @@
 """Calls without results: what a program learns of them, and what a provider is sent meanwhile."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -10,13 +8,13 @@ import pytest
 
 from summarizing_context import OpenCall, Settings, open_context
 from tests.laws.builders import Message as Row
-from tests.laws.builders import call, result
+from tests.laws.builders import call, result, user
 from tests.laws.checkers import refusals, tool_safe_problems
 from tests.laws.shapes import answered_ids, called_ids
 
 SHAPES = ("openai", "anthropic", "amplifier")
 NO_RESULT = "[no result of this call was recorded]"
-TASK: Row = {"role": "user", "content": "Mend the parser."}
+TASK: Row = user("Mend the parser.")
 
 
 def calling(shape: str, *ids: str, text: str = "") -> Row:
@@ -79,16 +77,14 @@ async def test_a_call_that_something_else_followed_is_open_no_more(tmp_path: Pat
         await context.add_message(TASK)
         await context.add_message(calling("openai", "a"))
         assert [call.id for call in context.open_calls()] == ["a"]
-        await context.add_message({"role": "user", "content": "Stop."})
+        await context.add_message(user("Stop."))
         assert context.open_calls() == []
 
 
 @pytest.mark.parametrize("answered", [[], ["b"], ["a"]])
 @pytest.mark.parametrize("lines", [[["a", "b"]], [["a"], ["b"]], [["a", "b"], ["c"]], [["a"], ["b"], ["c"]]])
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_no_view_of_a_reopened_session_ends_in_a_call(
-    shape: str, lines: list[list[str]], answered: list[str], tmp_path: Path
-):
+async def test_no_view_of_a_reopened_session_ends_in_a_call(shape, lines, answered, tmp_path):
     rows = [TASK, *(calling(shape, *ids) for ids in lines), *(answering(shape, id) for id in answered)]
     await leave(tmp_path, *rows)
     async with open_context(settings(tmp_path)) as context:
@@ -97,7 +93,7 @@ async def test_no_view_of_a_reopened_session_ends_in_a_call(
         assert [called_ids(row) for row in view if called_ids(row)] == lines
         assert text_of(view).count(NO_RESULT) == context.statistics().repairs["stand_in_result"] > 0
         assert [id for row in view for id in answered_ids(row) if f"the result of {id}" in text_of([row])] == answered
-        await context.add_message({"role": "user", "content": "Go on."})
+        await context.add_message(user("Go on."))
         later = await context.get_messages_for_request()
         assert later[: len(view)] == view
         assert later[-1]["content"] == "Go on."
@@ -176,7 +172,7 @@ async def test_the_newest_message_is_in_every_view_whatever_calls_are_open(shape
                 assert all(f"message {number}" in text_of(view) for number in range(1, at + 1))
                 shown = view
         assert context.statistics().repairs.get("stand_in_result", 0) == text_of(shown).count(NO_RESULT)
-        await context.add_message({"role": "user", "content": "Go on."})
+        await context.add_message(user("Go on."))
         assert refusals(await context.get_messages_for_request()) == []
 
 

@@ -1,25 +1,19 @@
 """A view shows the system prompt, the first request, the header, what is pinned, and the newest messages."""
 
-from __future__ import annotations
-
 from summarizing_context import Settings, open_context
 from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, user
 
 
-async def test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end() -> None:
-    log = [
-        {"role": "system", "content": "You fix bugs."},
-        {"role": "user", "content": "Find the leak in parser.py."},
-    ]
+async def test_the_first_request_stands_before_the_summaries_and_the_newest_message_at_the_end():
+    log = [{"role": "system", "content": "You fix bugs."}, user("Find the leak in parser.py.")]
     for step in range(60):
-        log.append(
-            {"role": "assistant", "content": f"Step {step}: " + "I have read a part of it and found nothing. " * 6}
-        )
-        log.append({"role": "user", "content": f"Go on with part {step}, and tell what you find there."})
+        log.append(assistant(f"Step {step}: " + "I have read a part of it and found nothing. " * 6))
+        log.append(user(f"Go on with part {step}, and tell what you find there."))
     async with open_context(Settings(max_tokens=2_500, token_counter="estimate")) as context:
         await fill(context, log)
         view = await context.get_messages_for_request()
-        await context.add_message({"role": "assistant", "content": "Nothing there either."})
+        await context.add_message(assistant("Nothing there either."))
         longer = await context.get_messages_for_request()
         last = context.last_view
     ours = [at for at, row in enumerate(view) if row not in log]
@@ -27,6 +21,6 @@ async def test_the_first_request_stands_before_the_summaries_and_the_newest_mess
     assert view[:2] == log[:2]
     assert view[ours[-1] + 2 :] == log[-len(view[ours[-1] + 2 :]) :]
     assert view[-1] == log[-1]
-    assert longer == [*view, {"role": "assistant", "content": "Nothing there either."}]
+    assert longer == [*view, assistant("Nothing there either.")]
     assert last is not None
     assert last.stable_prefix_messages == len(view)

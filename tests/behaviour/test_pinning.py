@@ -1,7 +1,5 @@
 """Pins in a session: by a call, durable, and standing rules that nothing pushes out."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from pathlib import Path

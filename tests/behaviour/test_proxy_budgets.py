@@ -1,7 +1,5 @@
 """What is told of budgets: the window of the client's model, and a budget that leaves no room for messages."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 
@@ -52,9 +50,7 @@ async def test_a_model_that_is_not_known_is_told_once(caplog: pytest.LogCaptureF
     assert [record.message for record in caplog.records].count(notice) == 1
 
 
-async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(
-    caplog: pytest.LogCaptureFixture,
-):
+async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(caplog):
     fake, budget = Fake(), 4_000
     with caplog.at_level(logging.WARNING):
         async with served(fake) as upstream, proxied(upstream, budget=budget) as address:

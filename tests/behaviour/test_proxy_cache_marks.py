@@ -1,7 +1,5 @@
 """Anthropic refuses more than four cache marks, and one of an hour behind one of five minutes: none goes out."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator
@@ -9,6 +7,7 @@ from typing import Any
 
 import httpx2
 
+from tests.laws.builders import assistant, user
 from tests.proxy.clients import proxied, status
 from tests.proxy.fake import Fake, served
 
@@ -18,15 +17,15 @@ WORDS = "def parse(tokens): return [token for token in tokens if token.kind != '
 def a_session(chance: random.Random, steps: int) -> dict[str, Any]:
     """A request of an agent whose history is longer than the budget of these tests."""
     rows: list[dict[str, Any]] = [
-        {"role": "user", "content": [{"type": "text", "text": f"Fix bug {chance.random()}."}]},
+        user([{"type": "text", "text": f"Fix bug {chance.random()}."}]),
         {"role": "system", "content": [{"type": "text", "text": "The machine runs Linux."}]},
     ]
     for step in range(steps):
         id = f"toolu_{step}"
-        rows.append({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "read", "input": {}}]})
+        rows.append(assistant([{"type": "tool_use", "id": id, "name": "read", "input": {}}]))
         said = [{"type": "text", "text": WORDS * 12}]
         result = {"type": "tool_result", "tool_use_id": id, "content": said}
-        rows.append({"role": "user", "content": [result, {"type": "text", "text": f"Result {step}."}]})
+        rows.append(user([result, {"type": "text", "text": f"Result {step}."}]))
         if chance.random() < 0.2:
             rows.append({"role": "system", "content": [{"type": "text", "text": f"It is step {step}."}]})
     tools = [{"name": name, "description": "Reads.", "input_schema": {"type": "object"}} for name in ("read", "list")]

@@ -1,7 +1,5 @@
 """The proxy's ledger: what replies of each protocol tell of the cache, what is estimated, and when a cache is cold."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -65,9 +63,7 @@ class Cache:
         (ResponsesAgent, "gpt-6.2-sol", 0.1, 2.5),
     ],
 )
-async def test_the_ledger_has_what_replies_of_each_protocol_tell(
-    make: Any, model: str, read: float, write: float, monkeypatch: pytest.MonkeyPatch
-):
+async def test_the_ledger_has_what_replies_of_each_protocol_tell(make, model, read, write, monkeypatch):
     cache, fake = Cache(monkeypatch), Fake()
     async with served(fake) as upstream, proxied(upstream, budget=7_000) as address:
         agent = make(address, model=model)
@@ -111,9 +107,7 @@ async def test_without_usage_in_replies_the_ledger_is_an_estimate_and_says_so():
         (ChatAgent, {"model": "gpt-4.1", "prompt_cache_retention": "in_memory"}, 300),
     ],
 )
-async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_asked(
-    make: Any, options: dict[str, Any], lives: int, monkeypatch: pytest.MonkeyPatch
-):
+async def test_a_cache_is_cold_when_its_provider_gives_it_up_as_the_request_asked(make, options, lives, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("summarizing_context.concurrency.time", SimpleNamespace(monotonic=lambda: now[0]))
     async with served(Fake()) as upstream, proxied(upstream, budget=10_000) as address:

@@ -1,7 +1,5 @@
 """What real clients send: other paths, upgrades, packed bodies, Google's protocol, odd JSON, too many connections."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -16,6 +14,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.laws.builders import assistant, user
 from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_attacks import asked, said
@@ -30,7 +29,7 @@ def called(protocol: str, id: str, arguments: dict[str, Any], name: str = "read"
     if protocol == "messages":
         use = {"type": "tool_use", "id": id, "name": name, "input": arguments}
         result = {"type": "tool_result", "tool_use_id": id, "content": text}
-        return [{"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
+        return [assistant([use]), user([result])]
     function = {"name": name, "arguments": json.dumps(arguments)}
     if protocol == "chat/completions":
         call = {
@@ -49,7 +48,7 @@ def request_of(
     protocol: str, steps: int, odd: dict[str, Any] | None = None, text: str = "Fix the bug."
 ) -> dict[str, Any]:
     """An agent's request after some steps; `odd` are arguments of its first call, and `text` what it begins with."""
-    rows: list[Any] = [{"role": "user", "content": text} | ({"type": "message"} if protocol == "responses" else {})]
+    rows: list[Any] = [user(text) | ({"type": "message"} if protocol == "responses" else {})]
     for step in range(steps):
         rows += called(protocol, f"t{step}", (odd if step == 0 else None) or {"path": f"src/{step}.py"})
     if protocol == "messages":

@@ -1,11 +1,10 @@
 """Thinking stays out of summaries: that of the model that writes them, in any form, and the agent's unless asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
+from tests.laws.builders import assistant, user
 
 SETTINGS = Settings(max_tokens=2_500, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
@@ -46,8 +45,8 @@ async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
     summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
     async with open_context(SETTINGS, summarizer=summarizer) as context:
         for at in range(16):
-            await context.add_message({"role": "user", "content": f"Step {at}: port 8443. " + "Read it. " * 30})
-            await context.add_message({"role": "assistant", "content": said * 30})
+            await context.add_message(user(f"Step {at}: port 8443. " + "Read it. " * 30))
+            await context.add_message(assistant(said * 30))
         await context.compact()
         await context.wait_idle(30)
         await context.compact()
@@ -88,7 +87,7 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
     async with open_context(settings, summarizer=summarizer) as context:
         await context.add_message({"role": "assistant", "reasoning_content": thought * 1_500, "content": "So."})
         for at in range(30):
-            await context.add_message({"role": "user", "content": f"Step {at}. " + "Read the next file. " * 30})
+            await context.add_message(user(f"Step {at}. " + "Read the next file. " * 30))
             await context.add_message({"role": "assistant", **thoughts[at % 3]})
         await context.compact()
         await context.wait_idle(30)

@@ -1,18 +1,15 @@
 """Why a view begins differently: a test for each reason that a context gives."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from tests.behaviour.contexts import Clock, fill, tiny
-from tests.laws.builders import session
+from tests.laws.builders import assistant, session, user
 
 
 async def reason(context: SummarizingContext, **request: Any) -> str | None:
     """Why the next view begins differently, if it does."""
     await context.get_messages_for_request(**request)
-    assert context.last_view is not None
     activation = context.last_view.activation
     return None if activation is None else activation.reason
 
@@ -30,10 +27,10 @@ def thinking(number: int) -> list[dict[str, Any]]:
     call = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
     result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "a pear " * 40}
     return [
-        {"role": "user", "content": f"{number}: " + "Tell me of pears. " * (number % 7 + 1)},
-        {"role": "assistant", "content": [signed, call]},
-        {"role": "user", "content": [result]},
-        {"role": "assistant", "content": [signed, {"type": "text", "text": "A pear. " * 20}]},
+        user(f"{number}: " + "Tell me of pears. " * (number % 7 + 1)),
+        assistant([signed, call]),
+        user([result]),
+        assistant([signed, {"type": "text", "text": "A pear. " * 20}]),
     ]
 
 

@@ -1,7 +1,5 @@
 """The tools of recall and of memory, as a host without an adapter uses them."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -22,7 +20,7 @@ LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
     [(lambda *style: [recall_tool_schema(*style)], ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
     ids=["recall", "memory"],
 )
-def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]) -> None:
+def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
     plain = made()
     assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
     schemas = [tool["input_schema"] for tool in plain]
@@ -36,7 +34,7 @@ def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str
         made("xml")
 
 
-async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
+async def test_a_query_or_a_node_is_answered_and_bounded():
     async with opened(LOG, max_tokens=4_000) as context:
         found = await context.call_recall_tool({"query": "walrus name"})
         assert "The walrus is called Ursula." in found
@@ -48,7 +46,7 @@ async def test_a_query_or_a_node_is_answered_and_bounded() -> None:
         assert count(lines) <= 300
 
 
-async def test_the_cursor_of_an_answer_reads_on() -> None:
+async def test_the_cursor_of_an_answer_reads_on():
     async with opened(LOG, max_tokens=4_000) as context:
         arguments, seen = {"node": "0-40", "max_tokens": 400}, []
         for _ in range(100):
@@ -85,7 +83,7 @@ MISTAKES: list[Any] = [
 ]
 
 
-async def test_a_models_mistakes_are_answered_with_what_to_do() -> None:
+async def test_a_models_mistakes_are_answered_with_what_to_do():
     async with opened(LOG, max_tokens=4_000) as context:
         for arguments in MISTAKES:
             answer = await context.call_recall_tool(arguments)

@@ -1,7 +1,5 @@
 """What leaves the process: nothing of a secret, wherever it stands and whichever way the text takes."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
@@ -256,7 +254,7 @@ SHAPES: dict[str, Callable[[str, str, str], Messages]] = {
     "text blocks": texts,
     "text blocks with words": lambda a, b, c: texts("keep " + a, b, c + " of ours"),
     "an empty block between": lambda a, b, c: texts(a, "", b, "", c),
-    "plain strings as blocks": lambda a, b, c: [{"role": "user", "content": [a, b, c]}],
+    "plain strings as blocks": lambda a, b, c: [user([a, b, c])],
     "one text": lambda a, b, c: texts(f"{a} {b},{c}"),
     "input fields": lambda a, b, c: use({"OPENAI_API_KEY": a, "BACKUP_KEY": b, "LAST": c}),
     "input in lists": lambda a, b, c: use({"keys": [a, [b, [c]]]}),
@@ -278,7 +276,7 @@ SHAPES: dict[str, Callable[[str, str, str], Messages]] = {
     "reasoning beside a text": lambda a, b, c: [{"role": "assistant", "content": a, "reasoning_content": b + "\n" + c}],
     "an unknown block": lambda a, b, c: spoken({"type": "novel", "x": a, "y": {"z": b, "w": c}}),
     "a document": lambda a, b, c: [
-        {"role": "user", "content": [{"type": "document", "title": a, "source": {"type": "text", "data": b}}, c]}
+        user([{"type": "document", "title": a, "source": {"type": "text", "data": b}}, c])
     ],
 }  # fmt: skip
 

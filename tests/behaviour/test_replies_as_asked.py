@@ -1,7 +1,5 @@
 """A reply as long as it was asked for is taken, in rooms of any size."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context import Settings, SummaryJob, open_context

@@ -1,7 +1,5 @@
 """Some servers use one id for several calls: a result belongs to the nearest call that waits for it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

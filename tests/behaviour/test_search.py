@@ -1,7 +1,5 @@
 """Searching as a user of a context sees it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

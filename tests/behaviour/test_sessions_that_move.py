@@ -1,8 +1,5 @@
 """Sessions are exported from any store and imported into any other: nothing is lost, and nothing is paid for again."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,9 +82,7 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
     anyio.run(look)
 
 
-def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_that_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_that_name(tmp_path, capsys):
     source, target = str(tmp_path / "a.db"), str(tmp_path / "b.db")
 
     async def add(store: str, *messages: dict[str, Any]) -> int:
@@ -113,9 +108,7 @@ def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_tha
 @pytest.mark.parametrize(
     "spoil", [lambda text: text[: len(text) // 2], lambda _: "{}", lambda _: "no JSON", lambda _: "[]"]
 )
-def test_what_is_no_whole_export_is_refused_with_its_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], spoil: Callable[[str], str]
-):
+def test_what_is_no_whole_export_is_refused_with_its_line(tmp_path, capsys, spoil):
     source, path = str(tmp_path / "a.db"), tmp_path / "all.jsonl"
     anyio.run(filled, source, 2)
     assert main(["sessions", "export", "s1", "--store", source, "--out", str(path)]) == 0

@@ -1,7 +1,5 @@
 """Where settings come from: a TOML file, the environment, arguments; and which of them wins."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that a provider answers itself, thinking of a turn that goes on, and what holds from there on."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
@@ -10,7 +8,7 @@ from tests.behaviour.contexts import fill
 from tests.laws.builders import assistant, count, result, user
 
 
-async def test_a_paused_turn_that_the_user_ends_gives_up_its_call() -> None:
+async def test_a_paused_turn_that_the_user_ends_gives_up_its_call():
     async with open_context() as context:
         asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
         await fill(context, [user("Go."), assistant([{"type": "text", "text": "I search."}, asked])])
@@ -29,7 +27,7 @@ async def thought(context: SummarizingContext, long: int) -> Any:
     return next(each for each in view if each["role"] == "assistant")["reasoning_content"]
 
 
-async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_field_stays() -> None:
+async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_field_stays():
     async with open_context(Settings(max_tokens=8_000)) as context:
         assert await thought(context, 800) == "I should read. " * 800
     async with open_context(Settings(max_tokens=1_500)) as context:
@@ -78,7 +76,7 @@ async def shown_after(*rows: dict[str, Any]) -> list[dict[str, Any]]:
         return await context.get_messages_for_request()
 
 
-async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too_long() -> None:
+async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too_long():
     ran = {"type": "server_tool_use", "id": "srvtoolu_0", "name": "code_execution", "input": {"code": "run()"}}
     printed = {"type": "code_execution_result", "stdout": "a line of output\n" * 2_000, "return_code": 0}
     gave = {"type": "code_execution_tool_result", "tool_use_id": "srvtoolu_0", "content": printed}
@@ -88,9 +86,9 @@ async def test_a_tool_that_was_found_stays_known_though_what_came_with_it_is_too
     assert not {"srvtoolu_0"} & {block.get("id", block.get("tool_use_id")) for block in blocks}
 
 
-async def test_an_effort_stays_set_though_its_words_have_no_room() -> None:
+async def test_an_effort_stays_set_though_its_words_have_no_room():
     said = {"role": "system", "content": [text("be careful", 100)], "output_config": {"effort": "low"}}
     critical = {"role": "user", "content": [text("never forget", 600)], "critical": True}
-    view = await shown_after(said, {"role": "assistant", "content": [text("yes", 1)]}, critical)
+    view = await shown_after(said, assistant([text("yes", 1)]), critical)
     assert "never forget never forget" in str(view)
     assert [row["output_config"] for row in view if "output_config" in row][-1:] == [{"effort": "low"}]

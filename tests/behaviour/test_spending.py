@@ -1,7 +1,5 @@
 """The budget of a session, told and kept free."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

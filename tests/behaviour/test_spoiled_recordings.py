@@ -1,7 +1,5 @@
 """A folder of `eval ask` mends itself: bad replies are asked again, and damaged files are named with the way out."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
@@ -56,9 +54,7 @@ def badly(*kinds: str, times: int = 1_000) -> Callable[[Request], Answer]:
     return answer
 
 
-def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(
-    capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-):
+def test_a_folder_with_bad_replies_is_asked_again_by_the_same_command(capsys, caplog):
     kind = "judge"
     with serving_apart(badly(kind)) as server:
         assert ask(server) == 2
@@ -90,9 +86,7 @@ def test_a_summary_that_is_refused_stops_the_recording_and_is_asked_for_again(ca
         assert ask(server) == 0
 
 
-def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+def test_one_bad_reply_of_each_kind_is_told_and_asked_again_in_the_same_run(tmp_path, caplog):
     with serving_apart(badly(*BAD, times=1)) as server:
         assert ask(server) == 0
     assert caplog.text.count("cannot be used") == len(BAD)
@@ -105,9 +99,7 @@ def damaged(path: Path) -> list[bytes]:
     return [b"", whole[: len(whole) // 2], gzip.compress(b'{"a": 1}\n')]
 
 
-def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(
-    capsys: pytest.CaptureFixture[str],
-):
+def test_a_damaged_file_of_the_folder_is_redone_or_named_with_its_line_and_the_way_out(capsys):
     with serving_apart(answering) as server:
         assert ask(server) == 0
         folder, first = Path("eval-ask"), len(server.requests)

@@ -1,7 +1,5 @@
 """The standing rules of a session: which sentences are rules, and one list, the same wherever rules are shown."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Callable
@@ -11,14 +9,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import (
-    Settings,
-    StandingRule,
-    SummarizerError,
-    SummarizingContext,
-    SummaryJob,
-    open_context,
-)
+from summarizing_context import Settings, StandingRule, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
 from tests.behaviour import contexts
 from tests.laws.builders import Message, assistant, count, session, user

@@ -1,7 +1,5 @@
 """The fakes that users' tests may use."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,14 +1,12 @@
 """What is sent beside the messages, tools and a system prompt of blocks, takes its part of the budget."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
 
 from summarizing_context import SettingsError, SummarizingContext, message_text_parts, open_context
 from tests.behaviour.contexts import Heard, tiny
-from tests.laws.builders import count
+from tests.laws.builders import assistant, count, user
 
 SMALL = tiny(max_tokens=4_000, idle_after="never")
 FORMS = {
@@ -35,12 +33,12 @@ def recounted(view: list[Any]) -> int:
 
 async def talk(context: SummarizingContext, first: int, turns: int) -> None:
     for number in range(first, first + turns):
-        await context.add_message({"role": "user", "content": f"{number}: " + "words of a person " * 8})
-        await context.add_message({"role": "assistant", "content": f"{number}: " + "words of a model " * 8})
+        await context.add_message(user(f"{number}: " + "words of a person " * 8))
+        await context.add_message(assistant(f"{number}: " + "words of a model " * 8))
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: str) -> None:
+async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: str):
     sent, prompt = tools(25, form), [{"type": "text", "text": "Be kind. " * 40}, {"type": "text", "text": "Be brief."}]
     beside = sum(count(text) for text in strings(sent) + strings(prompt))
     assert beside > 1_000
@@ -57,7 +55,7 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
         assert context.statistics().activations > 0
 
 
-async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> None:
+async def test_what_a_provider_reports_is_held_against_all_that_was_sent():
     heard = Heard()
     async with open_context(SMALL, events=heard, count_tokens=count) as context:
         await talk(context, 0, 5)
@@ -82,7 +80,7 @@ async def test_what_a_provider_reports_is_held_against_all_that_was_sent() -> No
         ({"system": ["be kind"]}, r"system\[0\] is str"),
     ],
 )
-async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing(wrong: dict[str, Any], said: str) -> None:
+async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing(wrong: dict[str, Any], said: str):
     async with open_context(SMALL, count_tokens=count) as context:
         await talk(context, 0, 2)
         before = await context.get_messages_for_request(system="One.", tools=tools(1))

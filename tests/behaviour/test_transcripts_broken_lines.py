@@ -1,7 +1,5 @@
 """Lines and values that cannot be read, in a file whose others can: they are skipped and told, whatever the format."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator
@@ -12,13 +10,14 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import find_transcripts, read
+from tests.laws.builders import assistant, user
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 CLIENT_LOGS = {
     path.relative_to(CLIENTS).parts[0]: path for path in find_transcripts([CLIENTS]) if ".jsonl" in path.name
 }
 
-USER, ASSISTANT = {"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}
+USER, ASSISTANT = user("hi"), assistant("ho")
 ITEM = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hi"}]}
 OWN_LINES: dict[str, list[dict[str, Any]]] = {
     "messages": [USER, ASSISTANT] * 3,
@@ -46,7 +45,7 @@ LOGS = logs(CLIENTS)
 
 
 @pytest.mark.parametrize("name", LOGS)
-def test_a_broken_line_anywhere_is_skipped_and_told_with_its_number(name: str, tmp_path: Path) -> None:
+def test_a_broken_line_anywhere_is_skipped_and_told_with_its_number(name: str, tmp_path: Path):
     lines = LOGS[name].splitlines(keepends=True)
     whole = tmp_path / "log.jsonl"
     whole.write_bytes(LOGS[name])
@@ -64,7 +63,7 @@ def test_a_broken_line_anywhere_is_skipped_and_told_with_its_number(name: str, t
 
 
 @pytest.mark.parametrize("name", CLIENT_LOGS)
-def test_a_client_log_that_lost_any_one_line_is_still_a_log_of_that_client(name: str, tmp_path: Path) -> None:
+def test_a_client_log_that_lost_any_one_line_is_still_a_log_of_that_client(name: str, tmp_path: Path):
     lines = LOGS[name].splitlines(keepends=True)
     path = tmp_path / "log.jsonl"
     for at in range(len(lines)):
@@ -83,9 +82,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("log", sorted(find_transcripts([CLIENTS])), ids=lambda path: path.parent.name + path.suffix)
-def test_a_value_of_another_kind_anywhere_in_a_clients_log_is_no_fault_of_the_program(
-    log: Path, tmp_path: Path
-) -> None:
+def test_a_value_of_another_kind_anywhere_in_a_clients_log_is_no_fault_of_the_program(log, tmp_path):
     """It is skipped, or the file is refused by its line."""
     is_lines = log.suffix == ".jsonl"
     text = log.read_text(encoding="utf8")

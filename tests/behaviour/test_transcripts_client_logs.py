@@ -1,7 +1,5 @@
 """Logs that coding clients wrote; `tests/data/clients/README.md` tells how."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Mapping

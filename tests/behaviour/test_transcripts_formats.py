@@ -1,7 +1,5 @@
 """Files of providers' shapes: what is recognized as which format, and what becomes of it."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json
@@ -17,19 +15,16 @@ import pytest
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import FORMATS, find_transcripts, read, read_session
 from tests.cli.commands import write_transcript as rows
+from tests.laws.builders import assistant, result, user
 from tests.laws.shapes import answered_ids, called_ids, media_count
 
-USER = {"role": "user", "content": "Run the tests."}
+USER = user("Run the tests.")
 CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"path": "."}'}}
-CHAT = [
-    USER,
-    {"role": "assistant", "content": "", "tool_calls": [CALL]},
-    {"role": "tool", "tool_call_id": "c1", "content": "ok"},
-]
+CHAT = [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}, result("openai", "c1", "ok")]
 BLOCKS = [
     USER,
-    {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "run", "input": {"path": "."}}]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]},
+    assistant([{"type": "tool_use", "id": "c1", "name": "run", "input": {"path": "."}}]),
+    user([{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]),
 ]
 ITEMS = [
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Run the tests."}]},
@@ -100,7 +95,7 @@ def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
 def test_the_system_prompt_beside_the_list_comes_first(tmp_path, value):
     log = read_session(written(tmp_path / "a.json", value), "")
     if "input" in value:
-        assert log.messages[1] == {"role": "user", "content": "Hello"}
+        assert log.messages[1] == user("Hello")
     assert log.messages[0] == {"role": "system", "content": "Be brief."}
 
 

@@ -1,7 +1,5 @@
 """One message a line: lines, errors that name them, and the files of folders."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 
@@ -9,6 +7,7 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import find_transcripts, read, read_session
+from tests.laws.builders import user
 
 
 def written(path: Path, data: bytes) -> Path:
@@ -27,12 +26,12 @@ def refusal(path: Path) -> str:
 def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, name):
     path = written(tmp_path / name, b'{"role": "user", "content": "hi", "_meta": {"a": 1}}\n\n{"role": "tool"}\n')
     log = read_session(path)
-    assert log.messages == ({"role": "user", "content": "hi"}, {"role": "tool"})
+    assert log.messages == (user("hi"), {"role": "tool"})
     assert (log.format, log.session_id, log.where(1)) == ("messages", "a", f"{path}:3")
 
 
 def test_inner_keys_lone_surrogates_and_line_separators_are_kept_behind_a_byte_order_mark(tmp_path):
-    message = {"role": "user", "content": [{"_inner": "\ud800 a\u2028b"}]}
+    message = user([{"_inner": "\ud800 a\u2028b"}])
     data = '\ufeff{"role": "user", "content": [{"_inner": "\ud800 a\u2028b"}]}'.encode("utf8", "surrogatepass")
     assert read_session(written(tmp_path / "a.jsonl", data)).messages == (message,)
 

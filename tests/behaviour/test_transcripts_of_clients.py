@@ -1,7 +1,5 @@
 """What clients take back, write twice or lead astray in their logs, and what tells their formats apart."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -55,9 +53,7 @@ AGAIN = [*A, row("h", "a2"), *boundary("c", "h", "h")]
     ],
     ids=["compacted twice", "copied", "branched", "kept", "kept twice", "led past", "circle", "rewound"],
 )
-def test_each_message_of_claude_code_stands_once_where_it_was_written_first(
-    rows: Rows, spoken: str, skipped: dict[str, int], tmp_path: Path
-) -> None:
+def test_each_message_of_claude_code_stands_once_where_it_was_written_first(rows, spoken, skipped, tmp_path):
     (log,) = read(written(tmp_path / "a.jsonl", rows))
     compactions = sum(each.get("subtype") == "compact_boundary" for each in rows)
     own = {"compaction summary": compactions, "system:compact_boundary": compactions} if compactions else {}
@@ -89,9 +85,7 @@ CONTEXT = item("user", "<environment_context>x</environment_context>")
         ([*TURNS[:2], CONTEXT, *TURNS[2:4], back(1), TURNS[4]], "q1 r1 q3", {"rewound": 3}),
     ],
 )
-def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(
-    rows: Rows, left: str, count: dict[str, int], tmp_path: Path
-) -> None:
+def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(rows, left, count, tmp_path):
     log = read_session(written(tmp_path / "a.jsonl", rows))
     assert said(log) == left
     assert {kind: log.skipped[kind] for kind in count} == count
@@ -113,12 +107,12 @@ def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(
         ("lines with event, at", {"event": "x", "at": 1}),
     ],
 )
-def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path) -> None:
+def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict[str, Any], tmp_path: Path):
     with pytest.raises(TranscriptError, match=rf"a\.jsonl:1: unknown format: {name}; name "):
         list(read(written(tmp_path / "a.jsonl", [first, {"type": "other"}])))
 
 
-def test_messages_of_a_user_interface_are_refused_by_their_name(tmp_path: Path) -> None:
+def test_messages_of_a_user_interface_are_refused_by_their_name(tmp_path: Path):
     parts = [{"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}]
     rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": parts}]
     (tmp_path / "a.json").write_text(json.dumps(rows))

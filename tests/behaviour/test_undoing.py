@@ -1,7 +1,5 @@
 """The activations of a session are remembered, and the last one can be taken back."""
 
-from __future__ import annotations
-
 import json
 import random
 from itertools import pairwise, takewhile
@@ -50,7 +48,7 @@ async def until_activated(context: SummarizingContext, seed: int, times: int = 1
     raise AssertionError("no activation")
 
 
-async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path) -> None:
+async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == []
         await fill(context, session(5, 200))
@@ -70,7 +68,7 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path) ->
         assert context.activations() == records
 
 
-async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_message_that_differs() -> None:
+async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_message_that_differs():
     async with opened() as context:
         for times in (2, 3):
             before, after, _ = await until_activated(context, 7 + times, times=times)
@@ -83,7 +81,7 @@ async def test_the_prefix_that_an_activation_kept_is_counted_within_the_first_me
             assert len(alike) > 1
 
 
-async def test_an_undo_brings_back_the_view_of_before() -> None:
+async def test_an_undo_brings_back_the_view_of_before():
     async with opened() as context:
         before, after, message = await until_activated(context, 7, times=3)
         assert after[: len(before)] != before
@@ -92,7 +90,6 @@ async def test_an_undo_brings_back_the_view_of_before() -> None:
         assert report.reason == "restored"
         view = await context.get_messages_for_request()
         assert view == [*before, message]
-        assert context.last_view is not None
         assert (report.tokens_after, context.last_view.tokens) == (context.last_view.tokens, report.tokens_after)
         records = context.activations()
         assert [one.is_undone for one in records] == [False, False, True, False]
@@ -104,9 +101,7 @@ def words_of(seed: int) -> str:
     return words(random.Random(seed), 12)
 
 
-async def test_a_session_that_nobody_has_open_is_undone_by_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+async def test_a_session_that_nobody_has_open_is_undone_by_the_command(tmp_path, capsys):
     path, config = tmp_path / "a.db", tmp_path / "sizes.toml"
     config.write_text("[summarizing_context]\n" + "".join(f"{name} = {size}\n" for name, size in SMALL.items()))
     command = ["undo", "s", "--store", str(path), "--config", str(config), "--json", "-"]
@@ -121,7 +116,7 @@ async def test_a_session_that_nobody_has_open_is_undone_by_the_command(
         assert context.activations()[-1].undoes == 2
 
 
-async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path) -> None:
+async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path):
     async with opened(store=tmp_path / "a.db") as context:
         with pytest.raises(UndoError, match="no activation to undo"):
             await context.undo_activation()
@@ -133,7 +128,6 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
         assert made
         with pytest.raises(UndoError, match="does not fit"):
             await undo_times(context, made)
-        assert context.last_view is not None
         await context.set_messages([*session(11, 20), user("another log")])
         await context.get_messages_for_request()
         with pytest.raises(UndoError, match="replaced"):

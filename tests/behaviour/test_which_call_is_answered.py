@@ -1,12 +1,11 @@
 """Two results that change places say something else: they are summarized again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
+from tests.laws.builders import result, user
 
 
 def log(*answered: str) -> list[dict[str, Any]]:
@@ -17,9 +16,9 @@ def log(*answered: str) -> list[dict[str, Any]]:
     texts = ["It went well. " * 40, "It failed, and nothing was changed. " * 20]
     pairs = zip(answered, texts, strict=True)
     return [
-        {"role": "user", "content": "Deploy to both."},
+        user("Deploy to both."),
         {"role": "assistant", "content": "", "tool_calls": calls},
-        *({"role": "tool", "tool_call_id": id, "content": text} for id, text in pairs),
+        *(result("openai", id, text) for id, text in pairs),
         *({"role": role, "content": f"{at}: go on. " * 60} for at in range(12) for role in ("assistant", "user")),
     ]
 

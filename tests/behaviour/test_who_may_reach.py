@@ -1,7 +1,5 @@
 """Who may reach the proxy and the inspector: the user who started them, and no other of the machine."""
 
-from __future__ import annotations
-
 import json
 import resource
 import signal
@@ -20,11 +18,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from summarizing_context import Settings, open_context
+from tests.laws.builders import user
 from tests.proxy.fake import Fake, served
 
 LONG = 120  # seconds; no test waits for as long unless something hangs
 
-HELLO = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+HELLO = {"model": "m", "max_tokens": 9, "messages": [user("hi")]}
 
 NAVIGATION = {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document", "sec-fetch-site": "cross-site"}
 
@@ -88,7 +87,7 @@ def place_of(url: str) -> str:
 
 async def fill(store: Path) -> None:
     async with open_context(Settings(store=str(store), session_id="s1")) as context:
-        await context.add_message({"role": "user", "content": "The database listens on port 6543."})
+        await context.add_message(user("The database listens on port 6543."))
 
 
 async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(home: Path, tmp_path: Path):
@@ -106,9 +105,7 @@ async def test_a_request_without_the_token_is_refused_and_told_how_to_get_it(hom
     assert [each["path"] for each in fake.seen] == ["/v1/messages"]
 
 
-async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(
-    home: Path, tmp_path: Path
-):
+async def test_the_token_is_private_the_same_after_a_restart_and_of_no_use_once_others_can_read_it(home, tmp_path):
     with proxy(tmp_path / "run.db", "http://127.0.0.1:1") as (printed,):
         path = urlsplit(printed.split(": ")[0]).path
     kept = token_in(home)
@@ -229,9 +226,7 @@ def false_codex(folder: Path) -> Path:
         ('{"tokens": {"access_token": "a"}, "OPENAI_API_KEY": null}', "OpenAI"),
     ],
 )
-def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(
-    login: str, called: str, home: Path, tmp_path: Path
-):
+def test_codex_is_set_by_its_own_options_and_no_option_holds_the_token(login, called, home, tmp_path):
     (home / ".codex").mkdir()
     (home / ".codex" / "auth.json").write_text(login)
     done = run_codex(tmp_path, "http://127.0.0.1:1", "exec", "hello", program=false_codex(tmp_path))

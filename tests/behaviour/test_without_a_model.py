@@ -1,14 +1,12 @@
 """What a view keeps of a long past when no model summarizes: rules first, and no room stays empty."""
 
-from __future__ import annotations
-
 import random
 import re
 
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import count
+from tests.laws.builders import assistant, count, result, user
 
 TOPICS = ["harbours", "lamps", "rivers", "gardens", "bridges", "markets", "trains", "letters", "windows", "orchards"]
 VERBS = ["shows", "explains", "lists", "compares", "describes", "mentions", "follows", "supports", "improves", "covers"]
@@ -49,8 +47,8 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
         for turn in range(110):
             rule = f" {RULES[turn // 9]}" if turn % 9 == 4 and turn // 9 < len(RULES) else ""
             asked = f"What do you know about {dice.choice(TOPICS)} of {turn}?{rule}"
-            await context.add_message({"role": "user", "content": asked})
-            await context.add_message({"role": "assistant", "content": sentences(dice, 60)})
+            await context.add_message(user(asked))
+            await context.add_message(assistant(sentences(dice, 60)))
         shown = words(await view_of(context))
         assert [rule for rule in RULES if words(rule) not in shown] == []
 
@@ -77,10 +75,10 @@ async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: 
     guide = f"# Guide\n\n{sentences(dice, 40)}\n\n- {rule}\n\n{sentences(dice, 40)}"
     call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": arguments}}
     async with open_context(Settings(max_tokens=16_000)) as context:
-        await context.add_message({"role": "user", "content": "Read the guide."})
+        await context.add_message(user("Read the guide."))
         await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
-        await context.add_message({"role": "tool", "tool_call_id": "c1", "content": guide})
+        await context.add_message(result("openai", "c1", guide))
         for _ in range(120):
-            await context.add_message({"role": "assistant", "content": sentences(dice, 60)})
-            await context.add_message({"role": "user", "content": "Go on."})
+            await context.add_message(assistant(sentences(dice, 60)))
+            await context.add_message(user("Go on."))
         assert f"guide.md: {rule}" in await view_of(context)

@@ -1,7 +1,5 @@
 """The smallest runs of the benchmark: what is counted of a manager that works, and of summarizers that do not."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from argparse import Namespace
@@ -15,6 +13,7 @@ from evals.performance import peers
 from evals.performance.managers import MANAGERS
 from evals.performance.run import drive
 from evals.performance.tokens import anthropic_body, message_tokens, steps
+from tests.laws.builders import user
 
 
 def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]:
@@ -51,7 +50,7 @@ def test_the_last_view_of_a_chat_holds_what_the_chat_said(tmp_path: Path):
     chat = [{"role": role, "content": text} for text in said for role in ("user", "assistant")]
     file = tmp_path / "chats.json"
     file.write_text(json.dumps([chat]))
-    (view,) = figures(tmp_path, kind="chats", chats=file)  # type: ignore[misc]
+    (view,) = figures(tmp_path, kind="chats", chats=file)
     assert (view["faults"], view["tokens"] <= 3_000) == (0, True)
     assert said[-1] in view["text"]
     assert sum(text in view["text"] for text in said) > 40
@@ -61,7 +60,7 @@ def test_the_session_is_the_same_every_time_and_of_the_size_that_is_told():
     messages = [message for message in steps(40) if message is not None]
     assert messages == [message for message in steps(40) if message is not None]
     assert 18_000 < sum(map(message_tokens, messages)) < 20_000
-    asked = [*messages, {"role": "user", "content": "Go on."}]
+    asked = [*messages, user("Go on.")]
     assert problem("chat", {"messages": asked}, Seal(b"")) == ""
     assert problem("anthropic", anthropic_body(asked), Seal(b"")) == ""
     assert problem("anthropic", anthropic_body(asked[2:]), Seal(b"")).startswith("messages: first message")

@@ -1,7 +1,5 @@
 """Settings: what is accepted, what is refused and how that reads. Where they come from: `test_settings_sources`."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import re

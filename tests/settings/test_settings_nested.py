@@ -1,7 +1,5 @@
 """Settings in groups: `context_management`, `memory`, `semantic_memory`; and from JSON files."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Addresses in the place of a store: which are refused, and that no password is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What the built-in estimate promises."""
 
-from __future__ import annotations
-
 import base64
 import json
 import random

@@ -1,7 +1,5 @@
 """Counters of tokens: the estimate, tiktoken without a network, the user's function."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +9,7 @@ import pytest
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages import tokens
-from summarizing_context.messages.tokens import (
-    RANKS_CACHE_NAME,
-    choose_counter,
-    load_offline,
-)
+from summarizing_context.messages.tokens import RANKS_CACHE_NAME, choose_counter, load_offline
 from tests.exact_counts import exact_counter
 
 
@@ -44,9 +38,7 @@ async def test_auto_takes_tiktoken_when_its_ranks_are_here():
 
 
 @pytest.mark.usefixtures("nothing_here")
-async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(
-    caplog: pytest.LogCaptureFixture,
-):
+async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(caplog):
     tokens._tell_of_estimate.cache_clear()
     assert (await choose_counter("estimate")).name == "estimate/3"
     assert caplog.messages == [], "it was chosen"
