@@ -15,40 +15,26 @@ from summarizing_context.evaluation.demo import demo_session
 from tests.cli.commands import fill_store, says, write_transcript
 
 STRANGE = "Café — 部署 🚀 \u2713 é\u0301 \udcff"
+OF_A_STORE = "sessions list", "status s1", "search s1 café", "recall s1 café", "ledger s1", "memory s1 café", "pins s1"
 COMMANDS = [
-    ("--help",),
-    ("prompts", "list"),
-    ("prompts", "show", "segment"),
-    ("replay", "run.jsonl", "--budget", "3k"),
-    ("view", "s1", "--store", "run.db"),
-    ("sessions", "list", "--store", "run.db"),
-    ("status", "s1", "--store", "run.db"),
-    ("search", "s1", "café", "--store", "run.db"),
-    ("recall", "s1", "café", "--store", "run.db"),
-    ("ledger", "s1", "--store", "run.db"),
-    ("memory", "s1", "café", "--store", "run.db"),
-    ("pins", "s1", "--store", "run.db"),
-    ("eval", "run", "run.jsonl", "--budget", "3k", "--arms", "tail"),
-    ("view", "nothing-of-é-部署", "--store", "run.db"),
+    *("--help", "prompts list", "prompts show segment", "replay run.jsonl --budget 3k"),
+    *(f"{words} --store run.db" for words in ("view s1", *OF_A_STORE)),
+    "eval run run.jsonl --budget 3k --arms tail",
+    "view nothing-of-é-部署 --store run.db",
 ]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_no_encoding_of_the_output_fails_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
-    said = [says("user", f"{STRANGE} {message['content']}") for message in demo_session(turns=6) if message["content"]]
-    fill_store(tmp_path / "run.db", "s1", [says("user", one["content"].replace("\udcff", "")) for one in said[:12]])
+    said = [f"{STRANGE} {message['content']}" for message in demo_session(turns=6) if message["content"]]
+    fill_store(tmp_path / "run.db", "s1", [says("user", text.replace("\udcff", "")) for text in said[:12]])
     write_transcript(tmp_path / "run.jsonl", [says("user", STRANGE), *demo_session(turns=3)])
-    return tmp_path
-
-
-def test_no_encoding_of_the_output_fails_a_command(folder: Path, monkeypatch: pytest.MonkeyPatch):
     # ASCII has least of all; what it has not, an interpreter refuses on the one, and escapes on the other
     out = io.TextIOWrapper(io.BytesIO(), "ascii", "strict", write_through=True)
     err = io.TextIOWrapper(io.BytesIO(), "ascii", "backslashreplace", write_through=True)
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    statuses = [main(list(command)) for command in COMMANDS]
+    statuses = [main(command.split()) for command in COMMANDS]
     shown, told = (stream.buffer.getvalue() for stream in (out, err))
     assert statuses == [0] * (len(COMMANDS) - 1) + [2], told
     assert b"Caf" in shown
@@ -69,12 +55,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 PLACES = {"store": "~/agent.db", "prompts": "~/mine", "prices": "~/prices.toml"}
 
 
-def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Path):
     rows = "".join(f'{name} = "{value}"\n' for name, value in PLACES.items())
     (home / "agent.toml").write_text(f"[summarizing_context]\n{rows}")
     (home / "agent.json").write_text(json.dumps(PLACES))
     wanted = {name: str(home / value.removeprefix("~/")) for name, value in PLACES.items()}
-    environment = {f"SUMMARIZING_CONTEXT_{name.upper()}": value for name, value in PLACES.items()}
     for settings in (
         Settings(**PLACES),
         Settings(**{name: Path(value) for name, value in PLACES.items()}),
@@ -82,7 +67,7 @@ def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Pa
         Settings.from_toml("~/agent.toml"),
         Settings.load("~/agent.toml", environ={}),
         Settings.load("~/agent.json", environ={}),
-        Settings.from_env(environ=environment),
+        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name.upper()}": value for name, value in PLACES.items()}),
     ):
         assert {name: str(getattr(settings, name)) for name in PLACES} == wanted
     with pytest.raises(SettingsError, match="no home folder"):
@@ -90,7 +75,7 @@ def test_a_tilde_in_a_path_of_any_source_of_settings_is_the_home_folder(home: Pa
     assert Settings(store="./~/agent.db").store == "./~/agent.db"
 
 
-def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_tilde_in_a_path_of_a_command_is_the_home_folder(home: Path):
     write_transcript(home / "run.jsonl", demo_session(turns=2))
     (home / "agent.toml").write_text("[summarizing_context]\nmax_tokens = 3000\n")
     assert main(["import", "~/run.jsonl", "--store=~/agent.db", "--json=~/told.json"]) == 0

@@ -10,6 +10,15 @@ from tests.behaviour.contexts import opened
 from tests.laws.builders import session, user
 
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
+GOOD = [
+    *("/context", "/context help", "/context status", "/CONTEXT\tStatus\n"),
+    *("/context summarize", "/context summarize the walrus", "/context summarize 4"),
+    *("/context compress", "/context compress 0.9"),
+    *("/context pins", "/context pin 0", "/context pin Ursula bites", "/context pins", "/context unpin p1"),
+    *("/context checkpoint before the move", "/context checkpoints", "/context restore before the move"),
+    *("/context search walrus", " search\twalrus ", "/context expand {name} line", "expand 0"),
+    *("recall name of the walrus", "Memory walrus", "ledger"),
+]
 
 
 async def run(context: SummarizingContext, text: Any) -> CommandResult:
@@ -22,33 +31,8 @@ async def run(context: SummarizingContext, text: Any) -> CommandResult:
 async def test_every_command_answers_with_text_and_data():
     async with opened(LOG) as context:
         name = context.explain()[0].name
-        for text in (
-            "/context",
-            "/context help",
-            "/context status",
-            "/context summarize",
-            "/context summarize the walrus",
-            "/context summarize 4",
-            "/context compress",
-            "/context compress 0.9",
-            "/context pins",
-            "/context pin 0",
-            "/context pin Ursula bites",
-            "/context pins",
-            "/context unpin p1",
-            "/context checkpoint before the move",
-            "/context checkpoints",
-            "/context restore before the move",
-            "/context search walrus",
-            f"/context expand {name} line",
-            "expand 0",
-            "recall name of the walrus",
-            "Memory walrus",
-            "ledger",
-            "/CONTEXT\tStatus\n",
-            " search\twalrus ",
-        ):
-            assert (await run(context, text)).ok, text
+        for text in GOOD:
+            assert (await run(context, text.format(name=name))).ok, text
         helped = await run(context, "help")
         assert all(f"/context {name}" in helped.text for name in helped.data["commands"])
 

@@ -2,29 +2,25 @@
 
 import pytest
 
-from summarizing_context import message_text_parts, open_context
-from tests.behaviour.contexts import fill, small
-from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
+from tests.behaviour.contexts import begun, cost, fill
+from tests.laws.builders import DIALECTS, Message, assistant, call, result, session, user
 from tests.laws.judge import Judge
 
 
 def failure(dialect: str, id: str = "boom") -> list[Message]:
     """A change that failed: a call and its result, which belong together."""
-    return [
-        call(dialect, (id, "write_file", {"path": "src/keep.py"})),
-        result(dialect, id, "Traceback (most recent call last):\nValueError: the marker 4711"),
-    ]
+    made = call(dialect, (id, "write_file", {"path": "src/keep.py"}))
+    return [made, result(dialect, id, "Traceback (most recent call last):\nValueError: the marker 4711")]
 
 
 def work(dialect: str = "openai", turns: int = 60) -> list[Message]:
-    turn = [(user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8)) for at in range(turns)]
-    plain = [message for messages in turn for message in messages]
+    plain = (each for at in range(turns) for each in (user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8)))
     return [user("task"), assistant("ok"), *failure(dialect), *plain]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_what_is_important_stays_whole_and_in_order(dialect: str):
-    async with open_context(small(), count_tokens=count) as context:
+    async with begun() as context:
         judge = Judge(context, budget=2_000, keeps=True)
         log = work(dialect)
         await judge.add(*log)
@@ -45,24 +41,21 @@ async def test_what_is_important_stays_whole_and_in_order(dialect: str):
 @pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
 async def test_compressing_never_makes_a_view_larger(budget: int, asked_before: bool):
     log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(at, 30, size=25))]
-    async with open_context(small(max_tokens=budget), count_tokens=count) as context:
+    async with begun(max_tokens=budget) as context:
         for some in (log[:5], log[5:60], log[60:]):
             await fill(context, some)
             for threshold in (1.0, 0.6, 0.0, 0.3):
                 if asked_before:
                     await context.get_messages_for_request()
-                    before = context.last_view.tokens
-                else:
-                    before = context.budget().used_tokens
+                before = context.last_view.tokens if asked_before else context.budget().used_tokens
                 report = await context.compress(threshold)
                 await context.get_messages_for_request()
-                assert context.last_view.tokens == report.tokens_after <= max(before, 0)
+                assert context.last_view.tokens == report.tokens_after <= before
                 assert report.activated or (report.raw, report.kept) == (0, 0)
 
 
 async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share():
-    settings = small(strategy="importance_based", max_tokens=4_000)
-    async with open_context(settings, count_tokens=count) as context:
+    async with begun(strategy="importance_based", max_tokens=4_000) as context:
         judge = Judge(context, budget=4_000, keeps=True)
         await judge.add(user("task"), assistant("ok"))
         for at in range(120):
@@ -72,5 +65,5 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         view = await judge.view()
         covered = judge.log[: context.explain()[-1].stop]
         kept = [message for message in view if message in covered and message["role"] in ("assistant", "tool")]
-        assert 0 < sum(4 + sum(map(count, message_text_parts(message))) for message in kept) <= 800
+        assert 0 < cost(kept) <= 800
         assert context.statistics().activations > 1
