@@ -1,9 +1,7 @@
 """A byte of a stored message that became another is noticed, without a word of the message in the error."""
 
 import json
-import sqlite3
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -11,47 +9,44 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.cli import main
 from summarizing_context.errors import DamagedMessageError
-from tests.laws.builders import user
-
-COUNT = 50
+from tests.behaviour.contexts import fill
+from tests.contract.store_builders import sql
+from tests.laws.builders import Message, user
 
 
 def settings(path: Path) -> Settings:
     return Settings(store=path, session_id="s1", token_counter="estimate")
 
 
-async def filled(path: Path) -> list[dict[str, Any]]:
+async def filled(path: Path) -> list[Message]:
     async with open_context(settings(path)) as context:
-        for at in range(COUNT):
-            await context.add_message(user(f"SECRET m{at} " + "word " * 30))
+        await fill(context, (user(f"SECRET m{at} " + "word " * 30) for at in range(50)))
         return await context.get_messages()
 
 
-async def stored(path: Path) -> list[dict[str, Any]]:
+async def stored(path: Path) -> list[Message]:
     async with open_context(settings(path), read_only=True) as context:
         return await context.get_messages()
 
 
-def exported(path: Path) -> list[dict[str, Any]]:
+def exported(path: Path) -> list[Message]:
     (line,) = path.read_text().splitlines()
     return [message for message, _ in json.loads(line)["messages"]]
 
 
 def damage_message(path: Path, seq: int) -> None:
     """Change a letter of one stored message."""
-    with sqlite3.connect(path) as file:
+    with sql(path) as file:
         (data,) = file.execute("select message from entries where position = ?", (seq,)).fetchone()
         file.execute("update entries set message = ? where position = ?", (data.replace(b"SECRET", b"SECRES"), seq))
-    file.close()
 
 
 def chain(error: BaseException | None) -> str:
     """All that an error and its causes hold."""
-    held = ""
-    while error is not None:
-        held += repr(error) + repr(vars(error)) + str(getattr(error, "doc", "")) + str(getattr(error, "object", ""))
-        error = error.__cause__ or error.__context__
-    return held
+    if error is None:
+        return ""
+    held = repr(error) + repr(vars(error)) + str(getattr(error, "doc", "")) + str(getattr(error, "object", ""))
+    return held + chain(error.__cause__ or error.__context__)
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -80,7 +75,7 @@ def test_all_other_messages_are_exported_and_imported_again(tmp_path: Path, caps
 
 def test_an_undamaged_session_is_exported_whole_into_a_new_file_only(tmp_path: Path):
     log = anyio.run(filled, tmp_path / "a.db")
-    arguments = ["sessions", "export", "s1", "--store", str(tmp_path / "a.db"), "--out", str(tmp_path / "s1.jsonl")]
-    assert main(arguments) == 0
+    arguments = ["--store", str(tmp_path / "a.db"), "--out", str(tmp_path / "s1.jsonl")]
+    assert main(["sessions", "export", "s1", *arguments]) == 0
     assert exported(tmp_path / "s1.jsonl") == log
-    assert main(arguments) == 2
+    assert main(["sessions", "export", "s1", *arguments]) == 2

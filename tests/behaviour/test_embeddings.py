@@ -15,7 +15,7 @@ TOPICS = ("car auto automobile vehicle", "money invoice bill payment", "fast qui
 
 
 class Concepts:
-    """One number for each group of words that mean the same; remembers what it was asked."""
+    """One number for each group of words that mean the same; remembers what it was asked, and cannot read POISON."""
 
     recipe = "concepts/1"
 
@@ -23,18 +23,17 @@ class Concepts:
         self.asked: list[str] = []
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
+        if "POISON" in texts:
+            raise ValueError
         self.asked += texts
-        return [self.vector(text) for text in texts]
-
-    def vector(self, text: str) -> list[float]:
-        words = set(re.findall(r"\w+", text.lower()))
-        return [*(float(len(words & set(topic.split()))) for topic in TOPICS), 0.05]
+        words = [set(re.findall(r"\w+", text.lower())) for text in texts]
+        return [[*(float(len(said & set(topic.split()))) for topic in TOPICS), 0.05] for said in words]
 
 
 MEMORIES = ["The automobile is in the garage", "The invoice was sent", "A kitten sleeps"]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def numpy() -> Any:
     return pytest.importorskip("numpy")
 
@@ -48,29 +47,37 @@ async def found(context: SummarizingContext, query: str) -> list[str]:
     return [memory.content for memory in await context.memory.retrieve(query)]
 
 
-async def test_memories_are_found_by_meaning_and_a_search_has_them_beside_messages(numpy):
+async def test_memories_are_found_by_meaning_and_a_search_has_them_beside_messages():
     async with open_context(Settings(), embedder=Concepts()) as context:
         await store(context, *MEMORIES)
         await context.add_message(user("The vehicle broke down"))
         assert (await found(context, "vehicle"))[0] == MEMORIES[0]
-        hits = await context.search("vehicle")
-        assert [(hit.kind, hit.snippet) for hit in hits] == [
-            ("message", "The vehicle broke down"),
-            ("memory", MEMORIES[0]),
-        ]
+        hits = [(hit.kind, hit.snippet) for hit in await context.search("vehicle")]
+        assert hits == [("message", "The vehicle broke down"), ("memory", MEMORIES[0])]
 
 
-async def test_a_text_is_embedded_once_and_redacted_before(numpy, tmp_path: Path):
+async def test_a_text_is_embedded_once_and_redacted_before(tmp_path: Path):
     settings = Settings(store=tmp_path / "a.db", project="p")
     embedder = Concepts()
     async with open_context(settings, embedder=embedder, redact=lambda text: text.replace("garage", "***")) as context:
         await store(context, *MEMORIES)
         await found(context, "vehicle in the garage")
+    assert sorted(embedder.asked) == sorted(["The automobile is in the ***", *MEMORIES[1:], "vehicle in the ***"])
     again = Concepts()
     async with open_context(settings, embedder=again) as context:
         assert (await found(context, "vehicle"))[0] == MEMORIES[0]
-    assert sorted(embedder.asked) == sorted(["The automobile is in the ***", *MEMORIES[1:], "vehicle in the ***"])
     assert again.asked == ["vehicle"]
+
+
+async def test_a_reader_finds_by_meaning_too_and_writes_nothing(tmp_path: Path):
+    async with open_context(Settings(store=tmp_path / "a.db")) as context:
+        await store(context, *MEMORIES)
+    before, embedder = bytes_beside(tmp_path / "a.db"), Concepts()
+    async with open_context(Settings(store=tmp_path / "a.db"), embedder=embedder, read_only=True) as context:
+        for _ in range(2):
+            assert (await found(context, "vehicle"))[0] == MEMORIES[0]
+    assert len(embedder.asked) == len(MEMORIES) + 2
+    assert bytes_beside(tmp_path / "a.db") == before
 
 
 class Failing:
@@ -89,7 +96,7 @@ class Failing:
         lambda texts: None,
     ],
 )
-async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy, embedder: Any, caplog):
+async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(embedder: Any, caplog):
     async with open_context(Settings(), embedder=embedder) as context:
         await store(context, *MEMORIES)
         assert await found(context, "invoice") == [MEMORIES[1]]
@@ -98,29 +105,9 @@ async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy
         assert "SECRET" not in context.statistics().last_error + caplog.text
 
 
-async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(numpy):
-    concepts = Concepts()
-
-    def picky(texts: list[str]) -> list[list[float]]:
-        if "POISON" in texts:
-            raise ValueError
-        return [concepts.vector(text) for text in texts]
-
-    async with open_context(Settings(), embedder=picky) as context:
+async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found():
+    async with open_context(Settings(), embedder=Concepts()) as context:
         await store(context, *MEMORIES, "POISON", *(f"row {at}" for at in range(30)))
         assert (await found(context, "vehicle"))[0] == MEMORIES[0]
         assert (await found(context, "vehicle POISON"))[:2] == [MEMORIES[0], "POISON"]
         assert "embedding failed" in context.statistics().last_error
-
-
-async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path: Path):
-    settings = Settings(store=tmp_path / "a.db")
-    async with open_context(settings) as context:
-        await store(context, *MEMORIES)
-    before = bytes_beside(tmp_path / "a.db")
-    embedder = Concepts()
-    async with open_context(settings, embedder=embedder, read_only=True) as context:
-        for _ in range(2):
-            assert (await found(context, "vehicle"))[0] == MEMORIES[0]
-    assert len(embedder.asked) == len(MEMORIES) + 2
-    assert bytes_beside(tmp_path / "a.db") == before

@@ -12,25 +12,25 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.cli import main
 from summarizing_context.contrib.inspector import inspector_app
-from summarizing_context.testing import ScriptedSummarizer
+from summarizing_context.testing import ScriptedSummarizer, range_name
 from tests.behaviour import contexts
+from tests.behaviour.contexts import said
 from tests.providers.serve import serving_apart
-from tests.providers.server import Answer
+from tests.providers.server import Answer, ProviderServer
 
-KEY = "sk-secret-0123456789"
-MODEL = "model-of-the-test"
-SECRET = "launch-code-7431"
+KEY, MODEL, SECRET = "sk-secret-0123456789", "model-of-the-test", "launch-code-7431"
 SMALL: dict[str, Any] = {"max_tokens": 2_000, "segment_min": 200, "segment_target": 400, "segment_max": 800}
 SMALL |= {"token_counter": "estimate", "idle_after": "never"}
+REFUSED = "the provider refuses the key"
 
 
-def said(at: int) -> dict[str, Any]:
-    words = " ".join(f"step{at} looked at part {n} of the build" for n in range(20))
-    return {"role": "user" if at % 2 == 0 else "assistant", "content": f"[{at}] {SECRET} {words}."}
+def log(first: int, last: int) -> list[dict[str, Any]]:
+    parts = [" ".join(f"step{at} looked at part {n} of the build" for n in range(20)) for at in range(first, last)]
+    return [said(at, f"[{at}] {SECRET} {words}.") for at, words in enumerate(parts, first)]
 
 
 async def fill(context: SummarizingContext, messages: int = 60) -> None:
-    await contexts.fill(context, map(said, range(messages)), every=1)
+    await contexts.fill(context, log(0, messages), every=1)
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -44,21 +44,20 @@ def model_of(reply: Callable[[SummaryJob], str]) -> ScriptedSummarizer:
 
 
 def good(job: SummaryJob) -> str:
-    name = job.range_hash[:4].translate(str.maketrans("0123456789", "ghijklmnop"))  # a number would be made up
-    return f"## Done\n- The build was looked at, in part {name}."
+    return f"## Done\n- The build was looked at, in part {range_name(job.range_hash)}."
 
 
-def invented(job: SummaryJob) -> str:
-    return "## Done\n- /srv/no/such/file.py:4711 was deployed to 10.9.8.7 with `--no-such-flag=99`."
+def on(server: ProviderServer, summarizer: str = "openai", **given: Any) -> Settings:
+    """Settings of a model at this server."""
+    base_url = f"{server.root}/v1" if summarizer == "openai" else server.root
+    return Settings(summarizer=summarizer, model=MODEL, base_url=base_url, api_key=KEY, **SMALL, **given)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 @pytest.mark.parametrize("summarizer", ["openai", "anthropic"])
 async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tmp_path, summarizer, status):
     with serving_apart(lambda _: Answer(status)) as one:
-        base_url = f"{one.root}/v1" if summarizer == "openai" else one.root
-        named: dict[str, Any] = {"summarizer": summarizer, "model": MODEL, "base_url": base_url, "api_key": KEY}
-        async with open_context(Settings(store=tmp_path / "run.db", concurrency=1, **named, **SMALL)) as context:
+        async with open_context(on(one, summarizer, store=tmp_path / "run.db", concurrency=1)) as context:
             await fill(context)
             assert await context.wait_idle(60) is False, "all are missing"
             figures = context.statistics()
@@ -66,8 +65,7 @@ async def test_a_wrong_key_or_model_is_one_warning_and_ends_the_calls(caplog, tm
         (warning,) = warnings(caplog)
         for part in (one.root.removeprefix("http://"), MODEL, str(status), "check"):
             assert part in warning
-        assert KEY not in caplog.text
-        assert SECRET not in caplog.text
+        assert not any(secret in caplog.text for secret in (KEY, SECRET))
     assert figures.breaker == "open"
     assert figures.summaries_pending > 0
     assert "check" in str(figures.last_error)
@@ -77,32 +75,25 @@ async def test_another_process_sees_the_last_error_and_when_it_happened(capsys, 
     monkeypatch.setenv("COLUMNS", "300")
     store = tmp_path / "run.db"
     with serving_apart(lambda _: Answer(401)) as one:
-        named: dict[str, Any] = {"summarizer": "openai", "model": MODEL, "base_url": f"{one.root}/v1", "api_key": KEY}
-        settings = Settings(store=store, session_id="s1", **named, **SMALL)
+        settings = on(one, store=store, session_id="s1")
         async with open_context(settings) as context:
             await fill(context)
             await context.wait_idle(60)
-            told = await context.handle_command("status")
-            assert "the provider refuses the key" in told.text
+            assert REFUSED in (await context.handle_command("status")).text
             async with open_context(settings, read_only=True) as reader:
                 figures = reader.statistics()
                 looked = await reader.handle_command("status")
-    for text in (figures.last_error, looked.text):
-        assert MODEL in text
-        assert "the provider refuses the key" in text
-    assert figures.last_error_at is not None
+    assert all(part in text for text in (figures.last_error, looked.text) for part in (MODEL, REFUSED))
     assert figures.last_error_at in looked.text
     assert figures.summaries_failed > 0
-    async with httpx.AsyncClient(
-        transport=httpx.ASGITransport(app=inspector_app(store, settings=settings)), base_url="http://127.0.0.1:8378"
-    ) as client:
+    inspector = httpx.ASGITransport(app=inspector_app(store, settings=settings))
+    async with httpx.AsyncClient(transport=inspector, base_url="http://127.0.0.1:8378") as client:
         page = (await client.get("/api/session", params={"id": "s1"})).json()
-    assert "the provider refuses the key" in page["failure"]
+    assert REFUSED in page["failure"]
     assert page["failed"] == figures.summaries_failed
-    status = await anyio.to_thread.run_sync(main, ["status", "s1", "--store", str(store)])
+    assert await anyio.to_thread.run_sync(main, ["status", "s1", "--store", str(store)]) == 0
     shown = capsys.readouterr().out
-    assert status == 0
-    assert "the provider refuses the key" in shown
+    assert REFUSED in shown
     assert f"{figures.summaries_failed} failed" in shown
 
 
@@ -129,7 +120,7 @@ async def test_an_outage_is_warned_of_once_and_again_only_after_a_recovery(caplo
         await until(lambda: context.statistics().summaries_pending == 0)
         assert await context.wait_idle(60)
         is_down = True
-        await contexts.fill(context, map(said, range(60, 90)), every=1)
+        await contexts.fill(context, log(60, 90), every=1)
         await until(lambda: len(warnings(caplog)) == 2)
 
 
@@ -149,7 +140,8 @@ async def test_waiting_says_whether_anything_is_missing():
 
 
 async def test_replies_that_make_things_up_stop_the_calls():
-    model = model_of(invented)
+    invented = "## Done\n- /srv/no/such/file.py:4711 was deployed to 10.9.8.7 with `--no-such-flag=99`."
+    model = model_of(lambda job: invented)
     async with open_context(Settings(**SMALL, breaker_cooldown=3_600, concurrency=4), summarizer=model) as context:
         await fill(context, 150)
         assert await context.wait_idle(60) is False

@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.testing import ScriptedSummarizer
-from tests.laws.builders import assistant, result, user
+from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, call, result, user
 
 DROPPED = ("Mn", "Mc", "Me", "Cf")  # categories of characters that a reader does not see as one of their own
 
 
 async def hear(context: SummarizingContext, said: str) -> None:
     """A tool's result with this text, as the newest message."""
-    call = {"id": "1", "type": "function", "function": {"name": "fetch", "arguments": "{}"}}
-    await context.add_message(user("Read the page."))
-    await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
-    await context.add_message(result("openai", "1", said))
+    await fill(context, [user("Read the page."), call("openai", ("1", "fetch", {})), result("openai", "1", said)])
 
 
 async def test_no_mark_of_unicode_hides_a_tag_that_would_close_the_fence():
@@ -31,12 +29,10 @@ async def test_no_mark_of_unicode_hides_a_tag_that_would_close_the_fence():
     spellings += [f"<{mark}/recalled>" for mark in marks]
     async with open_context(Settings()) as context:
         await hear(context, " deploy ".join(spellings))
-        shown, cursor = "", None
-        while True:
-            page = await context.expand("2", "full", 4_000, cursor)
+        shown, page = "", None
+        while page is None or page.next_cursor:
+            page = await context.expand("2", "full", 4_000, page and page.next_cursor)
             shown += page.text.replace("</recalled>", "")
-            if (cursor := page.next_cursor) is None:
-                break
     assert shown.count("(") >= len(spellings) - 100  # some stand where two pages meet
     assert re.findall("<[^<>]*recalled>|</[^<>]*d>", shown) == []
 

@@ -41,21 +41,22 @@ def edited(history: list[dict[str, Any]], edit: tuple[str, int, int], number: in
     kind, back, size = edit
     at = max(0, len(history) - 1 - back)
     more = talk(size, f"n{number}-")
-    if kind == "append":
-        return [*history, *more[2:]]
-    if kind == "edit":
-        return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
-    if kind == "in place":
-        history[at]["note"] = number
-        return history
-    if kind == "rewind":
-        return history[: at + 1]
-    if kind == "fork":
-        return [*history[: at + 1], *more[2:]]
-    if kind == "compact":
-        return [history[0], user(f"Summary {number}"), *history[-4:]]
-    if kind == "drop":
-        return [*history[:at], *history[at + 1 :]] or more
+    match kind:
+        case "append":
+            return [*history, *more[2:]]
+        case "edit":
+            return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
+        case "in place":
+            history[at]["note"] = number
+            return history
+        case "rewind":
+            return history[: at + 1]
+        case "fork":
+            return [*history[: at + 1], *more[2:]]
+        case "compact":
+            return [history[0], user(f"Summary {number}"), *history[-4:]]
+        case "drop":
+            return [*history[:at], *history[at + 1 :]] or more
     return list(history) if kind == "same" else more
 
 

@@ -1,13 +1,15 @@
 """A segment for which a view has no room ends early, so that a model has summarized it before a view shows it."""
 
-import asyncio
+from functools import partial
 
-from summarizing_context import SummaryJob, open_context
+from summarizing_context import SummaryJob
 from summarizing_context.testing import range_name
-from tests.behaviour.contexts import small
-from tests.laws.builders import assistant, count, user
+from tests.behaviour import contexts
+from tests.behaviour.contexts import Held, said
+from tests.laws.builders import count
 from tests.laws.summarizers import Counting
 
+begun = partial(contexts.begun, idle_after="never")
 CAP = 150
 
 
@@ -23,70 +25,52 @@ class Model(Counting):
 async def test_a_model_has_summarized_what_a_view_covers_and_it_is_shown_whole():
     model, newest = Model("model/1"), []
     sizes = {"segment_min": 3_000, "segment_target": 3_500, "segment_max": 4_000, "summary_max_tokens": CAP}
-    async with open_context(small(**sizes, idle_after="never"), summarizer=model, count_tokens=count) as context:
-        for turn in range(150):
-            for say, at in ((user, 2 * turn), (assistant, 2 * turn + 1)):
-                await context.add_message(say(f"{at}: " + " ".join(f"word{at * 31 + word}" for word in range(12))))
-            assert await context.wait_idle(60)
-            if (await context.next_view()).activation is not None:
-                newest.append(context.explain()[-1])
+    async with begun(summarizer=model, **sizes) as context:
+        for at in range(300):
+            await context.add_message(said(at, " ".join(f"word{at * 31 + word}" for word in range(12))))
+            if at % 2:
+                assert await context.wait_idle(60)
+                if (await context.next_view()).activation is not None:
+                    newest.append(context.explain()[-1])
     assert len(newest) > 5
     assert {node.made_by for node in newest} == {"model"}
-    written = {count(node.text) for node in newest}
-    assert max(written) > CAP  # as long as the model wrote it
+    assert max(count(node.text) for node in newest) > CAP  # as long as the model wrote it
     contents = [job.content for job in model.segments]
     assert len(contents) == len(set(contents))
 
 
-class Held(Model):
-    """Answers when it may."""
-
-    def __init__(self) -> None:
-        super().__init__("held/1")
-        self.may_answer = asyncio.Event()
-
-    async def answer(self, job: SummaryJob) -> str:
-        await self.may_answer.wait()
-        return await super().answer(job)
-
-
 async def test_a_view_goes_on_in_the_room_above_its_high_water_while_a_summary_is_missing():
-    model, waited = Held(), 0
-    async with open_context(small(idle_after="never"), summarizer=model, count_tokens=count) as context:
-        for turn in range(200):
-            await context.add_message((user if turn % 2 == 0 else assistant)(f"{turn}: " + "some words " * 12))
+    model, waited = Held("held/1"), False
+    async with begun(summarizer=model) as context:
+        for at in range(200):
+            await context.add_message(said(at, "some words " * 12))
             view = await context.next_view()
-            if view.tokens > 0.92 * 2_000 and not waited:
+            if waited:
+                break
+            if view.tokens > 0.92 * 2_000:
                 assert view.activation is None
                 model.may_answer.set()
                 assert await context.wait_idle(60)
-                waited = turn
-            elif waited:
-                break
-        assert view.activation is not None
+                waited = True
         assert view.activation.reason == "high_water"
         assert {node.made_by for node in context.explain()} == {"model"}
 
 
 async def test_a_view_without_room_takes_extracts_and_does_not_wait():
-    model = Held()
-    async with open_context(small(idle_after="never"), summarizer=model, count_tokens=count) as context:
-        for turn in range(200):
-            await context.add_message((user if turn % 2 == 0 else assistant)(f"{turn}: " + "some words " * 12))
+    async with begun(summarizer=Held()) as context:
+        for at in range(200):
+            await context.add_message(said(at, "some words " * 12))
             if (view := await context.next_view()).activation is not None:
                 break
-        assert view.activation is not None
         assert view.activation.tokens_before > 2_000
         assert {node.made_by for node in context.explain()} <= {"stand-in", "provisional"}
 
 
 async def test_steps_that_fill_a_large_part_of_the_room_are_summarized_before_they_are_covered():
-    model, shown = Counting("model/1"), []
-    async with open_context(
-        small(max_tokens=1_500, idle_after="never"), summarizer=model, count_tokens=count
-    ) as context:
-        for turn in range(120):
-            await context.add_message((user if turn % 2 == 0 else assistant)(f"{turn}: " + f"word{turn} " * 110))
+    shown = []
+    async with begun(max_tokens=1_500, summarizer=Counting("model/1")) as context:
+        for at in range(120):
+            await context.add_message(said(at, f"word{at} " * 110))
             assert await context.wait_idle(60)
             if (await context.next_view()).activation is not None:
                 shown += [node.made_by for node in context.explain()]
@@ -95,10 +79,9 @@ async def test_steps_that_fill_a_large_part_of_the_room_are_summarized_before_th
 
 
 async def test_to_ask_whether_a_view_would_activate_closes_no_segment():
-    settings = small(max_tokens=1_500, idle_after="never")
-    async with open_context(settings, summarizer=Held(), count_tokens=count) as context:
-        for turn in range(40):
-            await context.add_message((user if turn % 2 == 0 else assistant)(f"{turn}: " + "some words " * 120))
+    async with begun(max_tokens=1_500, summarizer=Held()) as context:
+        for at in range(40):
+            await context.add_message(said(at, "some words " * 120))
             segments = context.statistics().segments
             context.should_compress()
             assert context.statistics().segments == segments

@@ -1,10 +1,13 @@
 """What a model writes down as fact stands in what it read: inventions are dropped, honest ways of writing stay."""
 
+from typing import Any
+
 import pytest
 
 from summarizing_context import Settings, Statistics, SummaryJob, SummaryReply, open_context
 from summarizing_context.testing import ScriptedSummarizer
-from tests.laws.builders import user
+from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, user
 
 SIZES: dict[str, int] = {"max_tokens": 6_000, "segment_min": 200, "segment_target": 400, "segment_max": 800}
 SETTINGS = Settings(**SIZES, token_counter="estimate", idle_after="never", attempts=2)
@@ -57,30 +60,24 @@ INVENTED = [
 ]
 
 
-async def summarized(*replies: object) -> tuple[str, Statistics, list[SummaryJob]]:
+async def summarized(*replies: Any) -> tuple[str, Statistics, list[SummaryJob]]:
     """Return the summaries of a session whose first segment is answered so, its figures, and the jobs for it."""
-    answers = list(replies)
+    asked: list[SummaryJob] = []
 
     def answer(job: SummaryJob) -> str | SummaryReply:
         if job.kind != "segment" or RECORD.splitlines()[0] not in job.content:
             return "none" if job.kind == "rules" else "## Done\n- The work went on."
-        reply = answers.pop(0) if len(answers) > 1 else answers[0]
-        if isinstance(reply, Exception):
-            raise reply
+        asked.append(job)
+        reply = replies[min(len(asked), len(replies)) - 1]
         return reply(job) if callable(reply) else reply
 
-    summarizer = ScriptedSummarizer(answer)
-    async with open_context(SETTINGS, summarizer=summarizer) as context:
-        await context.add_message(user(RECORD + FILLER))
-        for at in range(6):
-            await context.add_message({"role": "assistant" if at % 2 == 0 else "user", "content": FILLER})
+    async with open_context(SETTINGS, summarizer=ScriptedSummarizer(answer)) as context:
+        await fill(context, [user(RECORD + FILLER), *((user if at % 2 else assistant)(FILLER) for at in range(6))])
         await context.compact()
         await context.wait_idle(30)
         await context.compact()
         rows = [row["content"] for row in await context.get_messages_for_request() if isinstance(row["content"], list)]
-        summaries = "\n".join(part["text"] for row in rows for part in row)
-        asked = [job for job in summarizer.jobs if job.kind == "segment" and RECORD.splitlines()[0] in job.content]
-        return summaries, context.statistics(), asked
+        return "\n".join(part["text"] for row in rows for part in row), context.statistics(), asked
 
 
 @pytest.mark.parametrize("at", range(0, len(HONEST), 4))
@@ -107,9 +104,7 @@ async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it():
     line = "- The parser works well by now. It took 777 ms. All of the checks pass today, as was asked for."
     text, figures, _ = await summarized(f"## Errors and fixes\n- see HAT-999\n## Done\n{KEPT}\n{line}")
     assert "The parser works well by now. All of the checks pass today" in text
-    assert "777" not in text
-    assert "HAT-999" not in text
-    assert "## Errors and fixes" not in text
+    assert not any(gone in text for gone in ("777", "HAT-999", "## Errors and fixes"))
     assert figures.dropped_lines == 2
 
 
@@ -119,13 +114,9 @@ async def test_a_reply_that_would_lose_a_third_is_asked_for_again_and_the_invent
     assert "HAT-4711" in asked[1].instructions
     assert (len(asked), figures.refused_replies) == (2, 1)
     assert figures.refused_input_tokens > 0
-
-
-async def test_what_is_left_of_it_stands_when_the_second_answer_is_no_better():
     lying = f"## Done\n{KEPT}\n- The build was fixed in HAT-4711 and then it was deployed to 10.9.8.7 on Monday."
-    text, figures, asked = await summarized(lying)
-    assert KEPT in text
-    assert "4711" not in text
+    text, figures, asked = await summarized(lying)  # what is left of it stands when the second is no better
+    assert (KEPT in text, "4711" in text) == (True, False)
     assert (len(asked), figures.dropped_lines) == (2, 1)
 
 
@@ -148,15 +139,12 @@ BAD = {
 async def test_a_reply_of_a_bad_form_is_asked_for_again(form: str):
     text, figures, asked = await summarized(BAD[form], KEPT)
     assert KEPT in text
-    assert len(asked) == 2
-    assert figures.refused_replies == 1
+    assert (len(asked), figures.refused_replies) == (2, 1)
 
 
 async def test_wrappings_of_a_reply_are_taken_off():
-    text, figures, _ = await summarized(
-        f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
-    )
+    wrapped = f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
+    text, figures, _ = await summarized(wrapped)
     assert KEPT in text
-    assert "short one" not in text
-    assert "Here is the summary" not in text
+    assert not any(gone in text for gone in ("short one", "Here is the summary"))
     assert figures.refused_replies == 0

@@ -7,20 +7,22 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Plan, SummarizingContext, message_text_parts, open_context
+from summarizing_context import Plan, SummarizingContext, message_text_parts
 from tests.behaviour import contexts
 from tests.behaviour.contexts import block, fill
 from tests.laws.builders import Message, Script, assistant, call, count, result, user
 
-small = partial(contexts.small, max_tokens=4_000)
+begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=4_000))
 
 
-def rules_row(name: str, lines: list[str]) -> Message:
-    text = "\n".join(lines)
-    return user(
-        f"<system-reminder>\nContents of {name} (project instructions, checked into the codebase):\n\n{text}\n"
-        "</system-reminder>"
-    )
+def rules_row(name: str, *lines: str) -> Message:
+    head = f"Contents of {name} (project instructions, checked into the codebase):"
+    return user("\n".join(["<system-reminder>", head, "", *lines, "</system-reminder>"]))
+
+
+def planned(dialect: str, id: str, todos: list[Message], tool: str = "TodoWrite") -> list[Message]:
+    """A call that sets the to-do list, and its result."""
+    return [call(dialect, (id, tool, {"todos": todos})), result(dialect, id, "Todos have been modified.")]
 
 
 class Work:
@@ -39,25 +41,22 @@ class Work:
         if self.rng.random() < 0.08:
             name = self.rng.choice(["/srv/CLAUDE.md", "/srv/api/CLAUDE.md"])
             self.files[name] = [f"## Part {k} of {self.made}\n\nRule {k}.{self.made} holds." for k in range(3)]
-            return [rules_row(name, self.files[name]), assistant("Understood.")]
+            return [rules_row(name, *self.files[name]), assistant("Understood.")]
         if self.rng.random() < 0.1:
             self.items = [f"Step {k} of plan {self.made}" for k in range(self.rng.randint(1, 6))]
             states = ("completed", "in_progress", "pending")
             todos = [{"content": item, "status": states[k % 3]} for k, item in enumerate(self.items)]
-            id = f"todo_{self.made}"
-            plan = call(self.dialect, (id, "TodoWrite", {"todos": todos}))
-            return [plan, result(self.dialect, id, "Todos have been modified.")]
+            return planned(self.dialect, f"todo_{self.made}", todos)
         return self.script.turn()
 
-    @property
-    def lines(self) -> list[str]:
-        """What every view has to say."""
-        return [*(line for text in self.files.values() for line in "\n".join(text).split("\n")), *self.items]
+    def missing(self, view: list[Message]) -> list[str]:
+        """What every view has to say, and this does not."""
+        lines = [*(line for text in self.files.values() for line in "\n".join(text).split("\n")), *self.items]
+        said = "\n".join(text for message in view for text in message_text_parts(message))
+        return [line for line in lines if line not in said]
 
 
-def missing(work: Work, view: list[Message]) -> list[str]:
-    said = "\n".join(text for message in view for text in message_text_parts(message))
-    return [line for line in work.lines if line not in said]
+FILE = rules_row("/srv/CLAUDE.md", "Use tabs.")
 
 
 async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
@@ -70,37 +69,35 @@ async def filled(context: SummarizingContext, *rows: Message) -> list[Message]:
 @pytest.mark.parametrize(("seed", "dialect"), [(1, "openai"), (2, "anthropic"), (3, "amplifier")])
 async def test_every_view_has_the_newest_texts(seed: int, dialect: str):
     work = Work(seed, dialect)
-    async with open_context(small(), count_tokens=count) as context:
+    async with begun() as context:
         covered = 0
         for _ in range(30):
             await fill(context, work.turn())
             view = await context.get_messages_for_request()
-            assert missing(work, view) == []
+            assert work.missing(view) == []
             covered += bool(block(view, "project_instructions")) + bool(block(view, "current_plan"))
         assert context.statistics().activations > 2
         assert covered > 10
 
 
 async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
-    settings = small(store=tmp_path / "s.db")
     work = Work(5)
-    async with open_context(settings, count_tokens=count) as context:
+    async with begun(store=tmp_path / "s.db") as context:
         for _ in range(60):
             await fill(context, work.turn())
         await context.compact()
-        view, plan = await context.get_messages_for_request(), await context.plan()
+        then = view, _ = await context.get_messages_for_request(), await context.plan()
         checkpoint = await context.checkpoint("here")
         await context.set_messages([user("Something else."), *Script(8).session(80)])
         await context.compact()
         other = await context.get_messages_for_request()
-        assert block(view, "project_instructions")
-        assert block(view, "current_plan")
+        assert all(block(view, tag) for tag in ("project_instructions", "current_plan"))
         assert not block(other, "project_instructions")
         assert await context.plan() is None
         await context.restore(checkpoint)
-        assert (await context.get_messages_for_request(), await context.plan()) == (view, plan)
-    async with open_context(settings, count_tokens=count) as context:
-        assert (await context.get_messages_for_request(), await context.plan()) == (view, plan)
+        assert (await context.get_messages_for_request(), await context.plan()) == then
+    async with begun(store=tmp_path / "s.db") as context:
+        assert (await context.get_messages_for_request(), await context.plan()) == then
         await context.compact()
         anew = await context.get_messages_for_request()
     for tag in ("project_instructions", "current_plan"):
@@ -109,9 +106,8 @@ async def test_reopening_and_restoring_give_the_same_bytes(tmp_path: Path):
 
 async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order():
     todos = [{"content": f"Step {n} of the work", "status": ("completed", "pending")[n >= 270]} for n in range(300)]
-    plan = call("openai", ("1", "TodoWrite", {"todos": todos}))
-    async with open_context(small(), count_tokens=count) as context:
-        shown = block(await filled(context, plan, result("openai", "1", "ok")), "current_plan").split("\n")
+    async with begun() as context:
+        shown = block(await filled(context, *planned("openai", "1", todos)), "current_plan").split("\n")
     still_open = [f"[ ] Step {n} of the work" for n in range(270, 300)]
     lines = [line for line in shown if line.startswith(("[x]", "[ ]"))]
     assert [line for line in lines if line in still_open] == (still_open if len(lines) > 30 else lines)
@@ -122,7 +118,7 @@ async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order()
 async def test_a_ledger_rule_names_tools_that_plan():
     rule = {"tool": "roadmap", "kind": "plan", "key": "stages", "operation": "planned"}
     row = call("openai", ("1", "set_roadmap", {"stages": ["Dig", "Build"]}))
-    async with open_context(small(ledger_rules=[rule]), count_tokens=count) as context:
+    async with begun(ledger_rules=[rule]) as context:
         view = await filled(context, row, result("openai", "1", "ok"))
         assert await context.plan() == Plan("[ ] Dig\n[ ] Build", 2)
         assert "[ ] Dig\n[ ] Build" in block(view, "current_plan")
@@ -132,29 +128,24 @@ async def test_a_ledger_rule_names_tools_that_plan():
     ("changed", "tags"), [({}, ["current_plan", "project_instructions"]), ({"strategy": "truncate"}, [])]
 )
 async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: list[str]):
-    plan = call("openai", ("1", "todo_write", {"todos": [{"content": "Fix it", "status": "in_progress"}]}))
-    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
-    async with open_context(small(**changed), count_tokens=count) as context:
-        view = await filled(context, file, assistant("ok"), plan, result("openai", "1", "ok"))
+    plan = planned("openai", "1", [{"content": "Fix it", "status": "in_progress"}], "todo_write")
+    async with begun(**changed) as context:
+        view = await filled(context, FILE, assistant("ok"), *plan)
         assert [tag for tag in ("current_plan", "project_instructions") if block(view, tag)] == tags
         assert ("[>] Fix it" in block(view, "current_plan")) == bool(tags)
 
 
 async def test_instructions_that_a_pin_shows_are_not_repeated():
-    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
-    async with open_context(small(), count_tokens=count) as context:
-        view = await filled(context, {**file, "critical": True})
-        assert {**file, "critical": True} in view
+    async with begun() as context:
+        view = await filled(context, {**FILE, "critical": True})
+        assert {**FILE, "critical": True} in view
         assert block(view, "project_instructions") == ""
 
 
 async def test_an_opening_row_of_instructions_alone_goes_into_the_block_and_leaves_its_room_to_the_request():
-    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
-    async with open_context(small(), count_tokens=count) as context:
-        await context.add_message(file)
+    async with begun([FILE]) as context:
         view = await filled(context)
-        assert file not in view
-        assert user("Build the shop.") in view
+        assert (FILE in view, user("Build the shop.") in view) == (False, True)
         assert "Use tabs." in block(view, "project_instructions")
 
 
@@ -163,15 +154,13 @@ async def test_human_messages_stay_word_for_word_the_newest_first():
     rows = [row for text in said for row in (user(text), assistant("done " * 40))]
     kept = {}
     for keeps in (False, True):
-        async with open_context(small(keep_human_messages=keeps), count_tokens=count) as context:
-            await fill(context, [user("Build the shop."), assistant("ok"), *rows])
+        async with begun([user("Build the shop."), assistant("ok"), *rows], keep_human_messages=keeps) as context:
             await context.summarize(2)
             view = await context.get_messages_for_request()
             kept[keeps] = [text for text in said if any(row["content"] == text for row in view)]
             tokens = sum(4 + count(text) for text in kept[keeps])
-    assert kept[False] == said[-len(kept[False]) :]
+    assert all(some == said[-len(some) :] for some in kept.values())
     assert len(kept[False]) <= 2
-    assert kept[True] == said[-len(kept[True]) :]
     assert len(kept[True]) > 10
     assert tokens <= 4_000 * 0.1 * 3  # twice the pin share, and the latest message
 
@@ -179,11 +168,11 @@ async def test_human_messages_stay_word_for_word_the_newest_first():
 @pytest.mark.parametrize("budget", [150, 900])
 async def test_blocks_that_cannot_fit_leave_every_view_within_its_budget(budget: int):
     work = Work(6)
-    async with open_context(small(max_tokens=budget, keep_human_messages=True), count_tokens=count) as context:
+    async with begun(max_tokens=budget, keep_human_messages=True) as context:
         for _ in range(12):
             await fill(context, work.turn())
             view = await context.get_messages_for_request()
-            assert sum(4 + sum(map(count, message_text_parts(message))) for message in view) <= budget
+            assert contexts.cost(view) <= budget
         assert context.statistics().activations > 3
 
 
@@ -242,7 +231,7 @@ HOSTS = {
 
 @pytest.mark.parametrize("text", HOSTS)
 async def test_instruction_files_are_known_by_the_marks_of_their_hosts(text: str):
-    async with open_context(small(), count_tokens=count) as context:
+    async with begun() as context:
         shown = block(await filled(context, user(text)), "project_instructions")
     assert [said for said in HOSTS[text] if said not in shown] == []
     assert "guide.md" not in shown
@@ -256,5 +245,5 @@ async def test_what_a_person_typed_or_a_model_said_is_no_instruction_file():
         user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
         assistant(CODEX),
     ]
-    async with open_context(small(), count_tokens=count) as context:
+    async with begun() as context:
         assert block(await filled(context, *said), "project_instructions") == ""

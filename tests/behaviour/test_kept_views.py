@@ -1,28 +1,26 @@
 """A host that rewrites the end of its log keeps its view: only what stands behind the difference changes."""
 
 import json
-import sqlite3
-from contextlib import closing
+from collections.abc import Callable
+from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import open_context
-from tests.behaviour.contexts import tiny
-from tests.laws.builders import assistant, system, user
+from tests.behaviour import contexts
+from tests.contract.store_builders import sql
+from tests.laws.builders import Message, assistant, result, system, user
+
+begun = partial(contexts.begun, of=contexts.tiny, count_tokens=None)
 
 
-def step(number: int, *, said: str = "") -> list[dict[str, Any]]:
+def step(number: int, *, said: str = "") -> list[Message]:
     thinking = {"type": "thinking", "thinking": f"Thought {number}.", "signature": f"sig{number}"}
     use = {"type": "tool_use", "id": f"t{number}", "name": "read", "input": {"n": number}}
-    answer = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"text {number} " * 20}
-    return [
-        user(said or f"Go on with {number}."),
-        assistant([thinking, use]),
-        user([answer]),
-        assistant(f"Step {number} is done. " * 4),
-    ]
+    read = assistant([thinking, use]), result("anthropic", f"t{number}", f"text {number} " * 20)
+    return [user(said or f"Go on with {number}."), *read, assistant(f"Step {number} is done. " * 4)]
 
 
 def covered(context: Any) -> int:
@@ -42,14 +40,10 @@ async def grown(context: Any, steps: int = 19) -> list[dict[str, Any]]:
     return history
 
 
-def with_reminder(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As a client sends it that puts its reminder into the newest message, and takes it out of the one before."""
-    newest = history[-1]
-    return [*history[:-1], {**newest, "content": f"{newest['content']}\n<reminder>Mind the tests.</reminder>"}]
-
-
+REMINDER = "\n<reminder>Mind the tests.</reminder>"
 EDITS: dict[str, Any] = {
-    "a reminder in the newest message": with_reminder,
+    # as a client sends it that puts its reminder into the newest message, and takes it out of the one before
+    "a reminder in the newest message": lambda all: [*all[:-1], assistant(all[-1]["content"] + REMINDER)],
     "a failed turn dropped": lambda history: history[:-4],
     "a turn put in": lambda history: [*history[:-2], *step(900), *history[-2:]],
     "the newest call interrupted": lambda history: [*history[:-2], user("Stop that."), assistant("Stopped.")],
@@ -58,15 +52,13 @@ EDITS: dict[str, Any] = {
 
 
 def same_rows(view: list[Any], before: list[Any]) -> int:
-    return next(
-        (at for at, (a, b) in enumerate(zip(view, before, strict=False)) if a != b), min(len(view), len(before))
-    )
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(view, before, strict=False)))
 
 
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("how", ["follow", "set_messages"])
 async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
-    async with open_context(tiny()) as context:
+    async with begun() as context:
         history = await grown(context)
         before = await context.get_messages_for_request()
         was, records = covered(context), len(context.activations())
@@ -74,39 +66,41 @@ async def test_the_view_stays_up_to_the_difference(edit: str, how: str):
         await getattr(context, how)(edited)
         view = await context.get_messages_for_request()
         assert context.last_view.activation is None
-        assert len(context.activations()) == records
-        assert covered(context) == was
+        assert (len(context.activations()), covered(context)) == (records, was)
         assert same_rows(view, before) >= len(before) - (len(history) - same_rows(history, edited))
         assert context.last_view.stable_prefix_messages == same_rows(view, before)
         assert await context.get_messages() == edited
         assert view[-1] == edited[-1]
 
 
-async def test_a_state_kept_with_the_values_that_its_blocks_lack_shows_the_same_view(tmp_path: Path):
-    settings = tiny(store=tmp_path / "s.db")
-    async with open_context(settings) as context:
-        await grown(context)
-        before = await context.get_messages_for_request()
-    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
+def rewritten(path: Path, change: Callable[[str], str]) -> None:
+    """Change the state of the view in the store."""
+    with sql(path) as database:
         ((state,),) = database.execute("select state from activations").fetchall()
+        database.execute("update activations set state = ?", (change(state).encode(),))
+
+
+async def test_a_state_kept_with_the_values_that_its_blocks_lack_shows_the_same_view(tmp_path: Path):
+    def as_before(state: str) -> str:
         written = json.loads(state)
+        assert written["nodes"]
         for node in written["nodes"]:
             node.insert(-1, ["src/app.py"])  # as the version before wrote it
-        database.execute("update activations set state = ?", (json.dumps(written).encode(),))
-        database.commit()
-    async with open_context(settings) as context:
-        assert written["nodes"]
+        return json.dumps(written)
+
+    async with begun(store=tmp_path / "s.db") as context:
+        await grown(context)
+        before = await context.get_messages_for_request()
+    rewritten(tmp_path / "s.db", as_before)
+    async with begun(store=tmp_path / "s.db") as context:
         assert await context.get_messages_for_request() == before
 
 
 @pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])
 async def test_a_damaged_state_is_made_again(tmp_path: Path, damaged: str):
-    settings = tiny(store=tmp_path / "s.db")
-    async with open_context(settings) as context:
+    async with begun(store=tmp_path / "s.db") as context:
         history = await grown(context)
-    with closing(sqlite3.connect(tmp_path / "s.db")) as database:
-        database.execute("update activations set state = ?", (damaged.encode(),))
-        database.commit()
-    async with open_context(settings) as context:
+    rewritten(tmp_path / "s.db", lambda _: damaged)
+    async with begun(store=tmp_path / "s.db") as context:
         assert await context.get_messages() == history
         assert await context.get_messages_for_request()

@@ -50,12 +50,8 @@ class Provider:
 
     def call(self) -> Row:
         self.made += 1
-        arguments = json.dumps({"path": f"file {self.made}.py"})
-        return {
-            "id": f"call_{self.made}",
-            "type": "function",
-            "function": {"name": "read_file", "arguments": arguments},
-        }
+        function = {"name": "read_file", "arguments": json.dumps({"path": f"file {self.made}.py"})}
+        return {"id": f"call_{self.made}", "type": "function", "function": function}
 
 
 @pytest.fixture
@@ -73,21 +69,14 @@ def provider() -> Iterator[tuple[Provider, str]]:
 def killed_at_every_point(pages: Iterable[str], url: str, folder: Path) -> list[dict[str, Any]]:
     """What became of each page's program that calls a provider, for each point at which it was killed."""
     for number, page in enumerate(pages):
-        text = next(
-            block.text for block in documents.blocks("python") if block.page == page and "AsyncOpenAI" in block.text
-        )
-        (folder / f"{number}.py").write_text(text, encoding="utf-8")
+        texts = (block.text for block in documents.blocks("python") if block.page == page)
+        program = next(text for text in texts if "AsyncOpenAI" in text)
+        (folder / f"{number}.py").write_text(program, encoding="utf-8")
     keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     env = {**keep, "PYTHONPATH": str(ROOT), "OPENAI_BASE_URL": url, "OPENAI_API_KEY": "none", "NO_PROXY": "*"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.behaviour.killed", str(folder)],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=AT_MOST,
-        check=False,
-    )
+    command = [sys.executable, "-m", "tests.behaviour.killed", str(folder)]
+    options: Any = {"capture_output": True, "text": True, "timeout": AT_MOST, "check": False}
+    done = subprocess.run(command, cwd=ROOT, env=env, **options)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 

@@ -1,12 +1,14 @@
-"""What a view keeps of a long past when no model summarizes: rules first, and no room stays empty."""
+"""What a view keeps of a long past: rules first, and no room stays empty, by a model or without one."""
 
 import random
 import re
 
 import pytest
 
-from summarizing_context import Settings, SummarizingContext, open_context
-from tests.laws.builders import assistant, count, result, user
+from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context.testing import ScriptedSummarizer, default_summary
+from tests.behaviour.contexts import begun, fill, said
+from tests.laws.builders import assistant, call, count, result, user
 
 TOPICS = ["harbours", "lamps", "rivers", "gardens", "bridges", "markets", "trains", "letters", "windows", "orchards"]
 VERBS = ["shows", "explains", "lists", "compares", "describes", "mentions", "follows", "supports", "improves", "covers"]
@@ -47,8 +49,7 @@ async def test_rules_of_a_chat_stand_in_the_last_view_in_eight_languages():
         for turn in range(110):
             rule = f" {RULES[turn // 9]}" if turn % 9 == 4 and turn // 9 < len(RULES) else ""
             asked = f"What do you know about {dice.choice(TOPICS)} of {turn}?{rule}"
-            await context.add_message(user(asked))
-            await context.add_message(assistant(sentences(dice, 60)))
+            await fill(context, [user(asked), assistant(sentences(dice, 60))])
         shown = words(await view_of(context))
         assert [rule for rule in RULES if words(rule) not in shown] == []
 
@@ -61,24 +62,64 @@ async def test_no_room_of_the_header_stays_empty(segments: int, fixed: int):
         if fixed:
             await context.add_message({"role": "system", "content": "rule" * fixed})
         while context.statistics().segments < segments:
-            for role in ("user", "assistant"):
-                await context.add_message({"role": role, "content": sentences(dice, 90)})
+            await fill(context, [user(sentences(dice, 90)), assistant(sentences(dice, 90))])
         await view_of(context)
         assert 0.3 < sum(node.tokens for node in context.explain()) / (16_000 - fixed) < 0.55
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments"), [("read_file", '{"path":"docs/guide.md"}'), ("bash", '{"command":"cat docs/guide.md"}')]
+    ("tool", "arguments"), [("read_file", {"path": "docs/guide.md"}), ("bash", {"command": "cat docs/guide.md"})]
 )
-async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: str):
+async def test_rules_of_a_guide_that_a_tool_has_read_stay(tool: str, arguments: dict[str, str]):
     dice, rule = random.Random(7), "Releases must be signed with the key in vault/release.asc."
     guide = f"# Guide\n\n{sentences(dice, 40)}\n\n- {rule}\n\n{sentences(dice, 40)}"
-    call = {"id": "c1", "type": "function", "function": {"name": tool, "arguments": arguments}}
-    async with open_context(Settings(max_tokens=16_000)) as context:
-        await context.add_message(user("Read the guide."))
-        await context.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
-        await context.add_message(result("openai", "c1", guide))
+    called = call("openai", ("c1", tool, arguments))
+    async with begun(
+        [user("Read the guide."), called, result("openai", "c1", guide)], max_tokens=16_000, of=Settings
+    ) as context:
         for _ in range(120):
-            await context.add_message(assistant(sentences(dice, 60)))
-            await context.add_message(user("Go on."))
+            await fill(context, [assistant(sentences(dice, 60)), user("Go on.")])
         assert f"guide.md: {rule}" in await view_of(context)
+
+
+ROOMS = [  # a budget, the share of it that a system row takes, and segments
+    (8_000, 0.0, 1), (8_000, 0.0, 40), (8_000, 0.7, 16), (8_000, 0.7, 40), (32_000, 0.0, 16), (32_000, 0.5, 40),
+]  # fmt: skip
+SIX = ["boats", "carry", "bread", "along", "quiet", "rivers", "while", "early", "lamps", "shine", "over", "bridges"]
+
+
+def at_length(job: SummaryJob) -> str:
+    """A summary of about the length that it may have."""
+    dice = random.Random(job.range_hash)
+    lines = (f"\n- {' '.join(dice.choices(SIX, k=6))}" for _ in range(job.max_tokens // 12 - 5))
+    return default_summary(job) + ("".join(lines) if job.kind in ("segment", "rollup") else "")
+
+
+@pytest.mark.parametrize(("budget", "system", "segments"), ROOMS)
+async def test_the_merge_keeps_its_share_in_any_room(budget: int, system: float, segments: int):
+    dice, fixed, options = random.Random(7), int(system * budget), {"count_tokens": lambda text: len(text) // 4}
+    settings = Settings(max_tokens=budget, idle_after="never", start_at=0.0)
+    async with open_context(settings, summarizer=ScriptedSummarizer(at_length), **options) as context:
+        if fixed:
+            await context.add_message({"role": "system", "content": "rule" * (fixed - 8)})
+        number = 0
+        while context.statistics().segments < segments:
+            await context.add_message(said(number, " ".join(f"word{dice.randrange(999)}" for _ in range(640))))
+            number += 1
+        for _ in range(4):
+            await context.wait_idle()
+            await context.summarize(1)
+        nodes = context.explain()
+    merges = [node for node in nodes if node.segments > 1]
+    leaves = [node for node in nodes if node not in merges]
+    merged, tokens = (sum(node.tokens for node in some) for some in (merges, nodes))
+    # what is merged stands whole, or it takes at least half, unless it stands for the smaller part
+    if all(merge.form == "full" for merge in merges):
+        assert not merges or all(leaf.form == "full" for leaf in leaves)
+    else:
+        covered, behind = (sum(node.stop - node.start for node in some) for some in (merges, leaves))
+        assert covered <= behind or 2 * merged >= 0.9 * tokens
+    assert nodes
+    assert tokens <= 0.55 * (budget - fixed)
+    if segments >= 16 and budget - fixed >= 4_000:
+        assert tokens >= 0.11 * (budget - fixed), "no room stays empty beside what could be told"
