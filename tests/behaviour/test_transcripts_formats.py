@@ -1,11 +1,13 @@
-"""Files of providers' shapes: what is recognized as which format, and what becomes of it."""
+"""Files of providers' shapes: what is recognized as which format, what becomes of it, and of what cannot be read."""
 
 import gzip
 import io
 import json
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,17 +17,14 @@ import pytest
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import FORMATS, find_transcripts, read, read_session
 from tests.cli.commands import write_transcript as rows
-from tests.laws.builders import assistant, result, user
+from tests.laws.builders import assistant, call, result, user
 from tests.laws.shapes import answered_ids, called_ids, media_count
 
+CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 USER = user("Run the tests.")
-CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"path": "."}'}}
-CHAT = [USER, {"role": "assistant", "content": "", "tool_calls": [CALL]}, result("openai", "c1", "ok")]
-BLOCKS = [
-    USER,
-    assistant([{"type": "tool_use", "id": "c1", "name": "run", "input": {"path": "."}}]),
-    user([{"type": "tool_result", "tool_use_id": "c1", "content": "ok"}]),
-]
+RUN = ("c1", "run", {"path": "."})
+CHAT = [USER, call("openai", RUN), result("openai", "c1", "ok")]
+BLOCKS = [USER, call("anthropic", RUN), result("anthropic", "c1", "ok")]
 ITEMS = [
     {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Run the tests."}]},
     {"type": "reasoning", "id": "r1", "summary": []},
@@ -44,8 +43,17 @@ LISTS = {"openai-chat": CHAT, "anthropic": BLOCKS, "openai-responses": ITEMS, "g
 
 
 def written(path: Path, value: Any) -> Path:
-    path.write_text(json.dumps(value), encoding="utf8")
+    """Write JSON, or bytes as they are, packed where the name says so."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = value if isinstance(value, bytes) else json.dumps(value).encode()
+    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
     return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(TranscriptError) as caught:
+        list(read(path))
+    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +74,7 @@ def test_a_list_a_request_and_lines_are_read_in_their_own_format(tmp_path, name,
     assert log.format == ("messages" if lines and value in (CHAT, BLOCKS) else name)
     assert len(calls) == 1
     assert calls == [answer for message in log.messages for answer in answered_ids(message)]
-    assert [word in json.dumps(log.messages) for word in ("run", "p", "ok")] == [True] * 3
+    assert all(word in json.dumps(log.messages) for word in ("run", "p", "ok"))
     if lines:
         assert log.where(len(log.messages) - 1) == f"{path}:{len(value)}"
 
@@ -85,18 +93,16 @@ def test_each_line_of_a_fine_tuning_file_is_a_session(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("value", "first"),
     [
-        {"system": "Be brief.", "messages": BLOCKS},
-        {"instructions": "Be brief.", "input": "Hello"},
-        {"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": CONTENTS},
+        ({"system": "Be brief.", "messages": BLOCKS}, USER),
+        ({"instructions": "Be brief.", "input": "Hello"}, user("Hello")),
+        ({"systemInstruction": {"parts": [{"text": "Be brief."}]}, "contents": CONTENTS}, USER),
     ],
 )
-def test_the_system_prompt_beside_the_list_comes_first(tmp_path, value):
+def test_the_system_prompt_beside_the_list_comes_first(tmp_path, value, first):
     log = read_session(written(tmp_path / "a.json", value), "")
-    if "input" in value:
-        assert log.messages[1] == user("Hello")
-    assert log.messages[0] == {"role": "system", "content": "Be brief."}
+    assert list(log.messages[:2]) == [{"role": "system", "content": "Be brief."}, first]
 
 
 def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_is_json(tmp_path):
@@ -119,24 +125,21 @@ def test_text_and_calls_of_one_response_are_one_message_and_free_text_of_a_tool_
 
 
 def test_calls_of_gemini_without_ids_are_answered_by_name_in_their_order(tmp_path):
-    def call(path: str) -> dict[str, Any]:
-        return {"functionCall": {"name": "run", "args": {"path": path}}}
-
-    def answer(text: str) -> dict[str, Any]:
-        return {"functionResponse": {"name": "run", "response": {"result": text, "code": 0}}}
-
+    calls = [{"functionCall": {"name": "run", "args": {"path": path}}} for path in "ab"]
+    said = [{"result": text, "code": 0} for text in ("first", "second")]
+    answers = [{"functionResponse": {"name": "run", "response": each}} for each in said]
     contents = [
         CONTENTS[0],
-        {"role": "model", "parts": [{"thought": True, "text": "hm"}, {"text": "Both."}, call("a"), call("b")]},
-        {"role": "user", "parts": [answer("first"), answer("second"), {"executableCode": {}}]},
+        {"role": "model", "parts": [{"thought": True, "text": "hm"}, {"text": "Both."}, *calls]},
+        {"role": "user", "parts": [*answers, {"executableCode": {}}]},
         {"role": "user", "parts": [{"inlineData": {"mimeType": "image/png", "data": "AAAA"}}]},
     ]
     log = read_session(written(tmp_path / "a.json", contents))
-    _, reply, first, second, image = log.messages
+    _, reply, *told, image = log.messages
     ids = [call["id"] for call in reply["tool_calls"]]
     assert (reply["content"], len(set(ids))) == ("Both.", 2)
-    answers = [(row["tool_call_id"], json.loads(row["content"])["result"]) for row in (first, second)]
-    assert answers == [(ids[0], "first"), (ids[1], "second")]
+    answered = [(row["tool_call_id"], json.loads(row["content"])["result"]) for row in told]
+    assert answered == [(ids[0], "first"), (ids[1], "second")]
     assert media_count(image["content"]) == 1
     assert log.skipped == {"part:executableCode": 1, "part:thought": 1}
 
@@ -152,19 +155,29 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
+    ("name", "data", "problem"),
     [
-        ('[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be one JSON"),
-        ("{}", ":1: no known format of a transcript"),
-        ("3", ":1: no known format of a transcript"),
+        ("a.json", b'[{"role": "user",\n "content": ]', ":2: not JSON: Expecting value at column 13; the file must be"),
+        ("a.json", b"{}", ":1: no known format of a transcript"),
+        ("a.json", b"3", ":1: no known format of a transcript"),
+        # more of its lines are broken than not
+        (
+            "a.jsonl",
+            b'{"role": "user"}\nab\n\ncd\n',
+            ":2: not JSON: Expecting value at column 1; each line must be one",
+        ),
+        ("a.jsonl", b"\0" * 512, ":1: not JSON: "),
+        ("a.jsonl", b'{\n"role": "user",\n"content": "hi"\n}\n', ":1: not JSON: "),
+        ("a.jsonl", b'{"role": "us\n', ":1: not JSON: Unterminated string starting at column 10"),
+        ("a.jsonl", b"[1]\n", ":1: a JSON array, not an object"),
+        ("a.jsonl", b"1\n", ":1: a JSON number or truth value, not an object"),
+        ("a.jsonl", b'{"role": "\xff"}\n', ":1: byte 11 is not UTF-8"),
+        ("a.jsonl", b"[" * 100_000, ":1: JSON that cannot be read (RecursionError)"),
     ],
 )
-def test_json_that_is_no_transcript_is_refused_with_its_line(tmp_path, text, problem):
-    path = tmp_path / "a.json"
-    path.write_text(text, encoding="utf8")
-    with pytest.raises(TranscriptError) as caught:
-        list(read(path))
-    assert str(caught.value).startswith(f"{path}{problem}")
+def test_what_is_no_transcript_is_refused_with_its_line(tmp_path, name, data, problem):
+    path = written(tmp_path / name, data)
+    assert refusal(path).startswith(f"{path}{problem}")
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
@@ -178,23 +191,23 @@ def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
 def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path):
     damaged = {
         "half.json": b'[{"role": "user", "content": "hi"}, {"role": "assi',
-        "half.json.gz": gzip.compress(json.dumps(CHAT * 40).encode())[:-9],
+        "half.json.GZ": gzip.compress(json.dumps(CHAT * 40).encode())[:-9],
         "damaged.db": b"SQLite format 3\0" + b"x" * 4000,
         "several.json": json.dumps([[{"messages": CHAT}], [{"messages": CHAT}]]).encode(),
     }
-    for name, data in damaged.items():
-        (tmp_path / name).write_bytes(data)
-    for name in ("settings.json", "tsconfig.json"):
-        (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
-    written(tmp_path / "package.json", {"name": "chat", "type": "module"})
-    written(tmp_path / "users.json", {"users": [{"type": "user"}], "session_id": "s"})
-    written(tmp_path / "chat.meta.json", {"messages": CHAT})
-    written(tmp_path / "long.json", {"tools": ["x" * 150_000], "messages": CHAT})
+    others = {
+        **dict.fromkeys(("settings.json", "tsconfig.json"), b'{"role": "x", // a comment\n'),
+        "package.json": {"name": "chat", "type": "module"},
+        "users.json": {"users": [{"type": "user"}], "session_id": "s"},
+        "chat.meta.json": {"messages": CHAT},
+    }
+    for name, data in {**damaged, **others, "long.json": {"tools": ["x" * 150_000], "messages": CHAT}}.items():
+        written(tmp_path / name, data).rename(tmp_path / name.lower())
     rows(tmp_path / "good.jsonl", CHAT)
     found = find_transcripts([tmp_path])
-    assert {path.name for path in found} == {*damaged, "good.jsonl", "long.json"}
+    assert {path.name for path in found} == {*map(str.lower, damaged), "good.jsonl", "long.json"}
     for path in found:
-        if path.name in damaged:
+        if path.name not in ("good.jsonl", "long.json"):
             with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
                 list(read(path))
 
@@ -226,13 +239,120 @@ def test_one_wrong_part_of_a_list_is_skipped_and_told(tmp_path, name, value):
         assert read_session(written(path, [USER, None])).messages == (USER,)
 
 
-def test_no_number_is_read_as_null(tmp_path):
-    path = rows(tmp_path / "a.jsonl", [USER, {**CHAT[1], "score": float("nan")}, {**USER, "score": -float("inf")}])
-    assert [message.get("score", 0) for message in read_session(path).messages] == [0, None, None]
-
-
 def test_a_named_pipe_is_refused_before_it_is_opened(tmp_path):
     os.mkfifo(tmp_path / "a.jsonl")
     code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
     assert "a.jsonl:1: is a pipe or a device" in ran.stderr
+
+
+# One message a line.
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, name):
+    path = written(tmp_path / name, b'{"role": "user", "content": "hi", "_meta": {"a": 1}}\n\n{"role": "tool"}\n')
+    log = read_session(path)
+    assert log.messages == (user("hi"), {"role": "tool"})
+    assert (log.format, log.session_id, log.where(1)) == ("messages", "a", f"{path}:3")
+    # inner keys, lone surrogates and separators of lines are kept, behind a byte order mark; no number is null
+    message = user([{"_inner": "\ud800 a\u2028b"}])
+    lines = f"\ufeff{json.dumps(message, ensure_ascii=False)}\n" + json.dumps({**USER, "score": float("nan")})
+    lines += "\n" + json.dumps({**USER, "score": -float("inf")})
+    log = read_session(written(tmp_path / name, lines.encode("utf8", "surrogatepass")))
+    assert log.messages == (message, {**USER, "score": None}, {**USER, "score": None})
+
+
+def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_path):
+    second = written(tmp_path / "b" / "2.jsonl.gz", b"")
+    first = written(tmp_path / "a" / "1.jsonl", b"")
+    written(tmp_path / "a" / "notes.txt", b"")
+    assert find_transcripts([tmp_path, second]) == [first, second]
+    (tmp_path / "empty").mkdir()
+    problems = {"none": "no such file or folder", "a/notes.txt": "is not .jsonl or", "empty": "holds no transcript"}
+    for name, problem in problems.items():
+        with pytest.raises(TranscriptError, match=problem):
+            find_transcripts([tmp_path / name])
+    with pytest.raises(TranscriptError, match="no transcript was named"):
+        find_transcripts([])
+
+
+# Lines and values that cannot be read, in a file whose others can: they are skipped and told, whatever the format.
+
+CLIENT_LOGS = {
+    path.relative_to(CLIENTS).parts[0]: path.read_bytes()
+    for path in find_transcripts([CLIENTS])
+    if ".jsonl" in path.name
+}
+OWN_LINES: dict[str, list[Any]] = {
+    "messages": [user("hi"), assistant("ho")] * 3,
+    "openai-finetune": [{"messages": [user("hi"), assistant("ho")]}] * 6,
+    "openai-responses": ITEMS[:1] * 6,
+    "gemini": CONTENTS[:1] * 6,
+}
+OWN_LOGS = {name: "".join(json.dumps(each) + "\n" for each in all).encode() for name, all in OWN_LINES.items()}
+
+BROKEN = {
+    "half a line": b'{"role": "user", "content": "ha',
+    "half a line and another": b'{"role": "us{"role": "user"}',
+    "zeros": b"\0" * 512,
+    "no UTF-8": b'{"role": "\xff\xfe"}',
+    "no object": b"[1, 2]",
+}
+
+
+@pytest.mark.parametrize(("name", "data"), {**CLIENT_LOGS, **OWN_LOGS}.items(), ids=[*CLIENT_LOGS, *OWN_LOGS])
+def test_a_broken_line_anywhere_is_skipped_and_told_with_its_number(name: str, data: bytes, tmp_path: Path):
+    lines, path = data.splitlines(keepends=True), tmp_path / "log.jsonl"
+    path.write_bytes(data)
+    spoken = [log.messages for log in read(path)]
+    for why, bad in BROKEN.items():
+        for at in (0, len(lines) // 2, len(lines)):
+            end = b"" if at == len(lines) else b"\n"
+            path.write_bytes(b"".join([*lines[:at], bad + end, *lines[at:]]))
+            found = list(read(path))
+            assert [(log.format, log.messages) for log in found] == [(name, each) for each in spoken], (why, at)
+            assert [log.skipped.get("unreadable line", 0) for log in found] == [1, *[0] * (len(found) - 1)]
+            (told,) = found[0].unreadable
+            assert told.startswith(f"{path}:{at + 1}: ")
+
+
+@pytest.mark.parametrize(("name", "data"), CLIENT_LOGS.items(), ids=CLIENT_LOGS)
+def test_a_client_log_that_lost_any_one_line_is_still_a_log_of_that_client(name: str, data: bytes, tmp_path: Path):
+    lines, path = data.splitlines(keepends=True), tmp_path / "log.jsonl"
+    for at in range(len(lines)):
+        path.write_bytes(b"".join([*lines[:at], lines[at][: len(lines[at]) // 2] + b"\n", *lines[at + 1 :]]))
+        found = list(read(path))
+        assert {log.format for log in found} == {name}
+        assert found[0].unreadable[0].startswith(f"{path}:{at + 1}: not JSON")
+        assert any(log.messages for log in found)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(each, dict | list):
+            yield from places(each, (*path, key))
+
+
+@pytest.mark.parametrize("log", sorted(find_transcripts([CLIENTS])), ids=lambda path: path.parent.name + path.suffix)
+def test_a_value_of_another_kind_anywhere_in_a_clients_log_is_no_fault_of_the_program(log, tmp_path):
+    """It is skipped, or the file is refused by its line."""
+    is_lines = log.suffix == ".jsonl"
+    text = log.read_text(encoding="utf8")
+    text = f"[{','.join(text.splitlines())}]" if is_lines else text
+    paths, picked = list(places(json.loads(text))), random.Random(7)
+    path = tmp_path / f"a{log.suffix}"
+    for _ in range(50):
+        held = whole = json.loads(text)
+        *above, last = picked.choice(paths)
+        for key in above:
+            held = held[key]
+        held[last] = json.loads(picked.choice(("[]", '["x"]', "{}", '{"a": [1]}', "5", "null", '"x"', "true")))
+        path.write_text("".join(json.dumps(row) + "\n" for row in (whole if is_lines else [whole])), encoding="utf8")
+        told = f"{path}:"
+        try:
+            assert all(isinstance(message, dict) for session in read(path) for message in session.messages)
+        except TranscriptError as error:
+            told = str(error)
+        assert told.startswith(f"{path}:")
