@@ -20,10 +20,6 @@ CODEX = CLIENTS / "codex" / "rollout-2026-11-23.jsonl"
 GEMINI = CLIENTS / "gemini-cli" / "session-2026-11-24.jsonl"
 FIRST = "Mend divide in calc.py. Always keep the tests green."
 LATER = ["Look at the tests again.", "Now try a negative number."]
-    "Mend divide in calc.py. Always keep the tests green.",
-    "Look at the tests again.",
-    "Now try a negative number.",
-)
 ENDED = {"divide now returns 1.5 for 3 and 2; both tests pass.", "divide(-3, 2) is -1.5, as it should be."}
 
 
