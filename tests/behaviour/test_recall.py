@@ -1,7 +1,14 @@
-"""Recalling, as a user of a context sees it: one page about a query, of what the view leaves out."""
+"""Recalling: one page about a query, of what the view leaves out; and the tools of recall and of memory for models."""
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from summarizing_context import Settings, SettingsError, memory_tool_schemas, open_context, recall_tool_schema
 from tests.behaviour.contexts import opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
@@ -15,43 +22,135 @@ async def test_what_was_said_long_ago_comes_back_with_its_place():
         assert f"[message 40: assistant]\n{said}" in page.text
         assert page.start <= 40 < page.stop
         assert count(page.text) <= 2_000
-
-
-@pytest.mark.parametrize("most", [120, 400, 1_000])
-async def test_a_page_takes_at_most_the_tokens_that_it_is_given(most: int):
-    async with opened(FILLER) as context:
-        page = await context.recall("the parser of the release schema, and its lock", most)
-        assert most / 3 < count(page.text) <= most
+        for most in (120, 400, 1_000):
+            page = await context.recall("the parser of the release schema, and its lock", most)
+            assert most / 3 < count(page.text) <= most
 
 
 async def test_of_a_long_result_only_the_lines_around_the_words_are_shown():
     lines = [f"line {n} of the build says nothing" for n in range(400)]
     lines[200] = "FAILED the walrus test: expected tusks"
     made = call("openai", ("w", "run", {"command": "make check"}))
-    log = [user("Go."), made, result("openai", "w", "\n".join(lines)), *FILLER]
-    async with opened(log) as context:
+    async with opened([user("Go."), made, result("openai", "w", "\n".join(lines)), *FILLER]) as context:
         page = await context.recall("walrus tusks", 400)
-        assert "[message 2: result of run]" in page.text
-        assert "line 199" in page.text
-        assert lines[200] in page.text
-        assert "line 201" in page.text
+        assert all(part in page.text for part in ("[message 2: result of run]", "line 199", lines[200], "line 201"))
         assert "line 150" not in page.text
 
 
-@pytest.mark.parametrize("asked", ["src/billing/ledger_export.py", "INV-20931-X", "a81f02c9"])
-async def test_an_id_that_is_asked_for_literally_is_found(asked: str):
+async def test_an_id_that_is_asked_for_literally_is_found():
     made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "invoice": "INV-20931-X"}))
     log = [user("Fix it."), made, result("openai", "x", "committed as a81f02c9, by the way"), *FILLER]
     async with opened(log, ledger_share=0.0) as context:  # which would show them
-        assert asked not in str(context.last_view.messages[-8:])
-        page = await context.recall(f"What was done with {asked}?")
-        at = 2 if asked == "a81f02c9" else 1
-        assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]
+        for asked, at in (("src/billing/ledger_export.py", 1), ("INV-20931-X", 1), ("a81f02c9", 2)):
+            assert asked not in str(context.last_view.messages[-8:])
+            page = await context.recall(f"What was done with {asked}?")
+            assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]
 
 
 async def test_what_the_view_does_not_show_goes_before_what_it_shows():
     log = [assistant("The walrus was fed by Ursula."), *FILLER, assistant("The walrus was fed by Otto.")]
     async with opened(log) as context:
         page = await context.recall("walrus fed", 120)
-        assert "Ursula" in page.text
-        assert "Otto" not in page.text
+        assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
+
+
+# The tools, as a host without an adapter uses them.
+
+REMEMBER, SEARCH, FORGET = MEMORY_NAMES = ["memory_remember", "memory_search", "memory_forget"]
+asked = partial(opened, [user("The walrus is called Ursula."), *session(3, 60, rules="")], max_tokens=4_000)
+
+
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [(lambda *style: [recall_tool_schema(*style)], ["context_recall"]), (memory_tool_schemas, MEMORY_NAMES)],
+    ids=["recall", "memory"],
+)
+def test_schemas_come_in_the_shapes_of_both_providers(made: Any, names: list[str]):
+    plain = made()
+    assert [tool["name"] for tool in plain] == [tool["name"] for tool in made("openai-responses")] == names
+    schemas = [tool["input_schema"] for tool in plain]
+    assert [tool["function"]["parameters"] for tool in made("openai")] == schemas
+    assert [tool["parameters"] for tool in made("openai-responses")] == schemas
+    assert all(set(schema.get("required", ())) <= schema["properties"].keys() for schema in schemas)
+    assert json.loads(json.dumps(plain)) == plain
+    schemas[0]["properties"].clear()
+    assert made()[0]["input_schema"]["properties"]
+    with pytest.raises(SettingsError, match="style"):
+        made("xml")
+
+
+async def test_a_query_or_a_node_is_answered_and_bounded_and_its_cursor_reads_on():
+    async with asked() as context:
+        ask = context.call_recall_tool
+        for arguments in ({"query": "walrus name"}, {"node": 0}, '{"node": 0}', '{"node": "0-0", "detail": null}'):
+            assert "The walrus is called Ursula." in await ask(arguments)
+        long = await ask({"node": f"0..{len(context) - 1}", "max_tokens": 10**6})
+        assert count(long) <= 1_000, "a quarter of the budget, so that the view shows it whole"
+        assert count(await ask({"node": "0-20", "detail": "line", "max_tokens": "300"})) <= 300
+        arguments, seen, cursor = {"node": "0-40", "max_tokens": 400}, [], {}
+        while cursor is not None:
+            text = await ask({**arguments, **cursor})
+            seen += [int(at) for at in re.findall(r"^\[message (\d+): [^\],]*\]", text, re.MULTILINE)]
+            found = re.search(r"cursor='([^']+)'", text)
+            cursor = found and {"cursor": found[1]}
+        assert list(dict.fromkeys(seen)) == list(range(41))
+
+
+MISTAKES: list[Any] = [
+    *({}, None, "no json", [1], {"question": "walrus"}),
+    *({"query": ""}, {"query": 7}, {"query": " ?! "}, {"query": "walrus", "cursor": "x"}, {"query": "a", "node": "0"}),
+    *({"node": "900-901"}, {"node": "the parser"}, {"node": {"a": 1}}, {"node": 10**5_000}, {"node": "5-3"}),
+    *({"node": "0", "detail": "all"}, {"node": "0", "cursor": "x"}),
+    *({"node": "0", "max_tokens": "many"}, {"node": "0", "max_tokens": 10**5_000}),
+    {"node": "0", "cursor": "full:0:0:999999999999:000000"},
+]
+
+
+async def test_a_models_mistakes_are_answered_with_what_to_do():
+    async with asked() as context:
+        for arguments in MISTAKES:
+            answer = await context.call_recall_tool(arguments)
+            assert answer.startswith("context_recall needs other arguments: "), str(arguments)[:80]
+            assert "Ursula" not in answer
+
+
+async def test_what_a_model_notes_is_found_by_it_replaced_and_forgotten():
+    async with open_context(Settings()) as context:
+        call = context.call_memory_tool
+        assert await call(REMEMBER, {"content": "CI runs on Buildkite.", "about": "CI"}) == "Remembered as m1."
+        assert await call(REMEMBER, '{"content": "CI runs on Buildkite."}') == "This was known already, as m1."
+        assert "in the place of" in await call(REMEMBER, {"content": "CI runs on Jenkins.", "about": "our CI"})
+        found = await call(SEARCH, {"query": "where does CI run?", "limit": None})
+        assert '- m1: CI runs on Jenkins. (source: agent) (replaces: "CI runs on Buildkite.")' in found
+        (memory,) = await context.memory.retrieve("CI")
+        assert (memory.metadata["source"], memory.metadata["kind"]) == ("agent", "fact")
+        assert "There is no memory 'm7'" in await call(FORGET, {"id": "m7"})
+        assert await call(FORGET, {"id": "m1"}) == "Forgot m1."
+        assert await call(SEARCH, {"query": "CI"}) == "No memory holds any of these words."
+
+
+async def test_a_models_mistakes_about_memories_are_told_in_the_answer_and_a_reader_notes_nothing(tmp_path: Path):
+    given = Settings(store=tmp_path / "a.db")
+    async with open_context(given) as context:
+        for name, arguments, says in (
+            (REMEMBER, {}, "`content` is missing"),
+            (REMEMBER, {"content": " "}, "text"),
+            (REMEMBER, {"content": 5}, "`content` is a text"),
+            (REMEMBER, {"content": "x" * 2_001}, "longer than"),
+            (REMEMBER, {"content": "x", "kind": "preference"}, "`kind` is one of fact, decision"),
+            (REMEMBER, {"content": "half \ud83d"}, "half a character"),
+            (REMEMBER, {"text": "x"}, "no argument"),
+            (SEARCH, {"query": "x", "limit": 0}, "`limit` is a number"),
+            (SEARCH, {"query": "x", "limit": True}, "`limit` is a number"),
+            (SEARCH, "{", "not JSON"),
+            (SEARCH, [], "not an object"),
+            (FORGET, {"id": 5}, "`id` is a text"),
+        ):
+            told = await context.call_memory_tool(name, arguments)
+            assert says in told
+            assert "Nothing was done" in told
+            assert await context.memory.retrieve("x") == []
+        with pytest.raises(SettingsError, match="memory_remember"):
+            await context.call_memory_tool("memory_dump", {})
+    async with open_context(given, read_only=True) as context:
+        assert "did nothing" in await context.call_memory_tool(REMEMBER, {"content": "x y z"})

@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import Settings, SettingsError
+from summarizing_context import Settings, SettingsError, open_store
+from summarizing_context.cli import main
+from summarizing_context.settings import shown_store
 
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
 
 
 def problems(**values: Any) -> tuple[str, ...]:
@@ -51,10 +56,7 @@ def test_the_defaults_are_the_documented_ones():
         ({"session_id": "a\n"}, "session_id"),
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
         ({"importance_threshold": 1.5}, "importance_threshold = 1.5"),
-        (
-            {"strategy": "heirarchical"},
-            "(did you mean hierarchical?); allowed: one of hierarchical, summarize, importance, truncate",
-        ),
+        ({"strategy": "heirarchical"}, f"(did you mean hierarchical?); allowed: one of {', '.join(STRATEGIES)}"),
         ({"strategy": "sliding-window"}, "did you mean sliding_window?"),
         ({"token_counter": "TikToken"}, "did you mean tiktoken?"),
         ({"prices": 5}, "a path to a TOML file, or none"),
@@ -77,16 +79,9 @@ def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dic
 
 def test_all_problems_are_told_at_once():
     told = problems(max_token=5, low_water="high", attempts=0, segment_min=8_000)
-    assert [problem.split(" = ")[0] for problem in told] == [
-        "unknown setting max_token",
-        "low_water",
-        "attempts",
-        "segment_min",
-    ]
-
-
-def test_a_refused_value_is_not_blamed_a_second_time_for_contradicting_others():
-    assert len(problems(low_water=2.0)) == 1
+    named = [problem.split(" = ")[0] for problem in told]
+    assert named == ["unknown setting max_token", "low_water", "attempts", "segment_min"]
+    assert len(problems(low_water=2.0)) == 1, "it is not blamed a second time for contradicting others"
 
 
 @pytest.mark.parametrize(
@@ -108,29 +103,18 @@ def test_the_repr_does_not_show_the_key():
     assert "sk-secret" not in repr(Settings(api_key="sk-secret", embedding_api_key="sk-secret"))
 
 
-@pytest.mark.parametrize(
-    ("alias", "strategy"),
-    [
-        ("summarization", "summarize"),
-        ("sliding_window", "truncate"),
-        ("importance_based", "importance"),
-        ("hierarchical", "hierarchical"),
-    ],
-)
-def test_other_names_of_a_strategy_become_its_own(alias: str, strategy: str):
-    assert Settings(strategy=alias).strategy == strategy
-    assert Settings.from_mapping({"compaction_strategy": alias}).strategy == strategy
-
-
-def test_a_setting_given_under_two_names_is_refused():
+def test_other_names_of_a_strategy_become_its_own():
+    names = dict(zip(("hierarchical", "summarization", "importance_based", "sliding_window"), STRATEGIES, strict=True))
+    for alias, strategy in names.items():
+        assert Settings(strategy=alias).strategy == strategy
+        assert Settings.from_mapping({"compaction_strategy": alias}).strategy == strategy
     with pytest.raises(SettingsError, match="given twice"):
         Settings.from_mapping({"strategy": "truncate", "compaction_strategy": "truncate"})
 
 
 def test_max_tokens_knows_whether_it_was_set():
-    chosen = Settings(max_tokens=100_000)
     assert not Settings().max_tokens_is_set
-    assert chosen.max_tokens_is_set
+    assert Settings(max_tokens=100_000).max_tokens_is_set
     assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_MAX_TOKENS": "100000"}).max_tokens_is_set
 
 
@@ -151,3 +135,50 @@ anything = st.recursive(
 def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping: Any):
     with contextlib.suppress(SettingsError):
         assert isinstance(Settings.from_mapping(mapping), Settings)
+
+
+# Addresses in the place of a store: which are refused, and that no password is shown.
+
+SECRET = "u:hidden@h/d"
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "postgresq", "Redis", "http"])
+@pytest.mark.parametrize("rest", [SECRET, "hidden"])
+async def test_a_scheme_that_is_not_known_is_refused_by_name(scheme, rest, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    address = f"{scheme}://{rest}"
+    for give in (Settings, lambda store: Settings.from_env("X_", {"X_STORE": store})):
+        with pytest.raises(SettingsError, match=r"postgresql://") as raised:
+            give(store=address)
+        assert scheme.lower() in str(raised.value)
+        assert "hidden" not in str(raised.value)
+    with pytest.raises(SettingsError, match=r"postgres://") as raised:
+        await open_store(address)
+    assert repr(scheme.lower()) in str(raised.value).lower()
+    assert "hidden" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "store",
+    [
+        *(Path(f"{scheme}://{SECRET}") for scheme in ("postgresql", "postgresql+psycopg")),
+        *(f"postgresql:/{SECRET}", f"postgresql:{SECRET}", "host=h user=u password=hidden dbname=d"),
+    ],
+    ids=repr,
+)
+async def test_an_address_that_has_become_a_path_is_no_path(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=r"refused.*postgresql://") as refused:
+        Settings(store=store)
+    with pytest.raises(SettingsError, match=r"refused.*postgresql://") as not_opened:
+        await open_store(store)
+    assert "hidden" not in f"{refused.value} {not_opened.value} {shown_store(store)}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", ["sessions list", "worker", "sessions export all --out run.jsonl", "status s"])
+def test_commands_show_nothing_behind_an_unknown_scheme(command: str, capsys):
+    assert main([*command.split(), "--store", f"postgresql+psycopg://{SECRET}"]) != 0
+    shown = "".join(capsys.readouterr())
+    assert ("hidden" in shown, "postgresql+psycopg" in shown) == (False, True)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, open_context
-from tests.laws.builders import count, session
-from tests.laws.judge import SMALL
+from summarizing_context import Settings, SettingsError
+from tests.behaviour.contexts import begun
+from tests.laws.builders import session
 
 PAGE = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
 BLOCKS = [block.partition("```")[0] for block in PAGE.split("```json\n")[1:]]
@@ -43,27 +43,10 @@ def test_a_group_around_all_settings_is_taken_apart():
     assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
 
 
-def test_a_json_file_is_read_by_a_table(tmp_path: Path):
-    file = tmp_path / "agent.json"
-    file.write_text(json.dumps({"agent": {"name": "x", "context_management": MANAGED}}))
-    assert Settings.from_json(file, table="agent.context_management") == KEPT
-    with pytest.raises(SettingsError, match=r"unknown setting .*agent\.json: agent"):
-        Settings.from_json(file)
-
-
 def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
-    told = problems(
-        {
-            "context_management": {
-                "max_mesages": 50,
-                "summarize_threshold": 0,
-                "strategy": "hierarchic",
-                "semantic_memory": {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate"},
-            },
-            "context_managment": {},
-            "semantic_memory": 5,
-        }
-    )
+    meaning = {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate"}
+    wrong = {"max_mesages": 50, "summarize_threshold": 0, "strategy": "hierarchic", "semantic_memory": meaning}
+    told = problems({"context_management": wrong, "context_managment": {}, "semantic_memory": 5})
     for said in (
         "context_management.max_mesages = 50; did you mean context_management.max_messages?",
         "context_management.summarize_threshold = 0 is refused",
@@ -80,8 +63,7 @@ def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
 async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_them():
     log = session(7, 60)
     for threshold, made in ((None, 0), (len(log), 1), (len(log) + 1, 0)):
-        settings = Settings(**{**SMALL, "max_tokens": 1_000_000, "summarize_threshold": threshold})
-        async with open_context(settings, count_tokens=count) as context:
+        async with begun(max_tokens=1_000_000, summarize_threshold=threshold) as context:
             await context.set_messages(log)
             await context.wait_idle()
             figures = context.statistics()
@@ -93,3 +75,7 @@ def test_the_documented_configuration_is_taken_as_it_stands(tmp_path: Path):
     file = tmp_path / "agent.json"
     file.write_text(DOCUMENTED)
     assert Settings.from_json(file) == Settings.load(file, environ={}) == KEPT
+    file.write_text(json.dumps({"agent": {"name": "x", "context_management": MANAGED}}))
+    assert Settings.from_json(file, table="agent.context_management") == KEPT
+    with pytest.raises(SettingsError, match=r"unknown setting .*agent\.json: agent"):
+        Settings.from_json(file)

@@ -1,6 +1,12 @@
-"""Counters of tokens: the estimate, tiktoken without a network, the user's function."""
+"""Counters of tokens: what the estimate promises, tiktoken without a network, the user's function."""
 
+import base64
 import hashlib
+import json
+import random
+import string
+import sysconfig
+import uuid
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +15,46 @@ import pytest
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages import tokens
-from summarizing_context.messages.tokens import RANKS_CACHE_NAME, choose_counter, load_offline
+from summarizing_context.messages.tokens import RANKS_CACHE_NAME, choose_counter, estimate_text, load_offline
+from tests.docs.checkout import ROOT
 from tests.exact_counts import exact_counter
+
+PROSE = json.loads((ROOT / "tests/data/prose.json").read_text(encoding="utf-8"))  # the same few sentences in each
+LIBRARY = Path(sysconfig.get_path("stdlib"))
+FILES = [*(LIBRARY / name for name in ("argparse.py", "typing.py", "tarfile.py")), ROOT / "pyproject.toml"]
+DICE = random.Random(20)
+
+
+def by_chance(first: int, last: int) -> str:
+    return "".join(chr(DICE.randint(first, last)) for _ in range(1_500))
+
+
+CODES = {
+    "base64": base64.b64encode(DICE.randbytes(3_000)).decode(),
+    "hex": DICE.randbytes(3_000).hex(),
+    "a dump": "\n".join(f"{at:08x}: {DICE.randbytes(16).hex(' ', 2)}" for at in range(0, 2_000, 16)),
+    "uuids": "\n".join(str(uuid.UUID(bytes=DICE.randbytes(16))) for _ in range(100)),
+    "random letters": "".join(DICE.choices(string.ascii_letters, k=4_000)),
+    "printable characters": "".join(DICE.choices(string.printable[:94], k=4_000)),
+    "digits": "".join(DICE.choices(string.digits, k=3_000)),
+    "numbers": " ".join(str(DICE.randint(0, 10**9)) for _ in range(400)),
+    "Han by chance": by_chance(0x4E00, 0x9FA5),
+    "Hangul by chance": by_chance(0xAC00, 0xD7A3),
+    "Cyrillic by chance": by_chance(0x430, 0x44F),
+    "rare letters": by_chance(0x13A0, 0x13F4),
+    "emoji": "👩‍💻👍🏽🇩🇪✈️ " * 100,
+}
+TEXTS = {
+    **{f"{language}, prose": (text, 0.75) for language, text in PROSE.items()},
+    **{path.name: (path.read_text(encoding="utf-8"), 0.8) for path in FILES},
+    **{kind: (text, 0.8) for kind, text in CODES.items()},
+}
+
+
+@pytest.mark.parametrize(("text", "least"), TEXTS.values(), ids=TEXTS)
+def test_text_of_any_kind_is_estimated_within_a_half(text: str, least: float):
+    exact = exact_counter().count(text)
+    assert least * exact <= estimate_text(text) <= 1.5 * exact
 
 
 @pytest.fixture
@@ -29,12 +73,11 @@ def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return tmp_path
 
 
-# -- choosing
-
-
-async def test_auto_takes_tiktoken_when_its_ranks_are_here():
-    exact_counter()
+async def test_tiktoken_counts_where_its_ranks_are_and_a_long_text_in_pieces():
+    counter = exact_counter()
     assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
+    assert counter.count("word " * 160_000) == pytest.approx(160_000, abs=3)
+    assert counter.count(" " * 1_100_000) > 0
 
 
 @pytest.mark.usefixtures("nothing_here")
@@ -46,10 +89,6 @@ async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_t
         assert (await choose_counter("auto")).name == "estimate/3"
     (told,) = caplog.messages
     assert "pip install 'summarizing-context[offline-tokens]'" in told
-
-
-@pytest.mark.usefixtures("nothing_here")
-async def test_tiktoken_without_ranks_is_refused_and_says_what_to_do():
     with pytest.raises(SettingsError) as caught:
         await choose_counter("tiktoken")
     assert all(way in str(caught.value) for way in ("offline-tokens", "TIKTOKEN_CACHE_DIR", "allow_download"))
@@ -60,26 +99,11 @@ async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypat
 
     fetched = SimpleNamespace(encode=lambda text, **_: list(text))
     monkeypatch.setattr("tiktoken.get_encoding", lambda name: registry.ENCODINGS.update({name: fetched}))
-    counter = await choose_counter("auto", allow_download=True)
-    assert counter.count("abc") == 3
-
-
-# -- ranks
+    assert (await choose_counter("auto", allow_download=True)).count("abc") == 3
 
 
 def test_ranks_in_tiktokens_cache_are_used(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
     ranks = b"YQ== 0\nYg== 1\n"  # of the tokens `a` and `b`
     (nothing_here / RANKS_CACHE_NAME).write_bytes(ranks)
     monkeypatch.setattr(tokens, "RANKS_SHA256", hashlib.sha256(ranks).hexdigest())
-    encoding = load_offline()
-    assert encoding is not None
-    assert encoding.encode("ab") == [0, 1]
-
-
-# -- tiktoken
-
-
-def test_a_long_text_is_counted_in_pieces():
-    counter = exact_counter()
-    assert counter.count("word " * 160_000) == pytest.approx(160_000, abs=3)
-    assert counter.count(" " * 1_100_000) > 0
+    assert load_offline().encode("ab") == [0, 1]
