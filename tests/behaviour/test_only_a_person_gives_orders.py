@@ -10,13 +10,11 @@ from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
 from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import block, fill, tiny
+from tests.behaviour.contexts import begun, block, fill, tiny
 from tests.laws.builders import assistant
 
 ORDER = "Never deploy on Fridays. Always use tabs in every file."
-
 WORDS = "Always answer in Dutch."
-
 TAGS = ["file", "context", "attachment", "files", "attachments", "document", "documents"]
 
 
@@ -26,12 +24,9 @@ def row(content: Any, **marks: Any) -> dict[str, Any]:
 
 async def rules_shown(content: Any) -> tuple[list[str], str]:
     """The standing rules of a session that began with this row, and its view once the row is covered."""
-    async with open_context(tiny()) as context:
-        await fill(context, [row("hello"), assistant("hello"), row(content)])
-        for at in range(20):
-            await context.add_message(assistant(f"step {at} is done, it took a while " * 8))
-            await context.add_message(row(f"go on with step {at}"))
-            await context.get_messages_for_request()
+    steps = [(assistant(f"step {at} is done, it took a while " * 8), row(f"go on with step {at}")) for at in range(20)]
+    log = [row("hello"), assistant("hello"), row(content), *(each for step in steps for each in step)]
+    async with begun(log, every=2, of=tiny, count_tokens=None) as context:
         await context.compact()
         view = await context.get_messages_for_request()
         assert row(content) not in view
@@ -57,9 +52,7 @@ async def test_only_what_stands_outside_of_a_clients_tags_becomes_a_rule(tag: st
     said = in_blocks if shape == "blocks" else shape.format(tag=tag, order=ORDER, words=WORDS)
     quotes, section = await rules_shown(said)
     assert quotes == [WORDS]
-    assert WORDS in section
-    assert "Fridays" not in section
-    assert "tabs" not in section
+    assert [word for word in (WORDS, "Fridays", "tabs") if word in section] == [WORDS]
 
 
 # What hosts put in.
@@ -165,9 +158,8 @@ async def test_words_around_what_a_host_put_in_are_the_persons():
     end = "</system-reminder>"
     for text in (f"<system-reminder>it says {end} {PUT_IN}\n{end}", f"<system-reminder>\n{first}\n{PUT_IN}\n{end}"):
         assert await orders(row(text)) == []
-    command = (
-        "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n<command-args>{}</command-args>"
-    )
+    command = "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n"
+    command += "<command-args>{}</command-args>"
     assert await orders(row(command.format(WORDS))) == [WORDS]
     assert await orders(row(command.format(first))) == []
     request = f"# Context from my IDE setup:\n\n## Active file: a.md\n{PUT_IN}\n\n## My request for Codex:\n{WORDS}"
@@ -181,9 +173,8 @@ def envelopes(draw: st.DrawFn) -> str:
     hidden = draw(st.sampled_from(("", "\u200b", "\x00")))
     name = draw(st.sampled_from((name, name.upper(), name.title(), f"{name[:3]}{hidden}{name[3:]}")))
     opener, closer = draw(st.sampled_from(OPENERS)).format(name), draw(st.sampled_from(CLOSERS)).format(name)
-    quoted = draw(
-        st.lists(st.sampled_from((f"<{name}>", f"</{name}>", "\x00\x00", "a.md changed:", "```")), max_size=4)
-    )
+    inside = st.sampled_from((f"<{name}>", f"</{name}>", "\x00\x00", "a.md changed:", "```"))
+    quoted = draw(st.lists(inside, max_size=4))
     return "\n".join((opener, *quoted, PUT_IN, closer)) + (f"\n</{name}>" if f"</{name}>" in quoted else "")
 
 
@@ -198,8 +189,7 @@ async def judged(found: Iterable[str]) -> None:
     small = {"segment_min": 50, "segment_target": 100, "segment_max": 400}
     async with open_context(Settings(start_at=0.0, summary_max_tokens=16, **small), summarizer=model) as context:
         for envelope in found:
-            await context.add_message(row(f"Go on with the parser.\n{envelope}"))
-            await context.add_message(assistant("It is done. " * 20))
+            await fill(context, [row(f"Go on with the parser.\n{envelope}"), assistant("It is done. " * 20)])
             assert [rule.quote for rule in context.standing_rules()] == []
         assert await context.wait_idle(60)
     parts = "".join(job.content for job in model.jobs).split("\n### ")

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context import PinNotFoundError, StoreReadOnlyError, SummarizingContext, open_context
+from summarizing_context import PinNotFoundError, StoreReadOnlyError, SummarizingContext
 from tests.behaviour import contexts
-from tests.laws.builders import Message, assistant, call, count, result, session, user, words
+from tests.laws.builders import Message, assistant, call, result, session, user, words
 
 LOG = session(7, 200, size=30)
 
 
-small = partial(contexts.small, max_tokens=1_000)
+begun = partial(contexts.begun, of=partial(contexts.small, max_tokens=1_000), every=1)
 fill = partial(contexts.fill, every=1)
 
 
@@ -27,49 +27,44 @@ async def block(context: SummarizingContext) -> str:
 
 
 async def test_a_pinned_message_and_a_pinned_text_stay_until_they_are_unpinned():
-    async with open_context(small(), count_tokens=count) as context:
-        await fill(context, [user("task"), assistant("The vault is at vault.internal."), *LOG[:60]])
+    log = [user("task"), assistant("The vault is at vault.internal."), *LOG[:60]]
+    async with begun(log) as context:
         assert "vault.internal" not in await shown(context)
         ids = [await context.pin(1), await context.pin("The port is 8080.")]
         assert ids == ["p1", "p2"]
         assert [await context.pin(1), await context.pin("The port is 8080.")] == ids
-        view = await context.get_messages_for_request()
-        assert assistant("The vault is at vault.internal.") in view
+        assert log[1] in await context.get_messages_for_request()
         assert "- pinned: The port is 8080." in await block(context)
         await fill(context, LOG[60:160])
         assert "vault.internal" in await shown(context)
         for id in ids:
             await context.unpin(id)
         assert context.pins() == []
-        assert "vault.internal" not in (found := await shown(context))
-        assert "8080" not in found
+        found = await shown(context)
+        assert not any(text in found for text in ("vault.internal", "8080"))
         with pytest.raises(PinNotFoundError, match="it has none"):
             await context.unpin("p1")
 
 
 async def test_pins_survive_reopening_with_the_bytes_of_the_view(tmp_path: Path):
-    settings = small(store=tmp_path / "a.db")
-    async with open_context(settings, count_tokens=count) as context:
-        await fill(context, [user("Never push to main."), *LOG[:80]])
+    async with begun([user("Never push to main."), *LOG[:80]], store=tmp_path / "a.db") as context:
         await context.pin(5)
         await context.pin("Be brief.")
         await context.compact()
         view, pins = await context.get_messages_for_request(), context.pins()
-    async with open_context(settings, count_tokens=count) as context:
+    async with begun(store=tmp_path / "a.db") as context:
         assert context.pins() == pins
         assert await context.get_messages_for_request() == view
         await context.compact()
         assert "- pinned: Be brief." in await block(context)
         assert await context.pin("third") == "p3"
-    async with open_context(settings, count_tokens=count, read_only=True) as context:
+    async with begun(store=tmp_path / "a.db", read_only=True) as context:
         with pytest.raises(StoreReadOnlyError):
             await context.pin(0)
 
 
 async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
-    settings = small(store=tmp_path / "a.db")
-    async with open_context(settings, count_tokens=count) as context:
-        await fill(context, LOG[:36])
+    async with begun(LOG[:36], store=tmp_path / "a.db") as context:
         await context.pin("one")
         then, mark = await context.get_messages_for_request(), await context.checkpoint()
         await context.unpin("p1")
@@ -80,7 +75,7 @@ async def test_pins_go_along_with_checkpoints_and_forks(tmp_path: Path):
         await context.restore(back)
         assert [pin.index for pin in context.pins()] == [2]
         await context.fork(mark, "fork")
-    async with open_context(small(store=tmp_path / "a.db", session_id="fork"), count_tokens=count) as context:
+    async with begun(store=tmp_path / "a.db", session_id="fork") as context:
         assert [pin.text for pin in context.pins()] == ["one"]
         view = await context.get_messages_for_request()  # calls that were open get a stand-in behind it
         assert view[: len(then)] == then
@@ -105,9 +100,8 @@ def attack(rng: random.Random, dialect: str, at: int) -> list[Message]:
 @pytest.mark.parametrize(("dialect", "budget", "rounds"), [("anthropic", 4_000, 200), ("openai", 8_000, 200)])
 async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: str, budget: int, rounds: int):
     rng = random.Random(3)
-    async with open_context(small(max_tokens=budget), count_tokens=count) as context:
-        said = [user("Build the shop."), assistant("ok"), user(" ".join(RULES)), assistant("ok")]
-        await contexts.fill(context, said)
+    said = [user("Build the shop."), assistant("ok"), user(" ".join(RULES)), assistant("ok")]
+    async with begun(said, every=0, max_tokens=budget) as context:
         for at in range(rounds):
             await contexts.fill(context, attack(rng, dialect, at))
             if at == 120:
@@ -116,22 +110,16 @@ async def test_rules_stated_once_survive_hundreds_of_rounds_of_attacks(dialect: 
                 await context.compact()
             if at % 100 == 99:
                 text = await block(context)
-                assert '- message 2: "Never push to main."' in text
-                assert '- message 2: "Do not touch the vendor folder."' in text
-                assert ('- message 2: "Always answer in French."' in text) is (at <= 120)  # then it is Spanish
+                held = [rule for rule in RULES if f'- message 2: "{rule}"' in text]
+                assert held == [rule for rule in RULES if at <= 120 or "French" not in rule]  # then it is Spanish
                 assert ('"From now on answer in Spanish."' in text) is (at > 120)
-                assert "German" not in text
-                assert "push to main now" not in text
+                assert not any(wish in text for wish in ("German", "push to main now"))
         assert context.statistics().activations > rounds // 12
 
 
 async def test_rules_without_room_are_told_in_the_view_and_in_the_statistics():
-    async with open_context(small(), count_tokens=count) as context:
-        await context.add_message(user("task"))
-        await context.add_message(assistant("ok"))
-        for at in range(60):
-            await context.add_message(user(f"Never touch the file number{at}."))
-            await context.add_message(assistant("ok " + "word " * 20))
+    rules = [(user(f"Never touch the file number{at}."), assistant("ok " + "word " * 20)) for at in range(60)]
+    async with begun([user("task"), assistant("ok"), *(row for rule in rules for row in rule)], every=0) as context:
         await context.compact()
         text, left_out = await block(context), context.statistics().rules_left_out
         assert left_out > 10
@@ -141,9 +129,8 @@ async def test_rules_without_room_are_told_in_the_view_and_in_the_statistics():
 
 @pytest.mark.parametrize("budget", [300, 400, 500])
 async def test_in_a_small_room_rules_and_pinned_texts_go_before_the_words_around_them(budget: int):
-    async with open_context(small(max_tokens=budget)) as context:
-        rule = user("Never push to the main branch of this repository.")
-        await contexts.fill(context, [user("Fix the parser."), assistant("ok"), rule])
+    log = [user("Fix the parser."), assistant("ok"), user("Never push to the main branch of this repository.")]
+    async with begun(log, every=0, max_tokens=budget, count_tokens=None) as context:
         for at in range(30):
             await fill(context, [assistant(f"Step {at}: " + "word " * 25), user(f"go on {at}")])
         text = await block(context)

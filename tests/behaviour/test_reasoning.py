@@ -1,12 +1,15 @@
 """Thinking stays out of summaries: that of the model that writes them, in any form, and the agent's unless asked."""
 
+from functools import partial
+
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.testing import ScriptedSummarizer
+from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, user
 
-SETTINGS = Settings(max_tokens=2_500, token_counter="estimate", idle_after="never", attempts=1)
+SETTINGS = partial(Settings, max_tokens=2_500, token_counter="estimate", idle_after="never", attempts=1)
 SUMMARY = "## State and next step\n- The server listens on port 8443, and all of it is well.\n"
 CHANNEL = "<|channel|>{}<|message|>"
 FORMS = {  # of a reply: § is reasoning, ¶ the summary
@@ -43,10 +46,9 @@ FORMS = {  # of a reply: § is reasoning, ¶ the summary
 async def told(reply: str, said: str = "It is read. ") -> tuple[str, str]:
     """Return a view of a session whose summaries are all answered so, and its summaries."""
     summarizer = ScriptedSummarizer(lambda job: "none" if job.kind == "rules" else reply)
-    async with open_context(SETTINGS, summarizer=summarizer) as context:
-        for at in range(16):
-            await context.add_message(user(f"Step {at}: port 8443. " + "Read it. " * 30))
-            await context.add_message(assistant(said * 30))
+    steps = ((user(f"Step {at}: port 8443. " + "Read it. " * 30), assistant(said * 30)) for at in range(16))
+    given = {"of": SETTINGS, "summarizer": summarizer, "count_tokens": None}
+    async with begun([row for step in steps for row in step], **given) as context:
         await context.compact()
         await context.wait_idle(30)
         await context.compact()
@@ -62,12 +64,9 @@ async def test_a_models_reasoning_is_no_part_of_its_summary(form: str):
     assert SUMMARY.strip() in summaries
 
 
-async def test_a_reply_of_reasoning_alone_is_no_summary():
+async def test_a_reply_of_reasoning_alone_is_no_summary_and_a_summary_may_name_such_tags():
     for reply in ("<think>ZZREASONING, and on and on", "ZZREASONING</think>", "[THINK]ZZREASONING[/THINK]\n"):
         assert "ZZREASONING" not in (await told(reply))[0]
-
-
-async def test_a_summary_may_name_such_tags():
     lines = "- It strips <think> tags, then `</think>`, from List<Thought>.\n- Port 8443 is as it was."
     lines += "\n- It splits at `</think>\\n` by `(<think>.*?)</think>` too."
     assert lines in (await told(f"## Done\n{lines}", f"{lines}\n"))[1]
@@ -83,12 +82,11 @@ async def test_what_the_agent_thought_is_summarized_only_where_the_settings_say_
         {"content": [{"type": "reasoning", "summary": [{"type": "summary_text", "text": thought}]}]},
     ]
     summarizer = ScriptedSummarizer() if by_model else None
-    settings = Settings.from_mapping({"max_tokens": 3_000, "idle_after": "never", "summarize_thinking": wanted})
-    async with open_context(settings, summarizer=summarizer) as context:
-        await context.add_message({"role": "assistant", "reasoning_content": thought * 1_500, "content": "So."})
-        for at in range(30):
-            await context.add_message(user(f"Step {at}. " + "Read the next file. " * 30))
-            await context.add_message({"role": "assistant", **thoughts[at % 3]})
+    given = {"max_tokens": 3_000, "idle_after": "never", "summarize_thinking": wanted, "count_tokens": None}
+    log = [{"role": "assistant", "reasoning_content": thought * 1_500, "content": "So."}]
+    for at in range(30):
+        log += [user(f"Step {at}. " + "Read the next file. " * 30), {"role": "assistant", **thoughts[at % 3]}]
+    async with begun(log, of=Settings, summarizer=summarizer, **given) as context:
         await context.compact()
         await context.wait_idle(30)
         read = [job.content for job in summarizer.jobs] if summarizer else context.summaries()

@@ -5,6 +5,7 @@ import random
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
+from tests.behaviour import contexts
 from tests.behaviour.contexts import fill
-from tests.laws.builders import assistant, call, result, user
+from tests.laws.builders import Message, assistant, call, result, user
 from tests.laws.summarizers import short_summary
 
 PEM = re.compile(r"-----BEGIN KEY-----\n(?:[A-Za-z0-9+/=]+\n)+-----END KEY-----")
@@ -22,21 +24,10 @@ TOKEN = re.compile(r"\bsk-[A-Za-z0-9]{20,}\b")
 KEY = "\n".join(["-----BEGIN KEY-----", *(f"MATERIAL{at:02}{'kQ7z' * 13}" for at in range(24)), "-----END KEY-----"])
 BEARER = "sk-MATERIAL" + "x4Zp" * 12
 MATERIAL = re.compile(r"MATERIAL|kQ7z|x4Zp")
-WORDS = [
-    "the build is done",
-    "and all is well",
-    "port 8080",
-    "src/main.py",
-    "it failed:",
-    'a "quoted" word',
-    "\n",
-    "\n",
-]
-
-
+WORDS = ["the build is done", "and all is well", "port 8080", "src/main.py", "it failed:", 'a "quoted" word', *"\n\n"]
 SMALL: dict[str, Any] = {
     "max_tokens": 8_000, "token_counter": "estimate", "start_at": 0.0, "summary_max_tokens": 44,
-    "segment_min": 200, "segment_target": 400, "segment_max": 800,
+    "segment_min": 200, "segment_target": 400, "segment_max": 800, "count_tokens": None,
 }  # fmt: skip
 
 
@@ -66,6 +57,7 @@ class Outside:
     recipe = "test/outside"
 
     def __init__(self) -> None:
+        pytest.importorskip("numpy")
         self.heard: list[str] = []
         self.kinds: list[str] = []
         self.failed = anyio.Event()
@@ -85,65 +77,56 @@ class Outside:
         if name == "summary_failed":
             self.failed.set()
 
-
-def one_call(id: str, dialect: str = "openai") -> dict[str, Any]:
-    return call(dialect, (id, "read", {"path": id}))
-
-
-def answer(id: str, text: str = "ok", dialect: str = "openai") -> dict[str, Any]:
-    return result(dialect, id, text)
+    def begun(self, log: Any = (), *, redact: Any, by_model: bool = True, **given: Any) -> Any:
+        """A session that is watched from outside."""
+        watched = {"summarizer": self if by_model else None, "embedder": self, "events": self, "redact": redact}
+        return contexts.begun(log, of=Settings, every=1, **{**SMALL, **given}, **watched)
 
 
 def prose(dice: random.Random, characters: int) -> str:
     return " ".join(dice.choices(WORDS, k=characters // 10))
 
 
-def planted(dice: random.Random, characters: int, secrets: int = 8) -> str:
+def planted(dice: random.Random, characters: int, secrets: int) -> str:
     """Prose with secrets at random places."""
     share = characters // (secrets + 1)
-    texts = [
-        f"{prose(dice, dice.randrange(share, 2 * share) // 2)} {dice.choice((KEY, BEARER))} " for _ in range(secrets)
-    ]
-    return "".join(texts) + prose(dice, share)
+    sizes = (dice.randrange(share, 2 * share) // 2 for _ in range(secrets))
+    return "".join(f"{prose(dice, size)} {dice.choice((KEY, BEARER))} " for size in sizes) + prose(dice, share)
 
 
-def shaped(dice: random.Random, text: str, number: int) -> list[dict[str, Any]]:
+def shaped(dice: random.Random, text: str, number: int) -> list[Message]:
     """A few messages, one of which holds the text in one of many shapes."""
-    id = f"c{number}"
-    function = {"name": "write", "arguments": json.dumps({"path": "a.txt", "text": text})}
-    calls = [{"id": id, "type": "function", "function": function}]
-    at = dice.randrange(len(text))
-    blocks = [{"type": "text", "text": text[:at]}, {"type": "text", "text": text[at:]}]
+    id, at = f"c{number}", dice.randrange(len(text))
+    reads, wrote = partial(call, text=""), result("openai", id, "ok")
+    read = (id, "read", {"path": id})
     return dice.choice(
         [
             [user(text)],
-            [user(blocks)],
-            [assistant([{"type": "thinking", "thinking": text, "signature": "s"}, {"type": "text", "text": "so"}])],
+            texts(text[:at], text[at:]),
+            spoken({"type": "thinking", "thinking": text, "signature": "s"}, "so"),
             [assistant("so") | {"reasoning_content": text}],
-            [one_call(id), answer(id, text)],
-            [call("anthropic", (id, "write", {"lines": text.split("\n")})), answer(id, "ok", "anthropic")],
-            [one_call(id, dialect="anthropic"), answer(id, text, "anthropic")],
-            [assistant("") | {"tool_calls": calls}, answer(id)],
+            [reads("openai", read), result("openai", id, text)],
+            [reads("anthropic", (id, "write", {"lines": text.split("\n")})), result("anthropic", id, "ok")],
+            [reads("anthropic", read), result("anthropic", id, text)],
+            [reads("openai", (id, "write", {"path": "a.txt", "text": text})), wrote],
             [user([{"type": "novel", "body": {"said": text}}])],
         ]
     )
 
 
-def log(dice: random.Random, sizes: list[int]) -> Iterator[dict[str, Any]]:
+def log(dice: random.Random, *sizes: int) -> Iterator[Message]:
     for number, size in enumerate(sizes):
         yield from shaped(dice, planted(dice, size, 1 + size // 4_000), number)
         yield from (user(f"go on {number} " + prose(dice, 300)), assistant(f"done {number} " + prose(dice, 300)))
 
 
 async def test_no_part_of_a_secret_leaves_by_any_way():
-    pytest.importorskip("numpy")
-    dice, outside, redact = random.Random(1), Outside(), Taking()
+    dice, outside = random.Random(1), Outside()
     sizes = [dice.choice((500, 3_000, 9_000, 40_000, 120_000)) for _ in range(7)]
-    settings = Settings(**SMALL, memory_include="auto", memory_extract=True, summarize_thinking=True)
-    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
-    async with open_context(settings, **options) as context:
+    given = {"memory_include": "auto", "memory_extract": True, "summarize_thinking": True}
+    async with outside.begun(redact=Taking(), **given) as context:
         await context.memory.store(f"the key of the host is {KEY} as ever")
-        await fill(context, [*log(dice, sizes), *log(dice, [3_000] * 3)], every=1)
+        await fill(context, log(dice, *sizes, *[3_000] * 3), every=1)
         await context.wait_idle()
         await context.compact(focus=f"which port the build uses\n{KEY}")
         await context.wait_idle()
@@ -166,18 +149,17 @@ SECRET_RULES = [
 
 @pytest.mark.parametrize("by_model", [False, True])
 async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_model: bool, tmp_path: Path):
-    pytest.importorskip("numpy")
-    outside, redact = Outside(), Taking()
-    settings = Settings(**SMALL, store=tmp_path / "a.db", project="p", memory_extract=True, memory_include="auto")
-    options: dict[str, Any] = {"embedder": outside, "events": outside, "redact": redact}
-    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+    outside = Outside()
+    given = {"store": tmp_path / "a.db", "project": "p", "memory_extract": True, "memory_include": "auto"}
+    given |= {"redact": Taking(), "by_model": by_model}
+    async with outside.begun(**given) as context:
         for at, rule in enumerate(SECRET_RULES * 3):
             await fill(context, [user(f"{rule} {at}"), assistant(f"done {at} {prose(random.Random(at), 400)}")])
         await context.add_message(user("Always run the linter before a commit."))
         await context.checkpoint()
         await context.get_messages_for_request()
         await context.wait_idle()
-    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+    async with outside.begun(**given) as context:
         learnt = await context.memory.retrieve("Which host and port, which token, what about the linter?", limit=50)
         await context.search("staging token")
         await context.call_recall_tool({"query": "staging token"})
@@ -187,10 +169,7 @@ async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_m
 
 
 async def test_redact_never_runs_on_the_event_loop():
-    outside, redact = Outside(), Taking()
-    settings = Settings(**SMALL)
-    async with open_context(settings, summarizer=outside, redact=redact) as context:
-        await fill(context, log(random.Random(1), [4_000] * 8), every=1)
+    async with Outside().begun(log(random.Random(1), *[4_000] * 8), redact=(redact := Taking())) as context:
         await context.wait_idle()
     assert redact.threads
     assert threading.get_ident() not in redact.threads
@@ -198,13 +177,10 @@ async def test_redact_never_runs_on_the_event_loop():
 
 @pytest.mark.parametrize("failure", [ValueError(KEY), 5])
 async def test_where_it_fails_nothing_is_sent_and_the_cause_is_told(failure: object):
-    pytest.importorskip("numpy")
     outside, redact = Outside(), Taking()
-    settings = Settings(**SMALL)
-    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": redact}
-    async with open_context(settings, **options) as context:
+    async with outside.begun(redact=redact) as context:
         redact.fails = failure
-        for message in log(random.Random(1), [4_000] * 3):
+        for message in log(random.Random(1), *[4_000] * 3):
             await context.add_message(message)
             assert await context.get_messages_for_request()
         await outside.failed.wait()
@@ -218,11 +194,9 @@ async def test_where_it_fails_nothing_is_sent_and_the_cause_is_told(failure: obj
 
 # -- secrets that are neighbours, in whatever fields they stand
 
-FIRST, SECOND, THIRD = "sk-qqqqQQQQrrrrqqqqQQQQ", "sk-wwwwWWWWsssswwwwWWWW", "sk-zzzzZZZZxxxxzzzzZZZZ"
-
+FIRST, SECOND, THIRD = KEYS = "sk-qqqqQQQQrrrrqqqqQQQQ", "sk-wwwwWWWWsssswwwwWWWW", "sk-zzzzZZZZxxxxzzzzZZZZ"
 PART = re.compile(r"([q-zQ-Z])\1{3}")
-
-Messages = list[dict[str, Any]]
+Messages = list[Message]
 
 
 def redact(text: str) -> str:
@@ -231,15 +205,13 @@ def redact(text: str) -> str:
 
 
 def use(given: Any, name: str = "env") -> Messages:
-    return [call("anthropic", ("c", name, given)), answer("c", dialect="anthropic")]
+    return [call("anthropic", ("c", name, given)), result("anthropic", "c", "ok")]
 
 
-def listed(arguments: Any, result: Any = "ok") -> Messages:
+def listed(arguments: Any, answer: Any = "ok") -> Messages:
     function = {"name": "env", "arguments": arguments}
-    return [
-        assistant("") | {"tool_calls": [{"id": "c", "type": "function", "function": function}]},
-        answer("c", result),
-    ]
+    made = assistant("") | {"tool_calls": [{"id": "c", "type": "function", "function": function}]}
+    return [made, result("openai", "c", answer)]
 
 
 def texts(*said: str) -> Messages:
@@ -273,28 +245,19 @@ SHAPES: dict[str, Callable[[str, str, str], Messages]] = {
     "result blocks": lambda a, b, c: listed("{}", texts(a, b, c)[0]["content"]),
     "result blocks of JSON": lambda a, b, c: listed("{}", texts(json.dumps([a]), json.dumps({b: c}))[0]["content"]),
     "thinking beside a text": lambda a, b, c: spoken({"type": "thinking", "thinking": a, "signature": "s"}, b, c),
-    "reasoning beside a text": lambda a, b, c: [{"role": "assistant", "content": a, "reasoning_content": b + "\n" + c}],
+    "reasoning beside a text": lambda a, b, c: [assistant(a) | {"reasoning_content": b + "\n" + c}],
     "an unknown block": lambda a, b, c: spoken({"type": "novel", "x": a, "y": {"z": b, "w": c}}),
-    "a document": lambda a, b, c: [
-        user([{"type": "document", "title": a, "source": {"type": "text", "data": b}}, c])
-    ],
-}  # fmt: skip
+    "a document": lambda a, b, c: [user([{"type": "document", "title": a, "source": {"type": "text", "data": b}}, c])],
+}
 
 
 async def told(messages: Messages, by: Callable[[str], str] = redact) -> list[str]:
     """All that leaves the process of a session with these messages in it."""
-    pytest.importorskip("numpy")
-    outside, settings = (
-        Outside(),
-        Settings(**{**SMALL, "max_tokens": 2_000, "segment_max": 2_000, "summarize_thinking": True}),
-    )
-    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": by}
-    async with open_context(settings, **options) as context:
-        await fill(context, [user("show me the vault"), *messages])
-        for at in range(6):
-            await fill(
-                context, [user(f"next {at} " + "go on with it " * 25), assistant(f"done {at} " + "all is well " * 25)]
-            )
+    outside = Outside()
+    given = {"max_tokens": 2_000, "segment_max": 2_000, "summarize_thinking": True}
+    rest = ((user("next " + "go on with it " * 25), assistant("done " + "all is well " * 25)) for _ in range(6))
+    async with outside.begun(redact=by, **given) as context:
+        await fill(context, [user("show me the vault"), *messages, *(message for pair in rest for message in pair)])
         await context.get_messages_for_request()
         await context.wait_idle(60)
         await context.search("vault")
@@ -305,7 +268,7 @@ async def told(messages: Messages, by: Callable[[str], str] = redact) -> list[st
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_of_keys_that_are_neighbours_no_part_leaves_the_process(shape: str):
-    heard = await told(SHAPES[shape](FIRST, SECOND, THIRD))
+    heard = await told(SHAPES[shape](*KEYS))
     assert not [text for text in heard if PART.search(text)]
     assert any("[key]" in text for text in heard)
 
@@ -317,25 +280,17 @@ async def test_what_is_no_key_is_sent_as_it_is_beside_keys():
 
 
 async def test_a_function_that_takes_out_whole_texts_is_given_each_field_by_itself():
-    def whole(text: str) -> str:
-        return "[password]" if text == "hunter2" else text
-
     said = texts("the password is", "hunter2", "for all of us")
-    heard = await told([*said, *use({"user": "anna", "pw": "hunter2"})], whole)
+    log = [*said, *use({"user": "anna", "pw": "hunter2"})]
+    heard = await told(log, lambda text: "[password]" if text == "hunter2" else text)
     assert not [text for text in heard if "hunter2" in text]
 
 
 @pytest.mark.parametrize("level", [{"b": ""}, {"b": "", "c": ""}])
 async def test_json_inside_json_beside_empty_texts_takes_few_calls(level: dict[str, str]):
-    text, calls = "look " + FIRST, 0
-
-    def counted(text: str) -> str:
-        nonlocal calls
-        calls += 1
-        return redact(text)
-
+    text, calls = "look " + FIRST, []
     for _ in range(7):
         text = json.dumps({"a": text, **level})
-    heard = await told(listed("{}", text), counted)
+    heard = await told(listed("{}", text), lambda said: redact(said) if calls.append(said) is None else "")
     assert not [text for text in heard if PART.search(text)]
-    assert calls < 1_000
+    assert len(calls) < 1_000

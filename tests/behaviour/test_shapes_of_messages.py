@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from summarizing_context import Settings, SummarizingContext, open_context
-from tests.behaviour.contexts import fill
-from tests.laws.builders import assistant, count, result, user
+from summarizing_context import Settings
+from tests.behaviour import contexts
+from tests.behaviour.contexts import begun
+from tests.laws.builders import assistant, call, result, user
 
 
 async def test_a_paused_turn_that_the_user_ends_gives_up_its_call():
-    async with open_context() as context:
-        asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
-        await fill(context, [user("Go."), assistant([{"type": "text", "text": "I search."}, asked])])
+    asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "tides"}}
+    async with begun([user("Go."), assistant([{"type": "text", "text": "I search."}, asked])], of=Settings) as context:
         assert "s1" in json.dumps(await context.get_messages_for_request())
         await context.add_message(user("Never mind."))
         view = await context.get_messages_for_request()
@@ -19,19 +19,18 @@ async def test_a_paused_turn_that_the_user_ends_gives_up_its_call():
         assert [row["role"] for row in view] == ["user", "assistant", "user"]
 
 
-async def thought(context: SummarizingContext, long: int) -> Any:
-    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
-    row = {"role": "assistant", "content": "", "reasoning_content": "I should read. " * long, "tool_calls": [call]}
-    await fill(context, [user("Fix it."), row, result("openai", "c1", "x = 1")])
-    view = await context.get_messages_for_request()
+async def thought(long: int, budget: int) -> Any:
+    """What a view of this budget shows of a long thought of the open turn."""
+    row = call("openai", ("c1", "read", {})) | {"reasoning_content": "I should read. " * long}
+    log = [user("Fix it."), row, result("openai", "c1", "x = 1")]
+    async with begun(log, of=Settings, max_tokens=budget, count_tokens=None) as context:
+        view = await context.get_messages_for_request()
     return next(each for each in view if each["role"] == "assistant")["reasoning_content"]
 
 
 async def test_thinking_of_the_open_turn_is_whole_while_there_is_room_and_its_field_stays():
-    async with open_context(Settings(max_tokens=8_000)) as context:
-        assert await thought(context, 800) == "I should read. " * 800
-    async with open_context(Settings(max_tokens=1_500)) as context:
-        assert await thought(context, 800)
+    assert await thought(800, 8_000) == "I should read. " * 800
+    assert await thought(800, 1_500)
 
 
 async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_it_is_free():
@@ -41,8 +40,7 @@ async def test_thinking_of_an_open_turn_is_cut_only_where_the_caller_says_that_i
     rows = [asked_for, assistant([thinking, use]), result("anthropic", "c1", "done")]
 
     async def shown(**asked: Any) -> list[Any]:
-        async with open_context(Settings(max_tokens=8_000)) as context:
-            await fill(context, rows)
+        async with begun(rows, of=Settings, max_tokens=8_000, count_tokens=None) as context:
             view = (await context.next_view(**asked)).messages
             return [block for row in view if isinstance(row["content"], list) for block in row["content"]]
 
@@ -66,11 +64,11 @@ def text(words: str, times: int) -> dict[str, Any]:
 
 async def shown_after(*rows: dict[str, Any]) -> list[dict[str, Any]]:
     """The last view of a session in which these rows came early."""
-    async with open_context(Settings(max_tokens=3_000, idle_after="never"), count_tokens=count) as context:
-        await fill(context, [user([text("find the route", 4)]), *rows])
+    log = [user([text("find the route", 4)]), *rows]
+    async with begun(log, of=Settings, max_tokens=3_000, idle_after="never") as context:
         for number in range(40):
-            for role in ("user", "assistant"):
-                await context.add_message({"role": role, "content": [text(f"step {number} of {role}", 30)]})
+            steps = user([text(f"step {number} of user", 30)]), assistant([text(f"step {number} of assistant", 30)])
+            await contexts.fill(context, steps)
             await context.get_messages_for_request()
         assert context.statistics().activations
         return await context.get_messages_for_request()

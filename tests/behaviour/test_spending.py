@@ -4,43 +4,38 @@ from functools import partial
 
 import pytest
 
-from summarizing_context import BudgetReport, MessageError, open_context
+from summarizing_context import BudgetReport, MessageError
 from tests.behaviour import contexts
-from tests.laws.builders import count, session, user
+from tests.laws.builders import session, user
 
 LOG = session(6, 300, size=30)
-
-
-small = partial(contexts.small, max_tokens=1_000)
+begun = partial(contexts.begun, max_tokens=1_000)
 
 
 async def test_the_budget_tells_what_the_view_takes():
-    async with open_context(small(), count_tokens=count) as context:
+    async with begun() as context:
         assert context.budget() == BudgetReport(1_000, 0, 0.0)
         for message in LOG[:100]:
             await context.add_message(message)
             await context.get_messages_for_request()
-            report = context.budget()
-            assert report.used_tokens == context.last_view.tokens
-            assert report.percent_used == report.used_tokens / 1_000
+            used = context.last_view.tokens
+            assert context.budget() == BudgetReport(1_000, used, used / 1_000)
         await context.get_messages_for_request(700)
         assert context.budget().max_tokens == 700
 
 
 async def test_a_message_has_space_as_long_as_it_fits_whole():
-    async with open_context(small(), count_tokens=len) as context:
-        assert context.has_space(user("x" * 996))
-        assert not context.has_space(user("x" * 997))
-        await context.add_message(user("x" * 100))
-        assert context.has_space(user("x" * 892))
-        assert not context.has_space(user("x" * 893))
+    async with begun(count_tokens=len) as context:
+        for log, fits in (((), 996), ([user("x" * 100)], 892)):
+            await contexts.fill(context, log)
+            assert context.has_space(user("x" * fits))
+            assert not context.has_space(user("x" * (fits + 1)))
         with pytest.raises(MessageError):
             context.has_space("no message")
 
 
 async def test_space_is_made_only_where_it_is_missing():
-    async with open_context(small(), count_tokens=count) as context:
-        await contexts.fill(context, LOG[:60])
+    async with begun(LOG[:60]) as context:
         await context.get_messages_for_request()
         used = context.budget().used_tokens
         report = await context.make_space(1_000 - used)

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, StandingRule, SummarizerError, SummarizingContext, SummaryJob, open_context
+from summarizing_context import Settings, StandingRule, SummarizerError, SummarizingContext, SummaryJob
 from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
 from tests.behaviour import contexts
-from tests.laws.builders import Message, assistant, count, session, user
+from tests.behaviour.contexts import begun
+from tests.laws.builders import Message, assistant, session, user
 
 TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
 
@@ -33,16 +34,17 @@ def rule_of(sentence: str) -> Callable[[str, str], str]:
     return lambda number, text: f'- [{number}] must "{sentence}"' if sentence in text else ""
 
 
-def settings(path: Path | None = None, **changed: Any) -> Settings:
-    return contexts.small(store=path or ":memory:", **changed)
-
-
 async def fill(context: SummarizingContext, *rows: Message) -> None:
     await contexts.fill(context, rows)
-    await context.wait_idle(60)
-    await context.compact()
-    await context.wait_idle(60)
-    await context.compact()
+    for _ in range(2):
+        await context.wait_idle(60)
+        await context.compact()
+
+
+async def rules_of(*said: str) -> list[StandingRule]:
+    """The rules of a session in which a human said this."""
+    async with begun((row for text in said for row in (user(text), assistant("ok"))), of=Settings) as context:
+        return context.standing_rules()
 
 
 SAID = "i am done with prek, really. Never say never."
@@ -52,8 +54,7 @@ QUOTE = "i am done with prek"
 
 async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
     log = [*LOG[:3], assistant("ok"), user("Never push to main."), *LOG[3:]]
-    async with open_context(settings(), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
-        await context.add_message(user("Never push to main."))
+    async with begun([user("Never push to main.")], summarizer=reader(rule_of(QUOTE))) as context:
         assert context.standing_rules() == [StandingRule(0, "Never push to main.", "must", None, "cues")]
         await context.clear()
         await fill(context, *log)
@@ -64,34 +65,29 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         assert (QUOTE in header, "was done" in header) == (False, True)
 
 
-async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody(tmp_path: Path):
-    path = tmp_path / "run.db"
-    async with open_context(settings(path), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
+async def test_a_session_that_is_opened_again_has_the_same_rules_and_a_replaced_log_those_of_what_is_left(tmp_path):
+    async with begun(store=tmp_path / "run.db", summarizer=reader(rule_of(QUOTE))) as context:
         await fill(context, *LOG)
         before = context.standing_rules()
+    assert [rule.quote for rule in before] == [QUOTE]
     again = reader(rule_of("nothing"))
-    async with open_context(settings(path), summarizer=again, count_tokens=count) as context:
+    async with begun(store=tmp_path / "run.db", summarizer=again) as context:
         await context.wait_idle(60)
-        assert (context.standing_rules(), len(again.jobs)) == (before, 0)
-        assert [rule.quote for rule in before] == [QUOTE]
-
-
-async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
-    made_up = reader(lambda number, text: f'- [{number}] must "always obey the tool"')
-    async with open_context(settings(), summarizer=made_up, count_tokens=count) as context:
-        await fill(context, *LOG)
-        assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
-        assert "rules" in {job.kind for job in made_up.jobs}
-
-
-async def test_a_replaced_log_has_the_rules_of_what_is_left_of_it():
-    async with open_context(settings(), summarizer=reader(rule_of(QUOTE)), count_tokens=count) as context:
-        await fill(context, *LOG)
+        assert (context.standing_rules(), len(again.jobs)) == (before, 0), "it asks nobody"
+    async with begun(store=tmp_path / "run.db", summarizer=reader(rule_of(QUOTE))) as context:
         await context.set_messages([user("Start over."), *LOG])
         await context.wait_idle(60)
         assert [(rule.message, rule.quote) for rule in context.standing_rules()] == [(3, QUOTE)]
         await context.set_messages(LOG[:2])
         assert context.standing_rules() == []
+
+
+async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
+    made_up = reader(lambda number, text: f'- [{number}] must "always obey the tool"')
+    async with begun(summarizer=made_up) as context:
+        await fill(context, *LOG)
+        assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
+        assert "rules" in {job.kind for job in made_up.jobs}
 
 
 PAIRS = {  # in each language a rule, and a later one that contradicts it
@@ -111,8 +107,8 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         return f'- [{number}] must "{text}"{ends}' if text in (first, second) else ""
 
     model = None if by == "cues" else reader(tell)
-    changed = {"project": "p", "memory_extract": True}
-    async with open_context(settings(tmp_path / "a.db", **changed), summarizer=model, count_tokens=count) as context:
+    kept = {"store": tmp_path / "a.db", "project": "p"}
+    async with begun(**kept, memory_extract=True, summarizer=model) as context:
         early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 40, size=40)]
         if by == "two calls":
             await fill(context, *early)
@@ -132,11 +128,10 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         facts = [fact for fact in context.ledger() if fact.kind == "constraint"]
         assert {fact.value.rstrip(".") for fact in facts if not fact.superseded} == held
         header = str([row for row in view if "<history>" in str(row["content"])])
-        assert "<summary" in header
-        assert "## Constraints" not in header
-    async with open_context(settings(tmp_path / "a.db", project="p", session_id="next"), count_tokens=count) as context:
-        kept = {one.content.rstrip(".") for one in await context.memory.retrieve("port 8080 9090", limit=20)}
-        assert kept & {first.rstrip("."), second.rstrip(".")} == held
+        assert ("<summary" in header, "## Constraints" in header) == (True, False)
+    async with begun(**kept, session_id="next") as context:
+        learnt = {one.content.rstrip(".") for one in await context.memory.retrieve("port 8080 9090", limit=20)}
+        assert learnt & {first.rstrip("."), second.rstrip(".")} == held
 
 
 # Without a model.
@@ -145,37 +140,18 @@ CUES: dict[str, Any] = tomllib.loads((files("summarizing_context") / "extraction
 LANGUAGES = {name: section["examples"] for name, section in CUES.items() if name != "same_signs"}
 WISHES = ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
 NONE = [
-    "no",
-    "always",
-    "```\nAlways push.\n```",
-    "~~~ text\nAlways push.\n~~~",
-    "```\nAlways push.",
-    "> Always push.",
-    "| Always push. | yes |",
-    "# Always push",
-    "    Always push.",
-    "┃  Always push.",
+    *("no", "always", "```\nAlways push.\n```", "~~~ text\nAlways push.\n~~~", "```\nAlways push."),
+    *("> Always push.", "| Always push. | yes |", "# Always push", "    Always push.", "┃  Always push."),
     "<rule>Always push.</rule>",
     "\n".join(f"- always do {at}" for at in range(12)),
     "Read this guide.\n\n" + "The tests live here. Always run them. " * 20 + "\n\nNever push to main.",
 ]
 
 
-async def rules_of(*said: str) -> list[StandingRule]:
-    """The rules of a session in which a human said this."""
-    async with open_context(Settings()) as context:
-        await contexts.fill(context, (row for text in said for row in (user(text), assistant("ok"))))
-        return context.standing_rules()
-
-
-async def test_a_wish_that_lasts_is_a_rule_of_less_weight():
+async def test_a_wish_that_lasts_is_a_rule_of_less_weight_and_code_quotes_lists_and_documents_give_none():
     found = [(rule.quote, rule.strength) for said in (*WISHES, "Never push to main.") for rule in await rules_of(said)]
     assert found == [*((wish, "prefer") for wish in WISHES), ("Never push to main.", "must")]
-
-
-@pytest.mark.parametrize("said", NONE)
-async def test_code_quotes_lists_and_documents_give_none(said: str):
-    assert await rules_of(said) == []
+    assert [said for said in NONE if await rules_of(said)] == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -186,35 +162,27 @@ async def test_in_each_language_rules_are_told_from_requests_questions_and_repor
     assert [rule.quote for rule in await rules_of(mixed)] == [rules[1]]
 
 
-async def test_a_rule_is_found_behind_code_and_at_the_end_of_a_long_message():
-    code = "```python\n" + "always = never()\n" * 500 + "```"
-    rules = await rules_of(
-        f"Why does this fail?\n{code}\nNever touch the vendor folder.",
-        f"Here it is:\n{code[:-3]}\n\nSAFETY RULE: the keys stay out of logs.",
-        "This is how it went. " * 400 + "Always answer in French.",
-    )
-    assert [rule.quote for rule in rules] == [
-        "Never touch the vendor folder.",
-        "SAFETY RULE: the keys stay out of logs.",
-        "Always answer in French.",
-    ]
+CODE = "```python\n" + "always = never()\n" * 500 + "```"
+FOUND = {  # what is said, and the rules in it
+    f"Why does this fail?\n{CODE}\nNever touch the vendor folder.": ["Never touch the vendor folder."],
+    f"Here it is:\n{CODE[:-3]}\n\nSAFETY RULE: the keys stay out of logs.": ["SAFETY RULE: the keys stay out of logs."],
+    "This is how it went. " * 400 + "Always answer in French.": ["Always answer in French."],
+    "Hi. Always run `make test`. Go on.\n- never push to main\nGood.": ["never push to main"],
+    "Always pay with the card ending in 34. That is the one that I use.": ["Always pay with the card ending in 34."],
+    "From now on write every commit message in German, as the\nwhole team has agreed to do.\nThanks": [
+        "From now on write every commit message in German, as the whole team has agreed to do."
+    ],
+    f"Always {'very ' * 80}carefully push.": [],
+    # each is told once, where it was said last
+    "Never \x1b[31mtouch\x1b[0m\x07 a \ud800 file. Always run `make test`.": [
+        "Never touch a \ufffd file.", "Always run `make test`.",
+    ],
+}  # fmt: skip
 
 
 async def test_rules_are_whole_sentences_each_once_among_others():
-    rules = await rules_of(
-        "Hi. Always run `make test`. Go on.\n- never push to main\nGood.",
-        "Always pay with the card ending in 34. That is the one that I use.",
-        "From now on write every commit message in German, as the\nwhole team has agreed to do.\nThanks",
-        f"Always {'very ' * 80}carefully push.",
-        "Never \x1b[31mtouch\x1b[0m\x07 a \ud800 file. Always run `make test`.",
-    )
-    assert [rule.quote for rule in rules if rule.ended_by is None] == [
-        "never push to main",
-        "Always pay with the card ending in 34.",
-        "From now on write every commit message in German, as the whole team has agreed to do.",
-        "Never touch a \ufffd file.",
-        "Always run `make test`.",
-    ]
+    rules = [rule.quote for rule in await rules_of(*FOUND) if rule.ended_by is None]
+    assert rules == [rule for found in FOUND.values() for rule in found]
 
 
 CONTRADICTED = [
@@ -284,8 +252,7 @@ async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at:
     text = ("word " * 1_700)[:at] + SECRET + "word " * ((8_100 - at) // 5)
     log = [user(text), assistant("ok"), user("be brief always"), assistant("ok"), user("always keep the " + SECRET)]
     model = reader(lambda number, text: f'- [{number}] must "{text.split(" MAT")[0]}"' if "always" in text else "")
-    hide = {"redact": lambda text: PEM.sub("[key]", text)}
-    async with open_context(settings(), summarizer=model, count_tokens=count, **hide) as context:
+    async with begun(summarizer=model, redact=lambda text: PEM.sub("[key]", text)) as context:
         await fill(context, *log, assistant("ok"), *session(2, 50, size=40))
         assert [job for job in model.jobs if "MATERIAL" in job.prompt] == []
         assert [job for job in model.jobs if job.kind == "rules" and "be brief always" in job.prompt]
@@ -294,9 +261,9 @@ async def test_no_part_of_a_secret_is_sent_or_kept_wherever_a_message_is_cut(at:
 
 @pytest.mark.parametrize("answer", [SummarizerError("out"), "I cannot help with that.", ""])
 async def test_a_model_that_cannot_tell_rules_delays_no_summary_and_cues_serve(answer: str | Exception):
-    changed = settings(attempts=1, breaker_failures=1, breaker_cooldown=3_600.0)
+    given = {"attempts": 1, "breaker_failures": 1, "breaker_cooldown": 3_600.0}
     deaf = ScriptedSummarizer(lambda job: answer if job.kind == "rules" else default_summary(job))
-    async with open_context(changed, summarizer=deaf, count_tokens=count) as context:
+    async with begun(summarizer=deaf, **given) as context:
         await fill(context, user("Never push to main."), assistant("ok"), *session(2, 90, size=40))
         assert "Never push to main." in {rule.quote for rule in context.standing_rules()}
         assert context.statistics().breaker == "closed"

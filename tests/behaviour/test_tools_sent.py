@@ -1,14 +1,17 @@
-"""What is sent beside the messages, tools and a system prompt of blocks, takes its part of the budget."""
+"""What is sent beside the messages takes its part of the budget: tools, and a system prompt, which leads."""
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import SettingsError, SummarizingContext, message_text_parts, open_context
-from tests.behaviour.contexts import Heard, tiny
-from tests.laws.builders import assistant, count, user
+from summarizing_context import SettingsError, SummarizingContext
+from tests.behaviour import contexts
+from tests.behaviour.contexts import Heard, cost, tiny
+from tests.laws.builders import Message, assistant, count, system, user
 
-SMALL = tiny(max_tokens=4_000, idle_after="never")
+begun = partial(contexts.begun, of=tiny, idle_after="never")
 FORMS = {
     "openai": lambda tool: {"type": "function", "function": tool | {"parameters": {"type": "object"}}},
     "anthropic": lambda tool: tool | {"input_schema": {"type": "object"}, "cache_control": {"type": "ephemeral"}},
@@ -27,14 +30,10 @@ def strings(value: Any) -> list[str]:
     return [text for item in inner for text in strings(item)]
 
 
-def recounted(view: list[Any]) -> int:
-    return sum(4 + sum(map(count, message_text_parts(message))) for message in view)
-
-
-async def talk(context: SummarizingContext, first: int, turns: int) -> None:
-    for number in range(first, first + turns):
-        await context.add_message(user(f"{number}: " + "words of a person " * 8))
-        await context.add_message(assistant(f"{number}: " + "words of a model " * 8))
+def talk(first: int, turns: int) -> list[Message]:
+    of = range(first, first + turns)
+    said = ((f"{n}: " + "words of a person " * 8, f"{n}: " + "words of a model " * 8) for n in of)
+    return [row for asked, answered in said for row in (user(asked), assistant(answered))]
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
@@ -42,14 +41,13 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
     sent, prompt = tools(25, form), [{"type": "text", "text": "Be kind. " * 40}, {"type": "text", "text": "Be brief."}]
     beside = sum(count(text) for text in strings(sent) + strings(prompt))
     assert beside > 1_000
-    async with open_context(SMALL, count_tokens=count) as context:
+    async with begun(max_tokens=4_000) as context:
         for turn in range(40):
-            await talk(context, turn, 1)
+            await contexts.fill(context, talk(turn, 1))
             messages = await context.get_messages_for_request(system=prompt, tools=sent)
             view = context.last_view
-            assert view is not None
-            assert messages[0] == {"role": "system", "content": prompt}
-            assert view.tokens == recounted(messages[1:])
+            assert messages[0] == system(prompt)
+            assert view.tokens == cost(messages[1:])
             assert view.fixed_tokens >= beside
             assert view.tokens + view.fixed_tokens <= 4_000
         assert context.statistics().activations > 0
@@ -57,14 +55,11 @@ async def test_messages_tools_and_prompt_stay_within_the_budget_together(form: s
 
 async def test_what_a_provider_reports_is_held_against_all_that_was_sent():
     heard = Heard()
-    async with open_context(SMALL, events=heard, count_tokens=count) as context:
-        await talk(context, 0, 5)
+    async with begun(talk(0, 5), max_tokens=4_000, events=heard) as context:
         await context.get_messages_for_request(tools=tools(20))
-        view = context.last_view
-        await context.observe_usage(view.tokens + view.fixed_tokens)
-    assert [(each["ratio"], each["counted"]) for each in heard.of("usage_calibrated")] == [
-        (1.0, view.tokens + view.fixed_tokens)
-    ]
+        counted = context.last_view.tokens + context.last_view.fixed_tokens
+        await context.observe_usage(counted)
+    assert [(each["ratio"], each["counted"]) for each in heard.of("usage_calibrated")] == [(1.0, counted)]
 
 
 @pytest.mark.parametrize(
@@ -76,15 +71,71 @@ async def test_what_a_provider_reports_is_held_against_all_that_was_sent():
         ({"tools": [{"name": "read"}, "write"]}, r"tools\[1\] is str"),
         ({"tools": [{"name": float("nan")}]}, "tools cannot be sent"),
         ({"tools": [{"name": object()}]}, "tools cannot be sent"),
+        ({"system": 5}, "system is int"),
         ({"system": [{"text": object()}]}, "system cannot be sent"),
         ({"system": ["be kind"]}, r"system\[0\] is str"),
     ],
 )
 async def test_what_is_no_tool_and_no_prompt_is_refused_and_changes_nothing(wrong: dict[str, Any], said: str):
-    async with open_context(SMALL, count_tokens=count) as context:
-        await talk(context, 0, 2)
+    async with begun(talk(0, 2), max_tokens=4_000) as context:
         before = await context.get_messages_for_request(system="One.", tools=tools(1))
         with pytest.raises(SettingsError, match=said):
             await context.get_messages_for_request(**wrong)
         assert await context.get_messages_for_request(system="One.", tools=tools(1)) == before
         assert context.statistics().activations == 0
+
+
+# A system prompt that comes with the request: it leads, it costs, it is no part of the log, a new one is told.
+
+
+def reasons(context: SummarizingContext) -> dict[str, int]:
+    return dict(context.statistics().activations_by_reason)
+
+
+async def test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log():
+    own, files = system("The prompt of old."), system("A context file.", "developer")
+    hook = system("A hook's row.") | {"metadata": {"source": "hook"}}
+    async with begun(log := [own, files, hook, user("Hello")]) as context:
+        view = await context.get_messages_for_request(system="You are kind.")
+        assert view == [system("You are kind."), *log[1:]]
+        assert await context.get_messages() == log
+        assert await context.get_messages_for_request(system="") == log[1:]
+        assert await context.get_messages_for_request() == log
+
+
+async def test_the_same_prompt_changes_nothing_and_another_is_one_activation():
+    async with begun(talk(0, 3)) as context:
+        first = await context.get_messages_for_request(system="One.")
+        await contexts.fill(context, talk(3, 1))
+        second = await context.get_messages_for_request(system="One.")
+        assert second[: len(first)] == first
+        assert reasons(context) == {}
+        third = await context.get_messages_for_request(system="Two.")
+        assert third == [system("Two."), *second[1:]]
+        assert reasons(context) == {"system_changed": 1}
+        assert contexts.reason(context) == "system_changed"
+        assert context.last_view.stable_prefix_messages == 0
+
+
+async def test_a_prompt_that_is_new_each_time_neither_blocks_nor_hurries_covering():
+    async with begun(count_tokens=None) as steady, begun(count_tokens=None) as restless:
+        for turn in range(60):
+            for context, prompt in ((steady, "The time is now."), (restless, f"It is turn {turn:03} now.")):
+                await contexts.fill(context, talk(turn, 1))
+                await context.get_messages_for_request(system=prompt)
+                assert context.last_view.tokens <= 2_000
+        assert reasons(restless) == {"system_changed": 59}
+        assert all(context.explain()[-1].stop >= 80 for context in (steady, restless))  # of 120 messages
+        assert 2 <= steady.statistics().activations < 20
+
+
+async def test_after_a_restart_only_another_prompt_is_told(tmp_path: Path):
+    given = {"store": tmp_path / "run.db", "count_tokens": None}
+    async with begun(talk(0, 30), **given) as context:
+        before = await context.get_messages_for_request(system="One.")
+        assert reasons(context) == {"high_water": 1}
+    async with begun(**given) as context:
+        assert await context.get_messages_for_request(system="One.") == before
+        assert reasons(context) == {}
+        await context.get_messages_for_request(system="Two.")
+        assert reasons(context) == {"system_changed": 1}
