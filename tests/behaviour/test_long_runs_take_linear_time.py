@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 
 import summarizing_context
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.testing import ScriptedSummarizer
-from tests.laws.builders import assistant, result, user
+from tests.behaviour.contexts import begun
+from tests.laws.builders import assistant, call, result, user
 
 RUNS = (
     " ", "\n", " \t\n", "\\", '"', "'", "`", "[", "{", "(", '"""', "<", "</", "<a>", "7", "1,", "deadbeef01", "a",
@@ -32,9 +33,7 @@ RUNS = (
 )  # fmt: skip
 
 FRAMES = (("", ""), ("```1", "!\n`"))
-
 LENGTHS = (500, 2_000, 8_000)
-
 FLOOR = 0.0003  # seconds for the shortest run, which most expressions read in a tenth of that
 
 GROWTH = 9.0  # of time where a run is four times as long: 4 is linear, 16 quadratic
@@ -191,21 +190,14 @@ def test_looking_for_rules_takes_time_in_proportion_to_a_long_run():
 async def session(text: str, *, by_model: bool) -> None:
     """All that is done with a text: it is said, called with, answered, summarized, searched, and is what a model
     replies."""
-    settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=0.0, attempts=1)
     summarizer = ScriptedSummarizer(lambda _: text + "\n- x", recipe="model/1") if by_model else None
-    call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": text}}
-    async with open_context(
-        settings, summarizer=summarizer, redact=lambda said: said.replace("hunter2", "*")
-    ) as context:
-        for message in (
-            user("look at it"),
-            {"role": "assistant", "content": "I look", "tool_calls": [call]},
-            result("openai", "c1", text),
-            user(f"Never do it again. {text}"),
-            assistant(f"I decided to use port 8080. {text}"),
-        ):
-            await context.add_message(message)
-        await context.add_message(user("please go on with it " * 1_200))
+    given = {"max_tokens": 8_000, "start_at": 0.0, "attempts": 1, "count_tokens": None, "summarizer": summarizer}
+    read = call("openai", ("c1", "read", {}), text="I look")
+    read["tool_calls"][0]["function"]["arguments"] = text
+    said = [user(f"Never do it again. {text}"), assistant(f"I decided to use port 8080. {text}")]
+    log = [user("look at it"), read, result("openai", "c1", text), *said, user("please go on with it " * 1_200)]
+    redact = {"redact": lambda said: said.replace("hunter2", "*")}
+    async with begun(log, of=Settings, token_counter="estimate", **given, **redact) as context:
         await context.get_messages_for_request()
         await context.wait_idle(120)
         await context.compact()
@@ -220,21 +212,3 @@ def test_a_session_takes_time_in_proportion_to_a_long_run_in_it(piece: str):
         asyncio.run(session(text, by_model=by_model))
 
     assert not grows_too_fast(work, piece, ("```", "!"), times=8, floor=0.15)
-
-
-async def many_results_in_one_row(count: int) -> None:
-    call = {"type": "function", "function": {"name": "read", "arguments": "{}"}}
-    calls = [{"id": f"c{at}", **call} for at in range(count)]
-    results = [{"type": "tool_result", "tool_use_id": f"c{at}", "content": "ok"} for at in range(count)]
-    async with open_context(Settings(max_tokens=2_000_000, token_counter="estimate")) as context:
-        await context.add_message({"role": "assistant", "content": None, "tool_calls": calls})
-        await context.add_message(user(results))
-        await context.get_messages_for_request()
-
-
-def test_many_results_in_one_row_take_time_in_proportion_to_their_number():
-    def work(results: str) -> None:
-        asyncio.run(many_results_in_one_row(len(results)))
-
-    few, many = (seconds(work, "r" * number, 2) for number in (300, 1_500))
-    assert many < GROWTH * few  # 5 is linear, 25 quadratic

@@ -1,14 +1,14 @@
 """A session has one writer, also when somebody removes its lock file, and when its writer is killed."""
 
-import asyncio
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
+import anyio
 import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from summarizing_context import SessionInUseError, Settings, open_context
 from tests.laws.builders import user
@@ -35,52 +35,48 @@ except SummarizingContextError as error:
 
 
 class Writer:
-    """Another process that opens the session for writing."""
+    """Another process that has the session open for writing and has added "one"."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        self.process = process
+    def __init__(self, process: anyio.abc.Process) -> None:
+        self.process, self.out = process, BufferedByteReceiveStream(process.stdout)
 
     async def told(self) -> str:
-        assert self.process.stdout is not None
-        return (await asyncio.wait_for(asyncio.to_thread(self.process.stdout.readline), 120)).strip()
+        with anyio.fail_after(120):
+            return (await self.out.receive_until(b"\n", 1_000)).decode().strip()
 
     async def add(self, text: str) -> str:
-        assert self.process.stdin is not None
-        self.process.stdin.write(text + "\n")
-        self.process.stdin.flush()
+        await self.process.stdin.send(f"{text}\n".encode())
         return await self.told()
 
-    def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(120)
+    async def end(self) -> None:
+        await self.process.stdin.aclose()
+        await self.process.wait()
 
 
-@contextmanager
-def writer(store: Path) -> Iterator[Writer]:
-    command = [sys.executable, "-c", WRITER, str(store)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+@asynccontextmanager
+async def writer(store: Path) -> AsyncIterator[Writer]:
+    async with await anyio.open_process([sys.executable, "-c", WRITER, str(store)], stderr=None) as process:
         try:
-            yield Writer(process)
+            made = Writer(process)
+            assert (await made.told(), await made.add("one")) == ("open", "added")
+            yield made
         finally:
-            process.kill()
+            if process.returncode is None:
+                process.kill()
 
 
 def settings(store: Path) -> Settings:
     return Settings(store=str(store), session_id="s", token_counter="estimate")
 
 
-def said(text: str) -> dict[str, str]:
-    return user(text)
-
-
 def remove_locks(store: Path) -> None:
-    for lock in locks(store):
+    for lock in store.parent.glob("*.lock"):
         lock.unlink()
 
 
-def locks(store: Path) -> list[Path]:
-    return list(store.parent.glob("*.lock"))
+async def add(store: Path, text: str) -> None:
+    async with open_context(settings(store)) as context:
+        await context.add_message(user(text))
 
 
 async def stored(store: Path) -> list[object]:
@@ -91,46 +87,37 @@ async def stored(store: Path) -> list[object]:
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the first writer fails")
 async def test_a_second_writer_is_refused_after_the_lock_file_was_removed_and_the_first_goes_on(tmp_path: Path):
     store = tmp_path / "run.db"
-    with writer(store) as first:
-        assert await first.told() == "open"
-        assert await first.add("one") == "added"
+    async with writer(store) as first:
         for _ in range(2):
             remove_locks(store)
             with pytest.raises(SessionInUseError, match=str(first.process.pid)):
-                async with open_context(settings(store)):
-                    pass
+                await add(store, "other")
         assert await first.add("two") == "added"
-        first.end()
+        await first.end()
     assert await stored(store) == ["one", "two"]
 
 
 @pytest.mark.parametrize("removed", [False, True], ids=["lock left", "lock removed"])
 async def test_a_session_whose_writer_was_killed_is_taken_over(tmp_path: Path, removed: bool):
     store = tmp_path / "run.db"
-    with writer(store) as first:
-        assert await first.told() == "open"
-        assert await first.add("one") == "added"
+    async with writer(store) as first:
         first.process.send_signal(signal.SIGKILL)
-        first.process.wait(120)
+        await first.process.wait()
     if removed:
         remove_locks(store)
-    async with open_context(settings(store)) as second:
-        await second.add_message(said("two"))
+    await add(store, "two")
     assert await stored(store) == ["one", "two"]
 
 
 async def test_a_writer_that_lost_its_session_to_another_writes_nothing_more(tmp_path: Path):
     """As on a system that does not tell which files a process has open: there the lock file of the first is gone."""
     store = tmp_path / "run.db"
-    with writer(store) as first:
-        assert await first.told() == "open"
-        assert await first.add("one") == "added"
+    async with writer(store) as first:
         first.process.send_signal(signal.SIGSTOP)
-        (lock,) = locks(store)
+        (lock,) = store.parent.glob("*.lock")
         lock.rename(tmp_path / "moved away")
-        async with open_context(settings(store)) as second:
-            await second.add_message(said("two"))
+        await add(store, "two")
         first.process.send_signal(signal.SIGCONT)
         assert await first.add("three") == "StoreError"
-        first.end()
+        await first.end()
     assert await stored(store) == ["one", "two"]
