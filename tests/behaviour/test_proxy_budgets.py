@@ -13,8 +13,6 @@ from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxi
 from tests.proxy.fake import Fake, served
 
 TOOLS = [{"name": f"tool_{n}", "description": "Reads a file. " * 60, "input_schema": {}} for n in range(20)]
-
-
 BETA = {"extra_headers": {"anthropic-beta": "oauth-2025-04-20,context-1m-2025-08-07"}}
 BUDGETS: list[tuple[Any, str, int, dict[str, Any]]] = [
     *((AnthropicAgent, model, 990_000, {}) for model in ("claude-opus-4-6", "claude-opus-5-5-20261020")),
@@ -47,15 +45,15 @@ async def test_a_model_that_is_not_known_is_told_once(caplog: pytest.LogCaptureF
                 await agent.step(f"step {step}")
             (notice,) = (await status(address))["notices"]
     assert all(word in notice for word in ("our-own-7b", "128,000", "--budget"))
-    assert [record.message for record in caplog.records].count(notice) == 1
+    assert caplog.messages.count(notice) == 1
 
 
 async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_that_would_do(caplog):
     fake, budget = Fake(), 4_000
+    prompt = {"tools": TOOLS, "system": "You fix code. " * 100}
     with caplog.at_level(logging.WARNING):
         async with served(fake) as upstream, proxied(upstream, budget=budget) as address:
-            agent = AnthropicAgent(address, tools=TOOLS, system="You fix code. " * 100)
-            other = AnthropicAgent(address, session="s-2", tools=TOOLS, system="You fix code. " * 100)
+            agent, other = AnthropicAgent(address, **prompt), AnthropicAgent(address, session="s-2", **prompt)
             for step in range(5):
                 await agent.step(f"step {step}")
                 await other.step(f"step {step}")
@@ -67,11 +65,11 @@ async def test_a_budget_that_tools_and_system_prompt_fill_is_told_once_with_one_
     (notice,) = told["notices"]
     least = told["records"][-1]["least_budget"]
     assert all(f"{tokens:,}" in notice for tokens in (budget, least))
-    assert [record.message for record in caplog.records] == [notice]  # of any part, for any session
+    assert caplog.messages == [notice]  # of any part, for any session
     assert reply.headers["x-summarizing-context-least-budget"] == str(least)
     assert (told["failures"], fake.problems) == (0, [])
     async with served(fake) as upstream, proxied(upstream, budget=least) as address:
-        agent = AnthropicAgent(address, tools=TOOLS, system="You fix code. " * 100)
+        agent = AnthropicAgent(address, **prompt)
         for step in range(16):
             await agent.step(f"step {step}")
         told = await status(address)

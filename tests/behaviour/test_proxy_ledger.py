@@ -36,20 +36,18 @@ class Cache:
     def answering(self, answer: Any, protocol: str) -> Any:
         def answered(body: Any, number: int, tokens: int) -> Any:
             history = [plain(item) for item in body.get("messages") or body["input"]]
-            same = begins_with(history, self.before)
-            read = len(json.dumps(self.before)) // 4 if same and self.before else 0
-            self.before = history
-            read = min(read, tokens)
-            self.read, self.written = self.read + read, self.written + tokens - read
+            same = self.before and begins_with(history, self.before)
+            read = min(len(json.dumps(self.before)) // 4 if same else 0, tokens)
+            wrote, self.before = tokens - read, history
+            self.read, self.written = self.read + read, self.written + wrote
             whole, events = answer(body, number, tokens)
             usage = whole["usage"]
             if protocol == "anthropic":
-                usage |= {"input_tokens": 0, "cache_read_input_tokens": read}
-                usage["cache_creation_input_tokens"] = tokens - read
-                usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": tokens - read}
+                usage |= {"input_tokens": 0, "cache_read_input_tokens": read, "cache_creation_input_tokens": wrote}
+                usage["cache_creation"] = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": wrote}
             else:
-                details = {"cached_tokens": read, "cache_write_tokens": tokens - read}
-                usage["prompt_tokens_details" if protocol == "chat" else "input_tokens_details"] = details
+                details = "prompt_tokens_details" if protocol == "chat" else "input_tokens_details"
+                usage[details] = {"cached_tokens": read, "cache_write_tokens": wrote}
             return whole, events
 
         return answered
