@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import MessageError
 from summarizing_context.testing import ScriptedSummarizer
-from tests.behaviour.contexts import fill
+from tests.behaviour.contexts import begun, fill, tiny
 from tests.laws.builders import assistant, result, user
 
 LONE = "\ud83d"
@@ -29,8 +29,7 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "read", "arguments"
     ],
 )
 async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(message: dict[str, Any], told: str):
-    async with open_context(Settings()) as context:
-        await context.add_message(user("first"))
+    async with begun([user("first")], of=Settings) as context:
         with pytest.raises(MessageError, match=told) as refused:
             await context.add_message(message)
         assert "banana" not in str(refused.value)
@@ -58,8 +57,7 @@ async def test_a_message_that_no_provider_takes_is_refused_with_what_is_allowed(
     ],
 )
 async def test_every_shape_of_the_protocols_enters_and_comes_back_as_it_was(message: dict[str, Any]):
-    async with open_context(Settings()) as context:
-        await context.add_message(message)
+    async with begun([message], of=Settings) as context:
         await context.set_messages([message, message])
         assert await context.get_messages() == [message, message]
 
@@ -79,14 +77,11 @@ def with_halves() -> list[dict[str, Any]]:
 
 async def test_half_a_character_stays_in_the_log_and_is_whole_in_every_view_and_request(tmp_path):
     model = ScriptedSummarizer(lambda _: "## Done\n- looked at the files of the service", recipe="model/1")
-    settings = Settings(
-        store=tmp_path / "a.db", max_tokens=2_000, token_counter="estimate", start_at=0.0,
-        segment_min=100, segment_target=200, segment_max=2_000, summary_max_tokens=44,
-    )  # fmt: skip
+    sizes = {"segment_max": 2_000, "summary_max_tokens": 44, "count_tokens": None}
     for summarizer in (model, None):
-        async with open_context(settings, summarizer=summarizer) as context:
-            added = with_halves()
-            await fill(context, added)
+        added = with_halves()
+        given = {"store": tmp_path / "a.db", "start_at": 0.0, "summarizer": summarizer, **sizes}
+        async with begun(added, of=tiny, **given) as context:
             view = await context.get_messages_for_request()
             assert "\ufffd" in json.dumps(view, ensure_ascii=False)
             assert context.statistics().repairs["surrogates_replaced"]
@@ -118,8 +113,7 @@ ODD = st.dictionaries(
 
 async def kept(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The log after these were added, one by one."""
-    async with open_context(Settings(max_tokens=100_000)) as context:
-        await fill(context, messages)
+    async with begun(messages, of=Settings) as context:
         await context.get_messages_for_request()
         return await context.get_messages()
 
@@ -150,20 +144,25 @@ async def test_a_refusal_says_where_and_not_what(wrong: Any):
         with pytest.raises(MessageError, match=r"message.content\[1\]") as refused:
             await context.add_message(user([{}, {"Jane Doe 4111": wrong}]))
         assert await context.get_messages() == []
-    assert "Jane" not in str(refused.value)
-    assert "secret" not in str(refused.value)
+    assert not any(text in str(refused.value) for text in ("Jane", "secret"))
     assert len(str(refused.value)) < 300
 
 
 async def test_flags_are_heard_at_the_top_and_in_the_metadata_and_no_call_is_ephemeral():
-    call = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+    called = [{"role": "assistant", "content": None, "tool_calls": [CALL]}, result("openai", "c1", "ok")]
     for flag in ({"ephemeral": True}, {"metadata": {"ephemeral": True}}):
-        settings = Settings(max_tokens=2_000)
-        async with open_context(settings) as context:
-            await context.add_message({"role": "user", "content": "the list is empty", **flag})
+        async with begun([user("the list is empty") | flag], of=Settings, max_tokens=2_000) as context:
             assert context.statistics().history_tokens > 0
-            for message in (call, result("openai", "c1", "ok")):
-                await context.add_message({**message, **flag})
+            await fill(context, [{**message, **flag} for message in called])
             mark = await context.checkpoint()
             await context.restore(mark)
             assert [row["role"] for row in await context.get_messages()] == ["assistant", "tool"]
+
+
+async def test_the_newest_of_very_many_ephemeral_messages_is_shown_where_nothing_else_is():
+    async with begun(of=Settings, max_tokens=80) as context:
+        for number in range(40):
+            reminder = user(f"reminder {number}: keep to the plan that we made") | {"ephemeral": True}
+            await context.add_message(reminder)
+            assert (await context.get_messages_for_request())[-1]["content"].startswith("remi")
+        assert context.last_view.tokens <= 80

@@ -9,11 +9,22 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryReply, load_models, open_context
 from summarizing_context.testing import ScriptedSummarizer, range_name
-from tests.behaviour.contexts import Provider, fill
+from tests.behaviour.contexts import Provider, begun
 from tests.laws.builders import session
 
 OURS = load_models()
 TABLE = 'as_of = 2026-05-06\n[models."m-1"]\ninput = 2\noutput = 8.0\n'
+OWN = """[models."gpt-5.4-mini"]
+input = 1
+output = 2
+cached_input = 0
+[[windows]]
+models = 'm-|gpt-5\\.4'
+tokens = 64_000
+[[caches]]
+models = 'm-'
+lifetimes = { usual = 60 }
+"""
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -31,22 +42,19 @@ def problems(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("name", ["claude-haiku-4-5-20251001", "gpt-5.4-mini-2026-03-17", "gpt-6.2-sol-2026-11-12"])
 def test_a_dated_version_has_the_price_of_its_model(name: str):
-    plain = name.rsplit("-", 3 if "-2026-" in name else 1)[0]
     price = OURS.price_of(name)
-    assert price is not None
-    assert price == OURS.price_of(plain)
+    assert price == OURS.price_of(name.rsplit("-", 3 if "-2026-" in name else 1)[0])
     assert price.source
     assert 0 < price.cached_input < price.input < price.output
 
 
-@pytest.mark.parametrize("name", [None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"])
-def test_a_model_that_is_not_listed_has_no_price(name: str | None):
-    assert OURS.price_of(name) is None
+def test_a_model_that_is_not_listed_has_no_price():
+    for name in (None, "", "llama3", "claude-opus-5-6", "gpt-9", "gpt-6.2-sol-x", "model-of-mine"):
+        assert OURS.price_of(name) is None
 
 
 def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
     price = OURS.price_of("claude-haiku-4-5")
-    assert price is not None
     assert price.cost(1_000_000, 100_000) == pytest.approx(1.5)
     assert price.cost(1_000_000, 0, 600_000) == pytest.approx(0.4 + 0.06)
     assert price.cost(100, 0, 10_000) == pytest.approx(0.00001)
@@ -62,24 +70,17 @@ def test_cached_tokens_are_a_part_of_the_input_and_cost_less():
 )
 def test_a_request_beyond_a_step_has_other_rates_in_all(model, above, short, long):
     price = OURS.price_of(model)
-    assert price is not None
     for tokens, rates in ((above, short), (above + 1, long)):
         found = price.at(tokens)
         assert (found.input, found.cached_input, found.output) == pytest.approx(rates)
 
 
 def test_a_file_adds_rows_and_takes_the_place_of_those_it_names(tmp_path: Path):
-    own = '[models."gpt-5.4-mini"]\ninput = 1\noutput = 2\ncached_input = 0\n'
-    own += (
-        "[[windows]]\nmodels = 'm-|gpt-5\\.4'\ntokens = 64_000\n[[caches]]\nmodels = 'm-'\nlifetimes = { usual = 60 }\n"
-    )
-    table = load_models(written(tmp_path, TABLE + own))
+    table = load_models(written(tmp_path, TABLE + OWN))
     mine = table.price_of("m-1-2026-01-01")
-    assert mine is not None
     assert (mine.input, mine.output, mine.as_of) == (2, 8, date(2026, 5, 6))
     assert mine.cost(1_000_000, 0, 1_000_000) == 2  # no discount is known
     changed = table.price_of("gpt-5.4-mini")
-    assert changed is not None
     assert changed.cost(1_000_000, 1_000_000, 500_000) == pytest.approx(2.5)
     assert table.price_of("gpt-4.1") == OURS.price_of("gpt-4.1")
     assert [table.window_of(name) for name in ("m-1", "gpt-5.4-mini", "gpt-4.1")] == [64_000, 64_000, 1_000_000]
@@ -103,10 +104,14 @@ def test_each_row_that_is_wrong_is_told_with_its_place(tmp_path: Path):
     for problem, (name, (_, said)) in zip(told, rows.items(), strict=True):
         assert f'[models."{name}"]' in problem
         assert said in problem
-    assert "`$.as_of`" in problems(tmp_path, 'as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n')[0]
-    assert "no models" in problems(tmp_path, "as_of = 2026-05-06\n")[0]
-    assert "lifetimes" in problems(tmp_path, "as_of = 2026-05-06\ncaches = [{ models = 'm', lifetimes = {} }]\n")[0]
-    assert "cannot be read" in problems(tmp_path, "as_of = 2026-05-06\nwindows = [{ models = '(', tokens = 9 }]\n")[0]
+    as_of = "as_of = 2026-05-06\n"
+    for text, said in (
+        ('as_of = "soon"\n[models.a]\ninput = 1\noutput = 2\n', "`$.as_of`"),
+        (as_of, "no models"),
+        (as_of + "caches = [{ models = 'm', lifetimes = {} }]\n", "lifetimes"),
+        (as_of + "windows = [{ models = '(', tokens = 9 }]\n", "cannot be read"),
+    ):
+        assert said in problems(tmp_path, text)[0]
 
 
 class Model(ScriptedSummarizer):
@@ -121,8 +126,8 @@ class Model(ScriptedSummarizer):
 async def statistics_of(summarizer: Any, **settings: Any) -> Any:
     """The figures after a short session."""
     with anyio.fail_after(120):
-        async with open_context(Settings(max_tokens=4_000, **settings), summarizer=summarizer) as context:
-            await fill(context, session(7, 80))
+        given = {"max_tokens": 4_000, "count_tokens": None, "summarizer": summarizer, **settings}
+        async with begun(session(7, 80), of=Settings, **given) as context:
             await context.wait_idle()
             return context.statistics()
 
@@ -135,18 +140,14 @@ async def test_the_cost_of_a_session_is_that_of_the_tokens_it_counted(tmp_path: 
     assert found.estimated_cost == pytest.approx(calls * (1_000 * 2 + 100 * 8) / 1e6)
 
 
-@pytest.mark.parametrize("cached", [-5, 1_001, True, "9", 2.5])
-async def test_cached_tokens_that_cannot_be_true_are_not_counted(cached: Any):
-    found = await statistics_of(Model("claude-haiku-4-5", cached_tokens=cached))
-    assert found.model_cached_tokens == 0
-    assert found.estimated_cost == pytest.approx(found.model_calls * (1_000 * 1 + 100 * 5) / 1e6)
-
-
-async def test_without_a_known_price_there_is_no_estimate():
+async def test_cached_tokens_that_cannot_be_true_are_not_counted_and_without_a_price_there_is_no_estimate():
+    for cached in (-5, 1_001, True, "9", 2.5):
+        found = await statistics_of(Model("claude-haiku-4-5", cached_tokens=cached))
+        assert found.model_cached_tokens == 0
+        assert found.estimated_cost == pytest.approx(found.model_calls * (1_000 * 1 + 100 * 5) / 1e6)
     for model in ("model-of-mine", None):
         found = await statistics_of(Model(model))
-        assert found.model_calls > 0
-        assert found.estimated_cost is None
+        assert (found.model_calls > 0, found.estimated_cost) == (True, None)
 
 
 def asking(model: str, lifetime: float | str | None = None) -> Provider:

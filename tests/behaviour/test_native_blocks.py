@@ -20,11 +20,15 @@ TOOLS = [{"name": name, "description": "…", "input_schema": {"type": "object"}
 SYSTEM = "You are a careful helper."
 
 
-def settings(server: ProviderServer, **changed: Any) -> Settings:
+def opened(server: ProviderServer, redact: Any = None, **changed: Any) -> Any:
     sizes = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
     given = {"summarizer": "anthropic", "model": MODEL, "base_url": server.root, "api_key": "sk-test"}
     given |= {"max_tokens": 3_000, "native": "prefer", "breaker_cooldown": 3_600.0}
-    return Settings(**{**sizes, **given, **changed})
+    return open_context(Settings(**{**sizes, **given, **changed}), count_tokens=count, redact=redact)
+
+
+async def view_of(context: SummarizingContext, *where: Any) -> list[Message]:
+    return await context.get_messages_for_request(*where, tools=TOOLS)
 
 
 def block_of(view: list[Message]) -> Message | None:
@@ -33,14 +37,17 @@ def block_of(view: list[Message]) -> Message | None:
     return first[0] if isinstance(first, list) and first[0].get("type") == "compaction" else None
 
 
+def texts(view: list[Message]) -> list[str]:
+    return [text for message in view for text in message_text_parts(message)]
+
+
 async def play(context: SummarizingContext, server: ProviderServer, rows: list[Message]) -> list[list[Message]]:
     """Add the rows of a session, and send the view before each answer of the model. Return the views."""
     views = []
     async with AsyncAnthropic(base_url=server.root, api_key="sk-test", max_retries=0) as client:
         for row in rows:
             if row["role"] == "assistant":
-                view = await context.get_messages_for_request(tools=TOOLS)
-                views.append(view)
+                views.append(view := await view_of(context))
                 assert view[0]["content"] == SYSTEM
                 await client.beta.messages.create(
                     model=MODEL, max_tokens=500, system=SYSTEM, messages=view[1:], tools=TOOLS, betas=[BETA]
@@ -66,7 +73,7 @@ def session(turns: int, seed: int = 3) -> list[Message]:
 
 async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none():
     provider = Compacting()
-    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+    async with serving(provider) as server, opened(server) as context:
         views = await play(context, server, session(34))
         activations = context.activations()
         nodes = context.explain()
@@ -79,17 +86,14 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
     last = provider.asked[-1]
     assert last["messages"][0]["content"][0]["type"] == "compaction"
     assert any(view[1 : 1 + len(last["messages"])] == last["messages"] for view in views)
-    assert last["system"] == [{"type": "text", "text": SYSTEM}]
-    assert last["tools"] == TOOLS
-    assert "Never push to main" in last["compaction"]["instructions"]
-    assert '<summary messages="' in last["compaction"]["instructions"]
+    assert (last["system"], last["tools"]) == ([{"type": "text", "text": SYSTEM}], TOOLS)
+    assert all(part in last["compaction"]["instructions"] for part in ("Never push to main", '<summary messages="'))
 
     # a view changes its beginning at activations only, and says in words what another reader needs
     changes = sum(after[: len(before)] != before for before, after in pairwise(views))
     assert changes <= len(activations)
-    said = [text for message in views[-1] for text in message_text_parts(message)]
-    assert any("<standing_rules>" in text and "Never push to main" in text for text in said)
-    assert all(sum(count(text) for one in view for text in message_text_parts(one)) <= 3_000 for view in views)
+    assert any("<standing_rules>" in text and "Never push to main" in text for text in texts(views[-1]))
+    assert all(sum(map(count, texts(view))) <= 3_000 for view in views)
 
     # the block stands for the oldest messages; the summaries of what it covers are there too
     assert [node.made_by for node in nodes].count("provider") == 1
@@ -99,18 +103,17 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
     provider, rows = Compacting(), session(34)
     async with serving(provider) as server:
-        kept = settings(server, store=tmp_path / "s.db")
-        async with open_context(kept, count_tokens=count) as context:
-            views = await play(context, server, rows[:100])
-            shown = [block_of(view) for view in views]
+        kept = {"store": tmp_path / "s.db"}
+        async with opened(server, **kept) as context:
+            shown = map(block_of, await play(context, server, rows[:100]))
             paid = len(provider.asked)
-            before = await context.get_messages_for_request(tools=TOOLS)
+            before = await view_of(context)
         assert any(shown)
-        async with open_context(kept, count_tokens=count) as context:
-            assert await context.get_messages_for_request(tools=TOOLS) == before
+        async with opened(server, **kept) as context:
+            assert await view_of(context) == before
             await context.wait_idle(5)
             await context.compact()
-            await context.get_messages_for_request(tools=TOOLS)
+            await view_of(context)
             assert len(provider.asked) == paid
     assert provider.refused == []
 
@@ -118,17 +121,17 @@ async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):
 async def test_a_block_that_no_view_has_shown_is_found_again(tmp_path: Path):
     provider = Compacting()
     async with serving(provider) as server:
-        kept = settings(server, store=tmp_path / "s.db", max_tokens=4_000)
-        async with open_context(kept, count_tokens=count) as context:
+        kept = {"store": tmp_path / "s.db", "max_tokens": 4_000}
+        async with opened(server, **kept) as context:
             rows = session(50)
             while not provider.asked:
                 await play(context, server, [rows.pop(0)])
-            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
-        async with open_context(kept, count_tokens=count) as context:
-            await context.get_messages_for_request(tools=TOOLS)
+            assert block_of(await view_of(context)) is None
+        async with opened(server, **kept) as context:
+            await view_of(context)
             await context.wait_idle(5)
             await context.compact()
-            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+            assert block_of(await view_of(context)) is not None
         assert len(provider.asked) == 1
 
 
@@ -139,7 +142,7 @@ async def test_without_a_block_views_are_as_ever_and_never_wait(caplog: pytest.L
         caplog.clear()
         async with (
             serving(provider) as server,
-            open_context(settings(server, native=native, call_timeout=0.2), count_tokens=count) as context,
+            opened(server, native=native, call_timeout=0.2) as context,
         ):
             views.append(await play(context, server, rows))
             told = context.statistics().last_error
@@ -155,59 +158,51 @@ async def test_another_provider_or_model_reads_summaries(tmp_path: Path):
     """So does the next view of a session where the setting is switched off."""
     provider = Compacting()
     async with serving(provider) as server:
-        kept = settings(server, store=tmp_path / "s.db")
-        async with open_context(kept, count_tokens=count) as context:
+        kept = {"store": tmp_path / "s.db"}
+        async with opened(server, **kept) as context:
             await play(context, server, session(25))
-            assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+            assert block_of(await view_of(context)) is not None
             for name, model in (("openai", MODEL), ("anthropic", "claude-haiku-5-5")):
                 other = Provider(name, model, context_window=11_096)
-                view = await context.get_messages_for_request(6_000, other, tools=TOOLS)
+                view = await view_of(context, 6_000, other)
                 assert block_of(view) is None
-                assert any("<summary messages=" in text for row in view for text in message_text_parts(row))
-            await context.get_messages_for_request(tools=TOOLS)
-        off = settings(server, store=tmp_path / "s.db", native="off")
-        async with open_context(off, count_tokens=count) as context:
-            view = await context.get_messages_for_request(tools=TOOLS)
-            assert block_of(view) is None
+                assert any("<summary messages=" in text for text in texts(view))
+            await view_of(context)
+        async with opened(server, **kept, native="off") as context:
+            assert block_of(view := await view_of(context)) is None
             assert context.activations()[-1].reason == "provider_changed"
-            assert await context.get_messages_for_request(tools=TOOLS) == view
+            assert await view_of(context) == view
 
 
-@pytest.mark.parametrize(
-    ("changed", "options"),
-    [({"summarizer": "extractive"}, {}), ({"summarizer": "openai"}, {}), ({}, {"redact": str.upper})],
-)
-async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, Any], options: dict[str, Any]):
+@pytest.mark.parametrize("changed", [{"summarizer": "extractive"}, {"summarizer": "openai"}, {"redact": str.upper}])
+async def test_where_no_block_could_be_shown_opening_says_so(changed: dict[str, Any]):
     async with serving(Compacting()) as server:
         with pytest.raises(SettingsError, match="native = 'prefer'"):
-            async with open_context(settings(server, **changed), **options):
+            async with opened(server, **changed):
                 pass
-
-
-async def test_hosts_that_send_no_block_refuse_the_setting():
     with pytest.raises(SettingsError, match="native = 'prefer' is not for the proxy"):
         make_app(ProxySettings(Settings(native="prefer")), "127.0.0.1")
 
 
 async def test_undone_edited_and_narrow_views_are_taken_too():
     provider = Compacting()
-    async with serving(provider) as server, open_context(settings(server), count_tokens=count) as context:
+    async with serving(provider) as server, opened(server) as context:
         rows = session(44)
         await play(context, server, rows[:120])
-        before = await context.get_messages_for_request(tools=TOOLS)
+        before = await view_of(context)
         assert block_of(before) is not None
         await context.summarize(keep_recent=4)
         await context.undo_activation()
-        assert await context.get_messages_for_request(tools=TOOLS) == before
+        assert await view_of(context) == before
         await play(context, server, rows[120:130])
 
         # a narrow request beside, then an edit of what a block covers: it stands for that no longer
-        narrow = await context.get_messages_for_request(1_200, tools=TOOLS)
-        assert sum(count(text) for one in narrow for text in message_text_parts(one)) <= 1_200
+        narrow = await view_of(context, 1_200)
+        assert sum(map(count, texts(narrow))) <= 1_200
         edited = [*rows[:6], {**rows[6], "content": "Something else was said here."}, *rows[7:130]]
         assert edited[6]["role"] == rows[6]["role"]
         await context.set_messages(edited)
-        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is None
+        assert block_of(await view_of(context)) is None
         await play(context, server, rows[130:])
-        assert block_of(await context.get_messages_for_request(tools=TOOLS)) is not None
+        assert block_of(await view_of(context)) is not None
     assert provider.refused == []

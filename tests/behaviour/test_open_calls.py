@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import OpenCall, Settings, open_context
+from tests.behaviour.contexts import begun, fill, said
 from tests.laws.builders import Message as Row
 from tests.laws.builders import call, result, user
 from tests.laws.checkers import refusals, tool_safe_problems
@@ -14,7 +15,7 @@ from tests.laws.shapes import answered_ids, called_ids
 
 SHAPES = ("openai", "anthropic", "amplifier")
 NO_RESULT = "[no result of this call was recorded]"
-TASK: Row = user("Mend the parser.")
+TASK = user("Mend the parser.")
 
 
 def calling(shape: str, *ids: str, text: str = "") -> Row:
@@ -31,18 +32,10 @@ def settings(folder: Path, **more: Any) -> Settings:
     return Settings(store=folder / "run.db", session_id="s1", max_tokens=8_000, token_counter="estimate", **more)
 
 
-async def leave(folder: Path, *rows: Row, look: bool = False) -> list[Row]:
-    """A process that adds these rows and ends; the view it was sent last."""
-    view: list[Row] = []
+async def leave(folder: Path, *rows: Row) -> None:
+    """A process that adds these rows and ends."""
     async with open_context(settings(folder)) as context:
-        for row in rows:
-            await context.add_message(row)
-            view = await context.get_messages_for_request() if look else []
-    return view
-
-
-def text_of(view: list[Row]) -> str:
-    return json.dumps(view)
+        await fill(context, rows)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -71,14 +64,11 @@ async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them(tmp_
         assert context.open_calls() == [OpenCall(1, "a", "run", '{"n": ')]
 
 
-async def test_a_call_that_something_else_followed_is_open_no_more(tmp_path: Path):
-    async with open_context(settings(tmp_path)) as context:
-        assert context.open_calls() == []
-        await context.add_message(TASK)
-        await context.add_message(calling("openai", "a"))
-        assert [call.id for call in context.open_calls()] == ["a"]
-        await context.add_message(user("Stop."))
-        assert context.open_calls() == []
+async def test_a_call_that_something_else_followed_is_open_no_more():
+    async with begun(of=Settings) as context:
+        for row, ids in ((TASK, []), (calling("openai", "a"), ["a"]), (user("Stop."), [])):
+            await context.add_message(row)
+            assert [call.id for call in context.open_calls()] == ids
 
 
 @pytest.mark.parametrize("answered", [[], ["b"], ["a"]])
@@ -91,23 +81,20 @@ async def test_no_view_of_a_reopened_session_ends_in_a_call(shape, lines, answer
         view = await context.get_messages_for_request()
         assert refusals(view) == []
         assert [called_ids(row) for row in view if called_ids(row)] == lines
-        assert text_of(view).count(NO_RESULT) == context.statistics().repairs["stand_in_result"] > 0
-        assert [id for row in view for id in answered_ids(row) if f"the result of {id}" in text_of([row])] == answered
+        assert json.dumps(view).count(NO_RESULT) == context.statistics().repairs["stand_in_result"] > 0
+        assert [
+            id for row in view for id in answered_ids(row) if f"the result of {id}" in json.dumps([row])
+        ] == answered
         await context.add_message(user("Go on."))
         later = await context.get_messages_for_request()
-        assert later[: len(view)] == view
-        assert later[-1]["content"] == "Go on."
+        assert later == [*view, user("Go on.")]
         assert refusals(later) == []
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_what_a_view_has_shown_stays_when_a_result_comes_after_its_stand_in(shape: str, tmp_path: Path):
     """Also in later processes, and where a restart falls between the stand-in and the result."""
-    old = [
-        {"role": role, "content": f"{number}: " + "as before, " * 60}
-        for number in range(40)
-        for role in ("user", "assistant")
-    ]
+    old = [said(number, "as before, " * 60) for number in range(80)]
     await leave(tmp_path, *old, TASK, calling(shape, "a", "b"))
     shown: list[Row] = []
     for late in ("", "a", "", "b", ""):
@@ -122,12 +109,12 @@ async def test_what_a_view_has_shown_stays_when_a_result_comes_after_its_stand_i
                 if late:
                     await context.add_message(answering(shape, late))
                     late = ""
-    assert text_of(shown).count(NO_RESULT) == 2
+    assert json.dumps(shown).count(NO_RESULT) == 2
     assert [row["content"].splitlines()[1] for row in shown[-2:]] == ["the result of a", "the result of b"]
 
 
 async def test_calls_that_this_process_made_last_stay_in_flight():
-    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
+    async with begun(of=Settings, max_tokens=8_000) as context:
         rows = [TASK, calling("openai", "a", "b"), answering("openai", "b"), answering("openai", "a")]
         for at, row in enumerate(rows, 1):
             await context.add_message(row)
@@ -155,23 +142,22 @@ LATEST: dict[str, list[tuple[str, ...]]] = {  # what comes after the task, as (k
 @pytest.mark.parametrize(("shape", "looks"), [*((shape, "each") for shape in SHAPES), ("anthropic", "last")])
 @pytest.mark.parametrize("kind", LATEST)
 async def test_the_newest_message_is_in_every_view_whatever_calls_are_open(shape: str, kind: str, looks: str):
-    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
-        await context.add_message(TASK)
+    async with begun([TASK], of=Settings, max_tokens=8_000) as context:
         shown: list[Row] = []
         log = [TASK]
         for at, (what, *ids) in enumerate(LATEST[kind], 1):
-            said = f"message {at}"
-            made = calling(shape, *ids, text=said) if what == "call" else {"role": what, "content": said}
-            log.append(answering(shape, ids[0], said) if what == "result" else made)
+            text = f"message {at}"
+            made = calling(shape, *ids, text=text) if what == "call" else {"role": what, "content": text}
+            log.append(answering(shape, ids[0], text) if what == "result" else made)
             await context.add_message(log[-1])
             if looks == "each" or at == len(LATEST[kind]):
                 view = await context.get_messages_for_request()
                 assert view[: len(shown)] == shown
                 # calls of this process may be in flight at the very end, nothing else is open
                 assert tool_safe_problems(view) == []
-                assert all(f"message {number}" in text_of(view) for number in range(1, at + 1))
+                assert all(f"message {number}" in json.dumps(view) for number in range(1, at + 1))
                 shown = view
-        assert context.statistics().repairs.get("stand_in_result", 0) == text_of(shown).count(NO_RESULT)
+        assert context.statistics().repairs.get("stand_in_result", 0) == json.dumps(shown).count(NO_RESULT)
         await context.add_message(user("Go on."))
         assert refusals(await context.get_messages_for_request()) == []
 

@@ -6,11 +6,12 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings
 from summarizing_context.cli import main
 from summarizing_context.testing import ScriptedSummarizer
 from tests import postgres_server
-from tests.behaviour.contexts import fill
+from tests.behaviour.contexts import begun, said
+from tests.laws.builders import Message
 
 
 @pytest.fixture(params=["sqlite to sqlite", "sqlite to postgres", "postgres to sqlite"])
@@ -25,19 +26,19 @@ def places(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     return found[0], found[1]
 
 
-def settings(store: str, session_id: str = "s1") -> Settings:
-    return Settings(store=store, session_id=session_id, project="garden", max_tokens=1_500, token_counter="estimate")
+def opened(store: str, model: ScriptedSummarizer | None = None, log: Any = ()) -> Any:
+    given = {"store": store, "session_id": "s1", "project": "garden", "max_tokens": 1_500, "count_tokens": None}
+    return begun(log, of=Settings, token_counter="estimate", summarizer=model, **given)
 
 
-def said(at: int) -> dict[str, Any]:
-    return {"role": "user" if at % 2 == 0 else "assistant", "content": f"Message {at} of the tulip. " + "word " * 60}
+LOG = [said(at, "of the tulip. " + "word " * 60) for at in range(30)]
 
 
-async def filled(store: str, count: int = 30) -> list[dict[str, Any]]:
+async def filled(store: str, count: int = 30) -> list[Message]:
     """A session with summaries that a model made, a checkpoint, a pin and a memory; its view."""
-    async with open_context(settings(store), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
-        for at in range(count):
-            await context.add_message(said(at))
+    async with opened(store, ScriptedSummarizer(recipe="scripted")) as context:
+        for at, message in enumerate(LOG[:count]):
+            await context.add_message(message)
             await context.get_messages_for_request()
             await context.wait_idle()
             if at == count // 2:
@@ -47,10 +48,9 @@ async def filled(store: str, count: int = 30) -> list[dict[str, Any]]:
         return await context.get_messages_for_request()
 
 
-async def view(store: str) -> tuple[list[dict[str, Any]], int]:
+async def view(store: str) -> tuple[list[Message], int]:
     """The view of the session there, and how often a model was asked for it."""
-    model = ScriptedSummarizer(recipe="scripted")
-    async with open_context(settings(store), summarizer=model) as context:
+    async with opened(store, model := ScriptedSummarizer(recipe="scripted")) as context:
         shown = await context.get_messages_for_request()
         await context.wait_idle()
         return shown, len(model.jobs)
@@ -65,12 +65,12 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
     source, target = places
     before = anyio.run(filled, source)
     assert anyio.run(view, source) == (before, 0)
-    assert any("Message 0 " not in str(row) and "word word" not in str(row) for row in before)  # it holds summaries
+    assert any("0: of" not in str(row) and "word word" not in str(row) for row in before)  # it holds summaries
     assert moved(source, target, tmp_path / "all.jsonl") == 0
     assert anyio.run(view, target) == (before, 0)
 
     async def look() -> None:  # what goes along: checkpoints, pins, memories, words to search
-        async with open_context(settings(target), summarizer=ScriptedSummarizer(recipe="scripted")) as context:
+        async with opened(target, ScriptedSummarizer(recipe="scripted")) as context:
             assert [(one.name, one.seq) for one in await context.list_checkpoints()] == [("half", 16)]
             assert "The gate is green." in str(await context.get_messages_for_request())
             assert [one.content for one in await context.memory.retrieve("who owns it")] == ["Ana owns the garden."]
@@ -85,20 +85,19 @@ def test_an_imported_session_is_shown_as_it_was_and_no_summary_is_paid_for_again
 def test_an_import_goes_on_from_what_is_there_and_refuses_another_session_of_that_name(tmp_path, capsys):
     source, target = str(tmp_path / "a.db"), str(tmp_path / "b.db")
 
-    async def add(store: str, *messages: dict[str, Any]) -> int:
-        async with open_context(settings(store)) as context:
-            await fill(context, messages)
+    async def add(store: str, *log: Message) -> int:
+        async with opened(store, log=log) as context:
             return len(context)
 
-    anyio.run(add, source, said(0), said(1))
+    anyio.run(add, source, LOG[0], LOG[1])
     assert moved(source, target, tmp_path / "1.jsonl") == 0
-    anyio.run(add, source, said(2))
+    anyio.run(add, source, LOG[2])
     assert moved(source, target, tmp_path / "2.jsonl") == 0
     assert anyio.run(add, target) == 3
-    anyio.run(add, target, said(3))
+    anyio.run(add, target, LOG[3])
     assert main(["sessions", "import", str(tmp_path / "1.jsonl"), "--store", target]) == 0  # an older one takes nothing
     assert anyio.run(add, target) == 4
-    anyio.run(add, source, said(5))
+    anyio.run(add, source, LOG[5])
     capsys.readouterr()
     assert moved(source, target, tmp_path / "3.jsonl") == 2
     assert "session 's1' has other messages" in capsys.readouterr().err

@@ -32,12 +32,8 @@ async def test_a_script_may_fail_and_then_answer():
         await context.compact()
         await context.wait_idle(60)  # a failed call is tried again after a moment
     assert len(summarizer.jobs) > 2
-
-
-def test_a_conversation_is_the_same_each_time_and_answers_each_call():
-    messages = list(Conversation().turns(10))
+    messages = list(Conversation().turns(10))  # it is the same each time and answers each call
     assert messages == list(Conversation().turns(10))
     made = [call["id"] for message in messages for call in message.get("tool_calls", ())]
-    answered = [message["tool_call_id"] for message in messages if message["role"] == "tool"]
-    assert made == answered
+    assert made == [message["tool_call_id"] for message in messages if message["role"] == "tool"]
     assert len(set(made)) == len(made) == 12

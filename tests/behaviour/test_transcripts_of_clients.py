@@ -91,6 +91,9 @@ def test_what_a_user_took_back_by_the_clients_own_rewind_is_no_message(rows, lef
     assert {kind: log.skipped[kind] for kind in count} == count
 
 
+PART = {"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}
+
+
 @pytest.mark.parametrize(
     ("name", "first"),
     [
@@ -113,8 +116,7 @@ def test_a_format_that_is_not_read_is_refused_by_its_name(name: str, first: dict
 
 
 def test_messages_of_a_user_interface_are_refused_by_their_name(tmp_path: Path):
-    parts = [{"type": "tool-bash", "toolCallId": "c", "state": "output-available", "input": {}, "output": "a.py"}]
-    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": parts}]
+    rows = [{"role": "user", "parts": [{"type": "text", "text": "hi"}]}, {"role": "assistant", "parts": [PART]}]
     (tmp_path / "a.json").write_text(json.dumps(rows))
     with pytest.raises(TranscriptError, match="unknown format: UI messages of the Vercel AI SDK"):
         list(read(tmp_path / "a.json"))
