@@ -135,14 +135,11 @@ async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: lis
         assert ("[>] Fix it" in block(view, "current_plan")) == bool(tags)
 
 
-async def test_instructions_that_a_pin_shows_are_not_repeated():
+async def test_instructions_that_are_pinned_are_not_repeated_and_those_that_open_a_log_leave_room_to_the_request():
+    pinned = {**FILE, "critical": True}
     async with begun() as context:
-        view = await filled(context, {**FILE, "critical": True})
-        assert {**FILE, "critical": True} in view
-        assert block(view, "project_instructions") == ""
-
-
-async def test_an_opening_row_of_instructions_alone_goes_into_the_block_and_leaves_its_room_to_the_request():
+        view = await filled(context, pinned)
+        assert (pinned in view, block(view, "project_instructions")) == (True, "")
     async with begun([FILE]) as context:
         view = await filled(context)
         assert (FILE in view, user("Build the shop.") in view) == (False, True)

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the programs ar
 
 AT_MOST = 500  # seconds for all points of all programs, on a busy machine
 TURN = ["user", "assistant", "tool", "tool", "assistant"]
-README, QUICKSTART = "README.md", "docs/quickstart.md"
+QUICKSTART = "docs/quickstart.md"
+PAGES = {"README.md": 12, QUICKSTART: 14}  # and at how many points each is killed
 
 
 class Provider:
@@ -54,21 +54,9 @@ class Provider:
         return {"id": f"call_{self.made}", "type": "function", "function": function}
 
 
-@pytest.fixture
-def provider() -> Iterator[tuple[Provider, str]]:
-    made = Provider()
-
-    def script(request: Request) -> Answer:
-        status, body = made.reply(request.body)
-        return Answer(status, body=json.dumps(body).encode())
-
-    with serving_apart(script) as server:
-        yield made, f"{server.root}/v1"
-
-
-def killed_at_every_point(pages: Iterable[str], url: str, folder: Path) -> list[dict[str, Any]]:
+def killed_at_every_point(url: str, folder: Path) -> list[dict[str, Any]]:
     """What became of each page's program that calls a provider, for each point at which it was killed."""
-    for number, page in enumerate(pages):
+    for number, page in enumerate(PAGES):
         texts = (block.text for block in documents.blocks("python") if block.page == page)
         program = next(text for text in texts if "AsyncOpenAI" in text)
         (folder / f"{number}.py").write_text(program, encoding="utf-8")
@@ -85,17 +73,22 @@ def roles(log: list[Row]) -> list[str]:
     return [row["role"] for row in log]
 
 
-def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(provider, tmp_path):
-    fake, url = provider
-    pages = {README: 12, QUICKSTART: 14}  # and at how many points each is killed
-    runs = killed_at_every_point(pages, url, tmp_path)
-    points = [(number, point) for number, most in enumerate(pages.values()) for point in range(1, most + 1)]
+def test_a_program_killed_at_any_point_runs_again_and_no_request_is_refused(tmp_path: Path):
+    fake = Provider()
+
+    def script(request: Request) -> Answer:
+        status, body = fake.reply(request.body)
+        return Answer(status, body=json.dumps(body).encode())
+
+    with serving_apart(script) as server:
+        runs = killed_at_every_point(f"{server.root}/v1", tmp_path)
+    points = [(number, point) for number, most in enumerate(PAGES.values()) for point in range(1, most + 1)]
     assert [(int(run["script"]), run["point"]) for run in runs] == points
     assert fake.refused == []
     assert "no result of this call" not in json.dumps(fake.requests)
     for run in runs:
         assert run["after"][: len(run["before"])] == run["before"], "what was acknowledged stays"
         assert refusals(run["after"]) == [], "every call has its own result, in the log itself"
-        if list(pages)[int(run["script"])] == QUICKSTART:
+        if list(PAGES)[int(run["script"])] == QUICKSTART:
             # each turn ends as if nothing had happened; where it was over, the second run begins one
             assert roles(run["after"]) == TURN * (1 + (roles(run["before"]) == TURN)), run["name"]

@@ -6,28 +6,17 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import begun
 from tests.laws.builders import assistant, user
 
-PLACES = ("session", "project", "all")
 
-
-def settings(path: Path, session_id: str, **changed: Any) -> Settings:
-    return Settings(store=path / "a.db", session_id=session_id, **changed)
-
-
-async def fill(path: Path) -> None:
-    """A session of one project, one of another, and one of none; each keeps one memory about the walrus."""
-    for name, project in (("one", "p"), ("other", "q"), ("lone", None)):
-        async with open_context(settings(path, name, project=project)) as context:
-            await context.memory.store(f"The walrus of {name} eats herring")
-            await context.add_message(user(f"Tell me about the walrus of {name}."))
-            await context.add_message(assistant("It is well."))
-
-
-@pytest.mark.parametrize("scope", PLACES)
+@pytest.mark.parametrize("scope", ["session", "project", "all"])
 async def test_a_search_covers_messages_and_memories_of_its_scope(tmp_path: Path, scope: Any):
-    await fill(tmp_path)
-    async with open_context(settings(tmp_path, "two", project="p")) as context:
+    for name, project in (("one", "p"), ("other", "q"), ("lone", None)):
+        log = [user(f"Tell me about the walrus of {name}."), assistant("It is well.")]
+        async with begun(log, of=Settings, store=tmp_path / "a.db", session_id=name, project=project) as context:
+            await context.memory.store(f"The walrus of {name} eats herring")
+    async with begun(of=Settings, store=tmp_path / "a.db", session_id="two", project="p") as context:
         hits = await context.search("walrus", scope=scope)
     found = tuple(sum(hit.kind == kind for hit in hits) for kind in ("message", "memory"))
     # its project's memories are the session's too

@@ -25,24 +25,18 @@ def figures(folder: Path, manager: str = "ours", **asked: Any) -> dict[str, Any]
 def test_a_run_keeps_every_law_whatever_the_summarizer_does(mode: str, tmp_path: Path):
     counted = figures(tmp_path, mode=mode)
     assert (counted["faults"], counted["first_fault"]) == (0, "")
-    assert counted["activation_max_ms"] > 0
-    assert counted["model_calls"] > 0
+    assert min(counted["activation_max_ms"], counted["model_calls"]) > 0
 
 
-def test_a_session_opened_again_calls_no_model(tmp_path: Path):
-    counted = figures(tmp_path, kind="reopen", turns=40, budget=6_000)
-    assert counted["model_calls"] > 0
-    assert counted["reopen_calls"] == 0
-
-
-def test_what_is_counted_by_steps_is_the_same_every_time(tmp_path: Path):
-    runs = []
-    for name in ("one", "other"):
+def test_what_is_counted_by_steps_is_the_same_every_time_and_a_session_opened_again_calls_no_model(tmp_path: Path):
+    for name in ("one", "other", "again"):
         (tmp_path / name).mkdir()
-        runs.append(figures(tmp_path / name, kind="steps", turns=40, budget=6_000))
-    assert runs[0] == runs[1]
-    assert runs[0]["model_calls"] > 0
-    assert (runs[0]["waits"], runs[0]["refused_by_chat"], runs[0]["refused_by_anthropic"]) == (0, 0, 0)
+    run, same = (figures(tmp_path / name, kind="steps", turns=40, budget=6_000) for name in ("one", "other"))
+    assert run == same
+    assert (run["waits"], run["refused_by_chat"], run["refused_by_anthropic"]) == (0, 0, 0)
+    again = figures(tmp_path / "again", kind="reopen", turns=40, budget=6_000)
+    assert min(run["model_calls"], again["model_calls"]) > 0
+    assert again["reopen_calls"] == 0
 
 
 def test_the_last_view_of_a_chat_holds_what_the_chat_said(tmp_path: Path):
