@@ -103,13 +103,9 @@ def kill_at_each_point(script: Path) -> None:
             return  # it has no such point
         assert status == -signal.SIGKILL, status
         assert forked(functools.partial(run_again, script, place)) == 0
-        told: dict[str, Any] = {
-            "script": script.stem,
-            "point": point,
-            "name": (place / "point").read_text(encoding="utf-8"),
-        }
-        told |= {when: json.loads((place / f"{when}.json").read_text(encoding="utf-8")) for when in ("before", "after")}
-        print(json.dumps(told), flush=True)
+        logs = {when: json.loads((place / f"{when}.json").read_text(encoding="utf-8")) for when in ("before", "after")}
+        name = (place / "point").read_text(encoding="utf-8")
+        print(json.dumps({"script": script.stem, "point": point, "name": name, **logs}), flush=True)
 
 
 if __name__ == "__main__":

@@ -128,11 +128,7 @@ async def test_a_wrong_number_is_a_settings_error(wrong: Any):
                 await call()
 
 
-def raising(text: str) -> int:
-    raise OSError("no ranks")
-
-
-@pytest.mark.parametrize("count", [raising, lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
+@pytest.mark.parametrize("count", [lambda text: text[9_999], lambda text: -1, lambda text: "5", lambda text: 1.0, 5])
 async def test_a_counter_that_cannot_count_is_refused_at_open(count: Any):
     with nothing_left_behind(), pytest.raises(SettingsError, match="count_tokens"):
         async with opened(count_tokens=count):

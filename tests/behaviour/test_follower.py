@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from itertools import takewhile
 from typing import Any
 
 import pytest
@@ -65,11 +66,6 @@ async def view_of(context: Any, provider: Provider | None = None) -> list[dict[s
     return await context.get_messages_for_request(provider=provider)
 
 
-def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]]) -> int:
-    same = next((at for at, (a, b) in enumerate(zip(known, history, strict=False)) if a != b), None)
-    return min(len(known), len(history)) if same is None else same
-
-
 @settings(max_examples=2, suppress_health_check=[HealthCheck.too_slow])
 @given(edits=st.lists(EDITS, min_size=4, max_size=6), with_keys=st.booleans())
 @example(edits=[("append", 0, 4)] * 6, with_keys=True)
@@ -83,7 +79,7 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(edit
         for number in range(len(edits) + 1):
             keys = [repr(message) for message in history] if with_keys else None
             report = await ours.follow(history, keys=keys)
-            same = first_difference(known, history)
+            same = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(known, history, strict=False))))
             lost = same < len(known)
             assert report == FollowReport(len(history) - same, same, same if lost else None)
             await each.set_messages(history)

@@ -5,25 +5,11 @@ import time
 from collections.abc import Awaitable
 from pathlib import Path
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from tests.behaviour.contexts import begun, said, tiny
+from tests.laws.builders import user
 
-LENGTH = 4_000  # messages
-
+LOG = [user("begin"), *(said(number, f"look at src/mod{number % 300}.py") for number in range(1, 4_000))]
 MOST = 0.25  # of the work of a call may be done in one turn of the loop; by far less is, by far more was
-
-
-def history(first: str = "begin") -> list[dict[str, str]]:
-    return [
-        {
-            "role": "user" if number % 2 == 0 else "assistant",
-            "content": f"{number} look at src/mod{number % 300}.py" if number else first,
-        }
-        for number in range(LENGTH)
-    ]
-
-
-def settings(store: Path) -> Settings:
-    return Settings(store=str(store), max_tokens=16_000, token_counter="estimate", strategy="truncate")
 
 
 async def largest_share(call: Awaitable[object]) -> float:
@@ -50,14 +36,10 @@ async def largest_share(call: Awaitable[object]) -> float:
     return max(work) / (sum(work) + elsewhere)
 
 
-async def contents(context: SummarizingContext) -> list[object]:
-    return [message["content"] for message in await context.get_messages()]
-
-
 async def test_restoring_a_long_log_holds_nobody_up(tmp_path: Path):
-    async with open_context(settings(tmp_path / "run.db")) as context:
-        await context.set_messages(history())
+    async with begun(of=tiny, store=tmp_path / "run.db", max_tokens=16_000, strategy="truncate") as context:
+        await context.set_messages(LOG)
         there = await context.checkpoint("there")
         await context.clear()
         assert await largest_share(context.restore(there)) < MOST
-        assert await contents(context) == [message["content"] for message in history()]
+        assert await context.get_messages() == LOG

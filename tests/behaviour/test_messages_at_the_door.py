@@ -1,9 +1,9 @@
 """What may enter the log, and that whatever did can be sent: roles, empty messages, halves of characters."""
 
 import json
+from functools import reduce
 from typing import Any
 
-import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -104,39 +104,27 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=30), inner, max_size=4),
     max_leaves=12,
 )
-ODD = st.dictionaries(
-    st.sampled_from(["content", "tool_calls", "tool_call_id", "metadata", "refusal", "function_call", "x_new"]),
-    JSON,
-    max_size=4,
+FIELDS = ["content", "tool_calls", "tool_call_id", "metadata", "refusal", "function_call", "x_new"]
+ODD = st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=4)
+MESSAGES = st.builds(
+    lambda role, rest: {"content": "", **rest, "role": role}, st.sampled_from(["user", "assistant", "tool"]), ODD
 )
 
 
-async def kept(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The log after these were added, one by one."""
+@given(st.lists(MESSAGES, max_size=6))
+@settings(max_examples=30, deadline=None)
+async def test_any_message_of_json_comes_back_as_json_would_give_it(messages: list[dict[str, Any]]):
     async with begun(messages, of=Settings) as context:
         await context.get_messages_for_request()
-        return await context.get_messages()
+        assert await context.get_messages() == json.loads(json.dumps(messages)) == messages
 
 
-ROLES = st.sampled_from(["user", "assistant", "tool"])
-
-
-@given(st.lists(st.builds(lambda role, rest: {"content": "", **rest, "role": role}, ROLES, ODD), max_size=6))
-@settings(max_examples=30, deadline=None)
-def test_any_message_of_json_comes_back_as_json_would_give_it(messages: list[dict[str, Any]]):
-    assert anyio.run(kept, messages) == json.loads(json.dumps(messages)) == messages
-
-
-def nested(levels: int) -> Any:
-    value: Any = "deep"
-    for _ in range(levels):
-        value = [value]
-    return value
+DEEP = reduce(lambda value, _: [value], range(2_000), "deep")
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000, "\ud83d\ude00", nested(2_000), object()],
+    [float("nan"), {"secret"}, b"secret", ("a",), {5: "key"}, 1 << 20_000, "\ud83d\ude00", DEEP, object()],
     ids=list("abcdefghi"),
 )
 async def test_a_refusal_says_where_and_not_what(wrong: Any):

@@ -50,12 +50,6 @@ def written(path: Path, value: Any) -> Path:
     return path
 
 
-def refusal(path: Path) -> str:
-    with pytest.raises(TranscriptError) as caught:
-        list(read(path))
-    return str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("name", "value", "lines"),
     [
@@ -177,7 +171,9 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
 )
 def test_what_is_no_transcript_is_refused_with_its_line(tmp_path, name, data, problem):
     path = written(tmp_path / name, data)
-    assert refusal(path).startswith(f"{path}{problem}")
+    with pytest.raises(TranscriptError) as caught:
+        list(read(path))
+    assert str(caught.value).startswith(f"{path}{problem}")
 
 
 @pytest.mark.parametrize("packed", [bytes, gzip.compress])
