@@ -2,7 +2,6 @@
 
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -56,28 +55,24 @@ async def test_memories_are_found_by_meaning_and_a_search_has_them_beside_messag
         assert hits == [("message", "The vehicle broke down"), ("memory", MEMORIES[0])]
 
 
-async def test_a_text_is_embedded_once_and_redacted_before(tmp_path: Path):
+async def test_a_text_is_embedded_once_and_redacted_before_and_a_reader_finds_by_meaning_and_writes_nothing(tmp_path):
     settings = Settings(store=tmp_path / "a.db", project="p")
-    embedder = Concepts()
+    embedder, again, readers = Concepts(), Concepts(), Concepts()
     async with open_context(settings, embedder=embedder, redact=lambda text: text.replace("garage", "***")) as context:
         await store(context, *MEMORIES)
         await found(context, "vehicle in the garage")
     assert sorted(embedder.asked) == sorted(["The automobile is in the ***", *MEMORIES[1:], "vehicle in the ***"])
-    again = Concepts()
     async with open_context(settings, embedder=again) as context:
         assert (await found(context, "vehicle"))[0] == MEMORIES[0]
     assert again.asked == ["vehicle"]
-
-
-async def test_a_reader_finds_by_meaning_too_and_writes_nothing(tmp_path: Path):
-    async with open_context(Settings(store=tmp_path / "a.db")) as context:
+    async with open_context(Settings(store=tmp_path / "b.db")) as context:
         await store(context, *MEMORIES)
-    before, embedder = bytes_beside(tmp_path / "a.db"), Concepts()
-    async with open_context(Settings(store=tmp_path / "a.db"), embedder=embedder, read_only=True) as context:
+    before = bytes_beside(tmp_path / "b.db")
+    async with open_context(Settings(store=tmp_path / "b.db"), embedder=readers, read_only=True) as context:
         for _ in range(2):
             assert (await found(context, "vehicle"))[0] == MEMORIES[0]
-    assert len(embedder.asked) == len(MEMORIES) + 2
-    assert bytes_beside(tmp_path / "a.db") == before
+    assert len(readers.asked) == len(MEMORIES) + 2
+    assert bytes_beside(tmp_path / "b.db") == before
 
 
 class Failing:

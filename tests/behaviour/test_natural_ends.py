@@ -91,20 +91,16 @@ async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind: 
             assert found == ("task_end" if natural_ends else None)
 
 
-async def test_in_the_middle_of_work_a_view_goes_on():
+async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_view_goes_on():
     async with at_work() as work:
         await begin(work)
         await work.go_on(FULL)
         assert [kind for kind, used in NO_ENDS.items() if await work.use(*used) is not None] == []
-
-
-async def test_an_end_where_an_activation_would_cost_more_is_passed_by():
     async with at_work() as work:
         await work.context.add_message({**user("Keep: " + " ".join(map(str, range(1_300)))), "critical": True})
-        await work.go_on(0.6, lines=10)
-        assert await work.use(*COMMIT, "[main 1a2b3c4] Import rows") is None  # much would be sent anew, little freed
-        await work.go_on(0.8, lines=10)
-        assert await work.use(*COMMIT, "[main 2b3c4d5] Import rows") == "task_end"
+        for share, told in ((0.6, None), (0.8, "task_end")):  # at first much would be sent anew, little freed
+            await work.go_on(share, lines=10)
+            assert await work.use(*COMMIT, f"[main 1a2b3c{share * 10:.0f}] Import rows") == told
 
 
 async def test_an_end_is_passed_by_where_ends_come_so_often_that_a_later_one_will_do():

@@ -56,12 +56,16 @@ async def test_open_calls_tell_all_that_is_needed_to_run_a_call_again(shape: str
         assert not context.statistics().repairs
 
 
-async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them(tmp_path: Path):
+async def test_arguments_that_are_no_json_are_given_as_the_model_wrote_them_and_to_look_changes_nothing(tmp_path):
     broken = calling("openai", "a")
     broken["tool_calls"][0]["function"]["arguments"] = '{"n": '
     await leave(tmp_path, TASK, broken)
     async with open_context(settings(tmp_path), read_only=True) as context:
         assert context.open_calls() == [OpenCall(1, "a", "run", '{"n": ')]
+        assert refusals(await context.get_messages_for_request()) == []
+    async with open_context(settings(tmp_path)) as context:
+        await context.add_message(answering("openai", "a"))
+        assert await context.get_messages_for_request() == await context.get_messages()
 
 
 async def test_a_call_that_something_else_followed_is_open_no_more():
@@ -160,12 +164,3 @@ async def test_the_newest_message_is_in_every_view_whatever_calls_are_open(shape
         assert context.statistics().repairs.get("stand_in_result", 0) == json.dumps(shown).count(NO_RESULT)
         await context.add_message(user("Go on."))
         assert refusals(await context.get_messages_for_request()) == []
-
-
-async def test_another_program_that_only_looks_changes_no_later_view(tmp_path: Path):
-    await leave(tmp_path, TASK, calling("openai", "a"))
-    async with open_context(settings(tmp_path), read_only=True) as context:
-        assert refusals(await context.get_messages_for_request()) == []
-    async with open_context(settings(tmp_path)) as context:
-        await context.add_message(answering("openai", "a"))
-        assert await context.get_messages_for_request() == await context.get_messages()

@@ -27,21 +27,18 @@ async def test_what_was_said_long_ago_comes_back_with_its_place():
             assert most / 3 < count(page.text) <= most
 
 
-async def test_of_a_long_result_only_the_lines_around_the_words_are_shown():
+async def test_of_a_long_result_only_the_lines_around_the_words_are_shown_and_an_id_is_found_literally():
     lines = [f"line {n} of the build says nothing" for n in range(400)]
     lines[200] = "FAILED the walrus test: expected tusks"
     made = call("openai", ("w", "run", {"command": "make check"}))
-    async with opened([user("Go."), made, result("openai", "w", "\n".join(lines)), *FILLER]) as context:
+    edit = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "invoice": "INV-20931-X"}))
+    log = [user("Go."), made, result("openai", "w", "\n".join(lines)), edit]
+    log += [result("openai", "x", "committed as a81f02c9, by the way"), *FILLER]
+    async with opened(log, ledger_share=0.0) as context:  # which would show the ids
         page = await context.recall("walrus tusks", 400)
         assert all(part in page.text for part in ("[message 2: result of run]", "line 199", lines[200], "line 201"))
         assert "line 150" not in page.text
-
-
-async def test_an_id_that_is_asked_for_literally_is_found():
-    made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "invoice": "INV-20931-X"}))
-    log = [user("Fix it."), made, result("openai", "x", "committed as a81f02c9, by the way"), *FILLER]
-    async with opened(log, ledger_share=0.0) as context:  # which would show them
-        for asked, at in (("src/billing/ledger_export.py", 1), ("INV-20931-X", 1), ("a81f02c9", 2)):
+        for asked, at in (("src/billing/ledger_export.py", 3), ("INV-20931-X", 3), ("a81f02c9", 4)):
             assert asked not in str(context.last_view.messages[-8:])
             page = await context.recall(f"What was done with {asked}?")
             assert asked in page.text.partition(f"[message {at}: ")[2].partition("\n[message")[0]

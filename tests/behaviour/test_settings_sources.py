@@ -32,6 +32,7 @@ def test_the_environment_is_parsed_by_the_type_of_each_setting():
     environ = {f"SUMMARIZING_CONTEXT_{name}": text for name, text in texts.items()} | {"HOME": "x"}
     expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
     assert Settings.from_env(environ=environ) == expected
+    assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings(), "it is of a server"
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,3 @@ def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_
     environ = {"SUMMARIZING_CONTEXT_MAX_TOKENS": "2", "SUMMARIZING_CONTEXT_ATTEMPTS": "2"}
     loaded = Settings.load(file, environ=environ, max_tokens=3)
     assert (loaded.max_tokens, loaded.attempts, loaded.concurrency, loaded.image_tokens) == (3, 2, 1, 1_600)
-
-
-def test_the_token_of_a_server_in_the_environment_is_no_setting():
-    assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings()

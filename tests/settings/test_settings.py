@@ -112,13 +112,10 @@ def test_other_names_of_a_strategy_become_its_own():
         Settings.from_mapping({"strategy": "truncate", "compaction_strategy": "truncate"})
 
 
-def test_max_tokens_knows_whether_it_was_set():
+def test_max_tokens_knows_whether_it_was_set_and_replace_checks_again():
     assert not Settings().max_tokens_is_set
     assert Settings(max_tokens=100_000).max_tokens_is_set
     assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_MAX_TOKENS": "100000"}).max_tokens_is_set
-
-
-def test_replace_checks_again():
     with pytest.raises(SettingsError, match=r"low_water = 0\.95 must be below"):
         dataclasses.replace(Settings(), low_water=0.95)
 
