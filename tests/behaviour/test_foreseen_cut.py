@@ -56,14 +56,17 @@ async def test_a_view_goes_on_in_the_room_above_its_high_water_while_a_summary_i
         assert {node.made_by for node in context.explain()} == {"model"}
 
 
-async def test_a_view_without_room_takes_extracts_and_does_not_wait():
-    async with begun(summarizer=Held()) as context:
-        for at in range(200):
-            await context.add_message(said(at, "some words " * 12))
-            if (view := await context.next_view()).activation is not None:
-                break
-        assert view.activation.tokens_before > 2_000
-        assert {node.made_by for node in context.explain()} <= {"stand-in", "provisional"}
+async def test_a_view_without_room_takes_extracts_and_to_ask_whether_it_would_activate_closes_no_segment():
+    async with begun(max_tokens=1_500, summarizer=Held()) as context:
+        for at in range(40):
+            await context.add_message(said(at, "some words " * 120))
+            segments = context.statistics().segments
+            context.should_compress()
+            assert context.statistics().segments == segments
+            if (await context.next_view()).activation is not None:
+                assert {node.made_by for node in context.explain()} <= {"stand-in", "provisional"}
+        assert context.statistics().activations > 2
+        assert max(one.tokens_before for one in context.activations()) > 1_500, "it did not wait"
 
 
 async def test_steps_that_fill_a_large_part_of_the_room_are_summarized_before_they_are_covered():
@@ -76,14 +79,3 @@ async def test_steps_that_fill_a_large_part_of_the_room_are_summarized_before_th
                 shown += [node.made_by for node in context.explain()]
     assert len(shown) > 20
     assert set(shown) == {"model"}
-
-
-async def test_to_ask_whether_a_view_would_activate_closes_no_segment():
-    async with begun(max_tokens=1_500, summarizer=Held()) as context:
-        for at in range(40):
-            await context.add_message(said(at, "some words " * 120))
-            segments = context.statistics().segments
-            context.should_compress()
-            assert context.statistics().segments == segments
-            await context.next_view()
-        assert context.statistics().activations > 2

@@ -100,12 +100,17 @@ async def test_an_invention_is_dropped_and_what_stands_around_it_stays(at: int):
     assert len(asked) == 1
 
 
-async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it():
+async def test_only_the_sentence_that_lies_goes_and_an_empty_section_with_it_and_what_a_reply_is_wrapped_in():
     line = "- The parser works well by now. It took 777 ms. All of the checks pass today, as was asked for."
     text, figures, _ = await summarized(f"## Errors and fixes\n- see HAT-999\n## Done\n{KEPT}\n{line}")
     assert "The parser works well by now. All of the checks pass today" in text
     assert not any(gone in text for gone in ("777", "HAT-999", "## Errors and fixes"))
     assert figures.dropped_lines == 2
+    wrapped = f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
+    text, figures, _ = await summarized(wrapped)
+    assert KEPT in text
+    assert not any(gone in text for gone in ("short one", "Here is the summary"))
+    assert figures.refused_replies == 0
 
 
 async def test_a_reply_that_would_lose_a_third_is_asked_for_again_and_the_inventions_are_named():
@@ -140,11 +145,3 @@ async def test_a_reply_of_a_bad_form_is_asked_for_again(form: str):
     text, figures, asked = await summarized(BAD[form], KEPT)
     assert KEPT in text
     assert (len(asked), figures.refused_replies) == (2, 1)
-
-
-async def test_wrappings_of_a_reply_are_taken_off():
-    wrapped = f"<think>short one</think>Here is the summary:\n```markdown\n## Done\n{KEPT}\n```"
-    text, figures, _ = await summarized(wrapped)
-    assert KEPT in text
-    assert not any(gone in text for gone in ("short one", "Here is the summary"))
-    assert figures.refused_replies == 0

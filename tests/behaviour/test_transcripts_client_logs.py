@@ -80,13 +80,16 @@ def test_child_agents_of_claude_code_are_sessions_in_which_no_human_speaks_also_
     assert [each.session_id.rpartition(":")[2] for each in logs] == ["sidechain-1", f"sidechain-{len(rows) + 1}"]
 
 
-def test_a_conversation_that_was_cleared_is_a_session_of_its_own(tmp_path):
-    rows = lines_of(CLAUDE_CODE)
+def test_a_conversation_that_was_cleared_is_a_session_of_its_own_and_a_lost_row_cuts_nothing_off(tmp_path):
+    rows, whole = lines_of(CLAUDE_CODE), read_session(CLAUDE_CODE).messages
+    rest = [row for row in rows if row.get("message", {}).get("content") != LATER[0]]
+    log = read_session(written(tmp_path / "a.jsonl", rest))
+    assert (len(log.messages), log.skipped["missing parent"]) == (len(whole) - 1, 1)
     later = next(row for row in rows if row.get("message", {}).get("content") == LATER[-1])
     later["parentUuid"] = None
     first, second = read(written(tmp_path / "a.jsonl", rows))
     assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
-    assert (*first.messages, *second.messages) == read_session(CLAUDE_CODE).messages
+    assert (*first.messages, *second.messages) == whole
     assert human(second) == LATER[-1:]
 
 
@@ -114,13 +117,6 @@ def test_another_way_to_write_a_log_gives_the_same_messages(tmp_path, path, chan
     log = read_session(written(tmp_path / "a.jsonl", change(lines_of(path))))
     assert log.messages == read_session(path).messages
     assert {name: log.skipped[name] for name in skipped} == skipped
-
-
-def test_a_lost_row_does_not_cut_off_what_was_said_before_it(tmp_path):
-    rows = [row for row in lines_of(CLAUDE_CODE) if row.get("message", {}).get("content") != LATER[0]]
-    log = read_session(written(tmp_path / "a.jsonl", rows))
-    assert len(log.messages) == len(read_session(CLAUDE_CODE).messages) - 1
-    assert log.skipped["missing parent"] == 1
 
 
 def test_a_codex_rollout_is_read_as_it_was_spoken():
