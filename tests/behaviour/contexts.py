@@ -1,4 +1,4 @@
-"""What the tests of a context share: settings of small sizes, logs, contexts that have one, who looks on, parts of views."""
+"""What the tests of a context share: small settings, logs, contexts that have one, who looks on, parts of views."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -35,6 +35,13 @@ async def fill(context: SummarizingContext, messages: Iterable[Message], every: 
         await context.add_message(message)
         if every and at % every == 0:
             await context.get_messages_for_request()
+
+
+async def views(context: SummarizingContext, messages: Iterable[Message]) -> AsyncIterator[list[Message]]:
+    """Add the messages, and yield the view after each."""
+    for message in messages:
+        await context.add_message(message)
+        yield await context.get_messages_for_request()
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from summarizing_context import (
     WrongEventLoopError,
     open_context,
 )  # fmt: skip
-from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny
+from tests.behaviour.contexts import TINY, Clock, Heard, Provider, begun, cost, fill, reason, tiny, views
 from tests.laws.builders import assistant, session, system, user
 from tests.laws.summarizers import Counting, Sleeping
 
@@ -202,9 +202,8 @@ async def test_ephemeral_messages_are_shown_kept_in_memory_and_lost_at_reopening
 async def test_a_critical_message_stays_in_every_view():
     critical = assistant("The port is 8123.") | {"metadata": {"critical": True}}
     async with opened([user("task"), critical]) as context:
-        for message in session(messages=140):
-            await context.add_message(message)
-            assert critical in await context.get_messages_for_request()
+        async for view in views(context, session(messages=140)):
+            assert critical in view
         assert context.statistics().activations > 3
 
 
@@ -231,9 +230,8 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
         async with opened(log[:120], store=path, **one) as context:
             await context.get_messages_for_request()
         async with opened(store=path, **two) as again:
-            for message in log[120:]:
-                await again.add_message(message)
-                assert cost(await again.get_messages_for_request()) <= BUDGET
+            async for view in views(again, log[120:]):
+                assert cost(view) <= BUDGET
             ranges = list(dict.fromkeys((node.start, node.stop) for node in again.explain()))  # parts of a group once
             assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
 
@@ -243,9 +241,8 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
 
 async def test_max_messages_is_a_further_high_water():
     async with opened(max_tokens=100_000, max_messages=30) as context:
-        for message in session(messages=200, size=40):
-            await context.add_message(message)
-            assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
+        async for view in views(context, session(messages=200, size=40)):
+            assert len(view) <= 33  # a group is never split for it
         assert context.statistics().activations > 3
 
 
@@ -284,9 +281,7 @@ async def test_the_header_has_the_role_that_is_asked_for(role: str):
 async def test_after_a_long_pause_the_view_is_made_smaller_at_once():
     clock = Clock()
     async with opened(idle_after=300.0, clock=clock) as context:
-        for message in session(messages=400):
-            await context.add_message(message)
-            await context.get_messages_for_request()
+        async for _ in views(context, session(messages=400)):
             if context.last_view.tokens > 0.75 * BUDGET and not reason(context):
                 break
         large = context.last_view.tokens
@@ -308,9 +303,7 @@ async def test_a_providers_window_gives_the_budget():
 async def test_the_stable_prefix_is_what_the_view_before_had():
     async with opened() as context:
         before: list[dict] = []
-        for message in session(messages=120):
-            await context.add_message(message)
-            view = await context.get_messages_for_request()
+        async for view in views(context, session(messages=120)):
             stable = context.last_view.stable_prefix_messages
             assert view[:stable] == before[:stable]
             assert stable == len(before) or context.last_view.activation is not None

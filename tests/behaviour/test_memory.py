@@ -22,7 +22,7 @@ from summarizing_context import (
 )  # fmt: skip
 from summarizing_context.testing import ScriptedSummarizer
 from tests.behaviour import contexts
-from tests.behaviour.contexts import Heard, fill
+from tests.behaviour.contexts import Heard, fill, views
 from tests.laws.builders import Message, assistant, call, count, result, session, user
 
 
@@ -115,9 +115,7 @@ async def test_the_block_is_kept_to_its_tokens_and_to_the_budget(tmp_path: Path)
     async with opened(tmp_path, memory_include="auto") as context:
         for number in range(30):
             await context.memory.store(f"billing tables rule {number} " + "word " * 60)
-        for message in [user("billing tables rule"), *session(4, 120, size=30)]:
-            await context.add_message(message)
-            view = await context.get_messages_for_request()
+        async for view in views(context, [user("billing tables rule"), *session(4, 120, size=30)]):
             assert context.last_view.tokens <= 2_000
             assert all(count(block) <= 1_000 for block in blocks(view))
 

@@ -15,7 +15,7 @@ import pytest
 
 from summarizing_context import Settings
 from tests.behaviour import contexts
-from tests.behaviour.contexts import fill
+from tests.behaviour.contexts import fill, views
 from tests.laws.builders import Message, assistant, call, result, user
 from tests.laws.summarizers import short_summary
 
@@ -180,9 +180,8 @@ async def test_where_it_fails_nothing_is_sent_and_the_cause_is_told(failure: obj
     outside, redact = Outside(), Taking()
     async with outside.begun(redact=redact) as context:
         redact.fails = failure
-        for message in log(random.Random(1), *[4_000] * 3):
-            await context.add_message(message)
-            assert await context.get_messages_for_request()
+        async for view in views(context, log(random.Random(1), *[4_000] * 3)):
+            assert view
         await outside.failed.wait()
         assert await context.search("build") is not None
         told = context.statistics().last_error or ""
