@@ -326,6 +326,7 @@ async def test_compact_activates_once_and_then_says_that_nothing_is_to_free():
 async def test_should_compact_tells_before_the_view_activates():
     async with opened() as context:
         told = set()
+        await context.get_messages_for_request()
         for message in session(messages=120):
             await context.add_message(message)
             asked = await context.should_compact()
