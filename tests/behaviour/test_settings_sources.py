@@ -8,7 +8,7 @@ from summarizing_context import Settings, SettingsError
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("source", "said"),
     [
         ("[summarizing_context]\nmax_tokens = '5'\n", "[summarizing_context] max_tokens = '5' is refused"),
         ("[summarizing_context]\nmodell = 5\n", "did you mean"),
@@ -16,14 +16,19 @@ from summarizing_context import Settings, SettingsError
         ("[other]\n", "has no table [summarizing_context]"),
         ("summarizing_context = 5\n", "has no table [summarizing_context]"),
         ("[summarizing_context\n", "cannot be read"),
+        ({"MAX_TOKEN": "5"}, "did you mean SUMMARIZING_CONTEXT_MAX_TOKENS?"),
+        ({"MAX_TOKENS": "many"}, "SUMMARIZING_CONTEXT_MAX_TOKENS = 'many' is refused"),
+        ({"MERGE_USER_ROWS": "maybe"}, "true or false"),
+        ({"STORE": ""}, "SUMMARIZING_CONTEXT_STORE = ''"),
     ],
 )
-def test_an_error_in_a_file_names_the_file(tmp_path: Path, content: str, said: str):
-    file = tmp_path / "run.toml"
-    file.write_text(content)
+def test_an_error_names_the_file_or_the_variable(tmp_path, source, said):
+    file, is_file = tmp_path / "run.toml", isinstance(source, str)
+    file.write_text(source if is_file else "")
+    environ = {} if is_file else {f"SUMMARIZING_CONTEXT_{name}": text for name, text in source.items()}
     with pytest.raises(SettingsError) as caught:
-        Settings.from_toml(file)
-    assert str(file) in str(caught.value)
+        Settings.from_toml(file) if is_file else Settings.from_env(environ=environ)
+    assert (str(file) in str(caught.value)) == is_file
     assert said in str(caught.value)
 
 
@@ -33,21 +38,6 @@ def test_the_environment_is_parsed_by_the_type_of_each_setting():
     expected = Settings(max_tokens=16_000, high_water=0.7, merge_user_rows=True, idle_after="never", model="m")
     assert Settings.from_env(environ=environ) == expected
     assert Settings.load(environ={"SUMMARIZING_CONTEXT_PROXY_TOKEN": "secret"}) == Settings(), "it is of a server"
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("MAX_TOKEN", "5", "did you mean SUMMARIZING_CONTEXT_MAX_TOKENS?"),
-        ("MAX_TOKENS", "many", "SUMMARIZING_CONTEXT_MAX_TOKENS = 'many' is refused"),
-        ("MERGE_USER_ROWS", "maybe", "true or false"),
-        ("STORE", "", "SUMMARIZING_CONTEXT_STORE = ''"),
-    ],
-)
-def test_an_error_in_the_environment_names_the_variable(name: str, text: str, said: str):
-    with pytest.raises(SettingsError) as caught:
-        Settings.from_env(environ={f"SUMMARIZING_CONTEXT_{name}": text})
-    assert said in str(caught.value)
 
 
 def test_an_argument_goes_over_the_environment_over_a_file_over_the_default(tmp_path: Path):
