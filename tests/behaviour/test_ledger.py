@@ -110,13 +110,12 @@ async def files(tool: str, arguments: Any, text: str = "ok") -> list[tuple[str, 
     return sorted(value[1:] for value in await done(tool, arguments, text) if value[0] == "path")
 
 
-EDIT = {"old_string": "b c", "new_string": "d e"}
 COMMON = [
     ("Read", {"file_path": "a.py", "limit": 10}, "read"),
     ("read_file", {"path": "a.py"}, "read"),
     ("Write", {"file_path": "a.py", "content": "x" * 100}, "wrote"),
-    ("edit_file", {"file_path": "a.py", **EDIT}, "edited"),
-    ("MultiEdit", {"file_path": "a.py", "edits": [EDIT]}, "edited"),
+    ("edit_file", {"file_path": "a.py", "old_string": "x1", "new_string": "y z"}, "edited"),
+    ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "b c", "new_string": "d e"}]}, "edited"),
     ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, "read"),
     ("str_replace_based_edit_tool", {"command": "create", "path": "a.py"}, "created"),
     ("str_replace_editor", {"command": "insert", "path": "a.py"}, "edited"),
@@ -156,7 +155,8 @@ PATCH_OF_CODEX = r'await tools.apply_patch("*** Begin Patch\n*** Update File: sr
     ],
 )
 async def test_a_patch_a_move_and_a_script_tell_every_file(tool: str, arguments: Any, touched: list[Any]):
-    assert await files(tool, arguments) == touched
+    assert await files(tool, arguments, "Done!") == touched
+    assert tool == "exec" or len(await done(tool, arguments, "Done!")) == len(touched), "and nothing else"
 
 
 @pytest.mark.parametrize(
