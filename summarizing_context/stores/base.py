@@ -456,22 +456,85 @@ async def keep_memories(
     The metadata of a memory that is there word for word stay, or are renewed. Without `again` nothing is done where all
     marks are noted already.
     """
-    changes = _Changes(scope, ())
+    edits: dict[str, MemoryEdit] = {}  # by the ids of memories; one that is new has a passing id: `new` and a number
+    kept: list[KeptMemory] = []
 
     def decide(known: Sequence[StoredMemory], marked: set[str]) -> list[MemoryEdit]:
-        nonlocal changes
-        changes = _Changes(scope, known)
-        if again or not marked.issuperset(marks):
-            for content in gone:
-                if (old := changes.same(content)) and old.metadata.get("source") == "session":
-                    changes.remove(old.id)
-            for memory in memories:
-                changes.keep(memory, renew)
-        return list(changes.edits.values())
+        held = {one.id: one for one in known}  # as they become; oldest first
+        edits.clear()
+        kept.clear()
+
+        def put(id: str, content: str, metadata: Mapping[str, Any]) -> None:
+            now = datetime.now(UTC).isoformat(timespec="microseconds")
+            held[id] = StoredMemory(id, content, metadata, now, now)
+            edits[id] = MemoryEdit(None if id.startswith("new") else id, content, metadata)
+
+        def remove(id: str) -> None:
+            del held[id]
+            edits.pop(id, None)
+            if not id.startswith("new"):
+                edits[id] = MemoryEdit(id, None)
+
+        if not again and marked.issuperset(marks):
+            return []
+        for content in gone:
+            old = next((one for one in held.values() if one.content == content), None)
+            if old and old.metadata.get("source") == "session":
+                remove(old.id)
+        for content, metadata, said_at in memories:
+            quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
+
+            # the same text
+            if old := next((one for one in held.values() if one.content == content), None):
+                if renew:
+                    put(old.id, content, metadata)
+                kept.append(KeptMemory(old.id, "known"))
+                continue
+
+            # the same words of the same message, learnt by rules or by a model
+            said_there = (
+                (one, str(one.metadata.get("quote", "")))
+                for one in held.values()
+                if (one.metadata.get("session_id"), one.metadata.get("message")) == (session_id, message)
+            )
+            if quote and message is not None and session_id == scope.session_id:
+                old = next((one for one, words in said_there if words and (words in quote or quote in words)), None)
+                if old:
+                    put(old.id, content, {**old.metadata, **metadata})
+                    kept.append(KeptMemory(old.id, "known"))
+                    continue
+
+            # others about the same: the newest takes their place, unless it was said later than this
+            same = [one for one in held.values() if _are_about_the_same(one.metadata, metadata)]
+            if not same:
+                kept.append(KeptMemory(f"new {len(kept)}", "stored"))
+                put(kept[-1].id, content, metadata)
+                continue
+            newest, *others = sorted(reversed(same), key=lambda one: one.updated_at, reverse=True)
+            if newest.metadata.get("session_id") == session_id is not None:
+                at = newest.metadata.get("message")
+                is_newer = isinstance(at, int) and isinstance(message, int) and at > message
+            else:  # parts of a log are read in any order, and long after they were said
+                is_newer = newest.updated_at > said_at != ""
+            if not is_newer:
+                for other in others:
+                    remove(other.id)
+                    kept[:] = [one._replace(id=newest.id) if one.id == other.id else one for one in kept]
+                put(newest.id, content, {**metadata, "replaces": " ".join(one.content for one in (newest, *others))})
+            kept.append(KeptMemory(newest.id, "known" if is_newer else "replaced"))
+        return list(edits.values())
 
     given = await store.edit(scope, decide, reader, marks)
-    ids = dict(zip(changes.edits, given, strict=True))
-    return [KeptMemory(ids.get(id, id), change) for id, change in changes.kept]
+    ids = dict(zip(edits, given, strict=True))
+    return [KeptMemory(ids.get(id, id), change) for id, change in kept]
+
+
+def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    choice, subject, relation = (new.get(name) for name in ("choice", "subject", "relation"))
+    if choice and isinstance(choice, str) and old.get("choice") == choice:
+        return True
+    is_same = subject and isinstance(subject, str) and old.get("subject") == subject
+    return bool(is_same) and (not isinstance(relation, str) or not relation or old.get("relation") in (None, relation))
 
 
 async def update_memory(
@@ -495,77 +558,3 @@ def _found(known: Sequence[StoredMemory], id: str) -> StoredMemory:
     if found := next((one for one in known if one.id == id), None):
         return found
     raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
-
-
-class _Changes:
-    """The memories of a scope as they become. One that is new has a passing id that begins with `new`."""
-
-    def __init__(self, scope: MemoryScope, known: Sequence[StoredMemory]) -> None:
-        self._scope = scope
-        self._all = {one.id: one for one in known}  # oldest first
-        self.edits: dict[str, MemoryEdit] = {}
-        self.kept: list[tuple[str, Literal["known", "stored", "replaced"]]] = []
-
-    def same(self, content: str) -> StoredMemory | None:
-        return next((one for one in self._all.values() if one.content == content), None)
-
-    def remove(self, id: str) -> None:
-        del self._all[id]
-        if self.edits.pop(id, None) is None or not id.startswith("new"):
-            self.edits[id] = MemoryEdit(id, None)
-
-    def keep(self, memory: NewMemory, renew: bool) -> None:
-        content, metadata = memory.content, memory.metadata
-
-        # the same text
-        if old := self.same(content):
-            if renew:
-                self._put(old.id, content, metadata)
-            self.kept.append((old.id, "known"))
-            return
-
-        # the same words of the same message, learnt by rules or by a model
-        quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
-        if quote and session_id == self._scope.session_id:
-            for old in self._all.values():
-                is_same = old.metadata.get("session_id") == session_id and old.metadata.get("message") == message
-                old_quote = str(old.metadata.get("quote", ""))
-                if is_same and message is not None and old_quote and (old_quote in quote or quote in old_quote):
-                    self._put(old.id, content, {**old.metadata, **metadata})
-                    self.kept.append((old.id, "known"))
-                    return
-
-        # others about the same: the newest takes their place, unless it was said later than this
-        same = [one for one in self._all.values() if _are_about_the_same(one.metadata, metadata)]
-        if not same:
-            id = f"new {len(self.kept)}"
-            self._put(id, content, metadata)
-            self.kept.append((id, "stored"))
-            return
-        ids = list(self._all)
-        newest, *others = sorted(same, key=lambda one: (one.updated_at, ids.index(one.id)), reverse=True)
-        if newest.metadata.get("session_id") == session_id is not None:
-            at = newest.metadata.get("message")
-            is_newer = isinstance(at, int) and isinstance(message, int) and at > message
-        else:  # parts of a log are read in any order, and long after they were said
-            is_newer = newest.updated_at > memory.said_at != ""
-        if not is_newer:
-            for other in others:
-                self.remove(other.id)
-                self.kept = [(newest.id if id == other.id else id, change) for id, change in self.kept]
-            replaced = " ".join(one.content for one in (newest, *others))
-            self._put(newest.id, content, {**metadata, "replaces": replaced})
-        self.kept.append((newest.id, "known" if is_newer else "replaced"))
-
-    def _put(self, id: str, content: str, metadata: Mapping[str, Any]) -> None:
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        self._all[id] = StoredMemory(id, content, metadata, now, now)
-        self.edits[id] = MemoryEdit(None if id.startswith("new") else id, content, metadata)
-
-
-def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    choice, subject, relation = (new.get(name) for name in ("choice", "subject", "relation"))
-    if choice and isinstance(choice, str) and old.get("choice") == choice:
-        return True
-    is_same = subject and isinstance(subject, str) and old.get("subject") == subject
-    return bool(is_same) and (not isinstance(relation, str) or not relation or old.get("relation") in (None, relation))

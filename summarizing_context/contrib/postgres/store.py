@@ -23,7 +23,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -141,7 +141,7 @@ class PostgresConnection:
         self._lost_at: float | None = None  # the same, while the server cannot be reached
         self.raw = self._connect()
 
-    def undo_work(self) -> None:
+    def rollback(self) -> None:
         if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             self.raw.execute("rollback")
 
@@ -297,7 +297,7 @@ class PostgresEngine(Engine):
             if connection.writer is not None:
                 self._beating.join()
             if connection.writer is not None and not connection.raw.closed:
-                connection.undo_work()
+                connection.rollback()
                 connection.run("remove_claims", writer=connection.writer)
                 connection.run("remove_writer", writer=connection.writer)
         finally:
@@ -343,9 +343,9 @@ class PostgresStore(RelationalStore):
     """
 
     def __init__(self, address: str, *, read_only: bool = False) -> None:
-        self._address = read_address(address)
+        place = self._address = read_address(address)
         self._claimed: set[str] = set()
-        super().__init__(self._address.name, self._address, read_only=read_only)
+        super().__init__(place.name, place, partial(PostgresEngine, place), read_only=read_only)
         self.claims = None if read_only else PostgresClaims(self)  # which host pays for a summary
 
     async def delete_session(self, session_id: str) -> bool:
@@ -368,9 +368,6 @@ class PostgresStore(RelationalStore):
 
         return await self.submit_alone("purge", work)
 
-    def _make_engine(self) -> Engine:
-        return PostgresEngine(self._address, read_only=self.read_only)
-
     async def _give_up(self, engine: Engine) -> None:
         """Give the sessions up; those that another host has taken stay its own."""
         held = sorted(self._claimed)
@@ -381,7 +378,7 @@ class PostgresStore(RelationalStore):
                     connection.run("release_sessions", writer=connection.writer, sessions=held)
             except (psycopg.OperationalError, StoreError):  # as where a row is locked: the lease ends by itself
                 with suppress(psycopg.Error):
-                    connection.undo_work()
+                    connection.rollback()
             for session_id in held:
                 connection.fences.pop(session_id, None)
 

@@ -19,10 +19,11 @@ import json
 import re
 import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from dataclasses import replace as changed
 from datetime import UTC, datetime
 from importlib.resources import files
 from importlib.util import find_spec
@@ -45,7 +46,6 @@ from summarizing_context.errors import (
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
 from summarizing_context.stores.base import (
-    NOWHERE,
     Checkpoint,
     Committed,
     Decide,
@@ -53,9 +53,6 @@ from summarizing_context.stores.base import (
     Match,
     MemoryScope,
     Place,
-    ProviderViews,
-    Scope,
-    StoredMemory,
     SummaryKey,
 )
 
@@ -76,7 +73,7 @@ class Connection(Protocol):
     def transaction(self) -> AbstractContextManager[None]:
         """Begin a transaction that writes; at its end, what was written is durable."""
 
-    def undo_work(self) -> object:
+    def rollback(self) -> object:
         """Undo the open transaction, if there is one."""
 
 
@@ -160,10 +157,9 @@ class Engine:
 
     def check_loop(self) -> None:
         """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
-        try:
+        running = None
+        with suppress(RuntimeError):
             running = asyncio.get_running_loop()
-        except RuntimeError:
-            running = None
         if self._loop is not None and running is not self._loop:
             raise WrongEventLoopError(
                 f"{self.name}: the store belongs to the event loop in which it was opened; "
@@ -178,7 +174,7 @@ class Engine:
 
     def close(self, connection: Any) -> None:
         """Give up what the stores hold, and end the connection."""
-        raise NotImplementedError
+        connection.close()
 
     def fault(self, error: Exception) -> StoreError | None:
         """Return the error to raise in place of one of the database; None for one of another kind."""
@@ -244,7 +240,7 @@ class Engine:
                 may_part = False  # where a commit has no answer, nothing may be done twice
         except BaseException as error:  # whatever it is, each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
-                connection.undo_work()
+                connection.rollback()
             if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
                 self._perform(operations, tries + 1)
             elif may_part:
@@ -295,75 +291,69 @@ def check_version(version: int, name: str, instead: str) -> None:
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-def _held(connection: Connection, scope: Scope) -> tuple[dict[str, int], dict[int, list[tuple[int, int, str]]]]:
-    """Return the sessions of a scope with their ranks, the nearest first; and what they hold of each branch, from place
-    to place."""
-    heads = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project).fetchall()[::-1]
-    heads.sort(key=lambda head: head[0] != scope.nearest)
-    branches: dict[int, list[tuple[int, int, str]]] = {}
-    for session_id, branch, stop in heads:
-        for number, start, end in connection.run("ranges", branch=branch, stop=stop).fetchall():
-            branches.setdefault(number, []).append((start, end, session_id))
-    return {head[0]: rank for rank, head in enumerate(heads)}, branches
-
-
-def _matches(connection: Connection, scope: Scope, rows: Iterable[tuple[int, float]]) -> Iterator[Match]:
-    """Yield rows of the index, given with their scores, that sessions of the scope hold; others belong to logs that
-    were replaced."""
-    sessions, branches = _held(connection, scope)
-    for row, score in rows:
-        if row > 0:
-            branch, at = divmod(row, 1 << 32)
-            places = [(name, at, at + 1) for start, end, name in branches.get(branch, ()) if start <= at < end]
-            if places:
-                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
-                yield Match("message", *places[0], score, text, row, tuple(places[1:]))
-        else:
-            found = connection.run("summary_places", id=-row).fetchall()
-            places = sorted((one for one in found if one[0] in sessions), key=lambda one: sessions[one[0]])
-            if places:
-                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
-                yield Match("summary", *places[0], score, text, row, tuple(places[1:]))
-
-
-def _ranked(connection: Connection, terms: Sequence[str], scope: Scope) -> Iterator[tuple[int, float]]:
-    """Yield rows that hold any of the terms with their relevance, the best first: those with a term that is rare enough
-    to rank all its rows, then those that hold the two rarest of the others alone."""
-
-    def rows(query: str, words: Sequence[str], joint: str = " OR ", run: tuple[int, int] = _ALL_ROWS) -> Any:
-        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
-        return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
-
-    counts = sorted((rows("count_matches", [term]).fetchone()[0], term) for term in terms)
-    few = sum(total < _MOST_RANKED for total in accumulate(count for count, _ in counts))
-    rare, common = [term for _, term in counts[:few]], [term for _, term in counts[few : few + 2]]
-    runs = [_ALL_ROWS] if common else []
-    if common and (scope.only_session, scope.project) != (None, None):  # others may hold the words far more often
-        held = _held(connection, scope)[1].items()
-        runs = sorted(((at << 32) + start, (at << 32) + stop - 1) for at, all in held for start, stop, _ in all)[::-1]
-    parts: list[tuple[Any, ...]] = [("best_matches", rare)] if rare else []
-    if sum(last - first for first, last in runs) <= _MOST_RANKED:
-        parts += (("best_matches", common, " OR ", run) for run in runs)
-    else:  # the newest that hold both, then either
-        parts += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
-    seen = set[int]()
-    for row, score in islice(chain.from_iterable(starmap(rows, parts)), 3 * _MOST_RANKED):
-        if row not in seen:
-            seen.add(row)
-            yield row, score
-
-
 class RelationalSearchIndex:
     """The `SearchIndex` of a relational store."""
 
     def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
-    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        def work(connection: Connection) -> list[Match]:
-            return list(islice(_matches(connection, scope, _ranked(connection, terms, scope)), limit))
+    async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[Match]:
+        return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
 
-        return await self._store.read(work) if terms else []
+
+def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[Match]:
+    """Return what sessions of the scope hold of the rows with any of the terms: first those with a term that is rare
+    enough to rank all its rows, then those that hold the two rarest of the others alone."""
+
+    def rows(query: str, words: Sequence[str], joint: str = " OR ", run: tuple[int, int] = _ALL_ROWS) -> Any:
+        match = joint.join(f'"{word}"' for word in words)  # letters, digits and spaces: see `query_terms`
+        return connection.run(query, match=match, first=run[0], last=run[1], most=_MOST_RANKED)
+
+    # the sessions with their ranks, the nearest first, and what they hold of each branch, from place to place
+    heads = connection.run("sessions_in_scope", session_id=scope.only_session, project=scope.project).fetchall()[::-1]
+    heads.sort(key=lambda head: head[0] != scope.nearest)
+    ranks = {head[0]: rank for rank, head in enumerate(heads)}
+    branches: dict[int, list[tuple[int, int, str]]] = {}
+    for session_id, branch, stop in heads:
+        for number, start, end in _ranges(connection, Head(branch, stop)):
+            branches.setdefault(number, []).append((start, end, session_id))
+
+    # the queries, of which each begins when those before it have found too little
+    counts = sorted((rows("count_matches", [term]).fetchone()[0], term) for term in terms)
+    few = sum(total < _MOST_RANKED for total in accumulate(count for count, _ in counts))
+    rare, common = [term for _, term in counts[:few]], [term for _, term in counts[few : few + 2]]
+    runs = [_ALL_ROWS] if common else []
+    if common and (scope.only_session, scope.project) != (None, None):  # others may hold the words far more often
+        held = ((number << 32, places) for number, places in branches.items())
+        runs = sorted((at + start, at + stop - 1) for at, places in held for start, stop, _ in places)[::-1]
+    queries: list[tuple[Any, ...]] = [("best_matches", rare)] if rare else []
+    if sum(last - first for first, last in runs) <= _MOST_RANKED:
+        queries += (("best_matches", common, " OR ", run) for run in runs)
+    else:  # the newest that hold both, then either
+        queries += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
+
+    # what the sessions hold of the rows; others belong to logs that were replaced
+    found, seen = list[Match](), set[int]()
+    for row, score in islice(chain.from_iterable(starmap(rows, queries)), 3 * _MOST_RANKED):
+        if len(found) >= limit:
+            break
+        if row in seen:
+            continue
+        seen.add(row)
+        if row > 0:
+            branch, at = divmod(row, 1 << 32)
+            places = [(name, at, at + 1) for start, stop, name in branches.get(branch, ()) if start <= at < stop]
+        else:
+            uses = connection.run("summary_places", id=-row).fetchall()
+            places = sorted((use for use in uses if use[0] in ranks), key=lambda use: ranks[use[0]])
+        if places:
+            if row > 0:
+                text = searchable(connection.run("entry", branch=branch, position=at).fetchone()[0])
+            else:
+                text = readable(connection.run("summary_text", id=-row).fetchone()[0])
+            kind: base.HitKind = "message" if row > 0 else "summary"
+            found.append(Match(kind, *places[0], score, text, row, tuple(places[1:])))
+    return found
 
 
 class RelationalVectors:
@@ -427,7 +417,7 @@ class RelationalMemories:
             connection.run("guard_memories", **whose)
             known = list(starmap(_memory, connection.run("memories", **whose, everything=False)))
             contents = {one.id: one.content for one in known}
-            noted = _marked(connection, scope, reader, marks)
+            noted = {mark for (mark,) in connection.run("marked", **whose, reader=reader, marks=json.dumps([*marks]))}
             ids: list[str] = []
             for id, content, metadata in decide(known, noted):
                 values = {"content": content, "metadata": json.dumps(dict(metadata)), "now": now()}
@@ -451,20 +441,16 @@ class RelationalMemories:
         return await self._store.submit(work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-        return await self._store.read(lambda connection: _marked(connection, scope, reader, marks))
+        values = {"reader": reader, "marks": json.dumps(list(marks))}
+        return {mark for (mark,) in await self._store.rows("marked", **scope._asdict(), **values)}
 
-    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+    async def all(self, scope: MemoryScope | None) -> list[base.StoredMemory]:
         whose = (scope or MemoryScope(None, ""))._asdict()
         return list(starmap(_memory, await self._store.rows("memories", **whose, everything=scope is None)))
 
 
-def _marked(connection: Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
-    found = connection.run("marked", **scope._asdict(), reader=reader, marks=json.dumps(list(marks)))
-    return {mark for (mark,) in found}
-
-
-def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> StoredMemory:
-    return StoredMemory(f"m{number}", content, json.loads(metadata), created_at, updated_at)
+def _memory(number: int, content: str, metadata: str, created_at: str, updated_at: str) -> base.StoredMemory:
+    return base.StoredMemory(f"m{number}", content, json.loads(metadata), created_at, updated_at)
 
 
 Values = Mapping[str, Any] | Sequence[Any]
@@ -480,9 +466,9 @@ class RelationalStore:
 
     _claimed: Container[str]  # the sessions that this store may write to
 
-    def __init__(self, name: str, place: Hashable, *, read_only: bool) -> None:
+    def __init__(self, name: str, place: Hashable, make_engine: Callable[..., Engine], *, read_only: bool) -> None:
         self.name, self.read_only = name, read_only
-        self._place = place
+        self._place, self._make_engine = place, make_engine
         self._engine: Engine | None = None
         self._is_open = self._is_closed = False
         self._leaving: asyncio.Task[None] | None = None
@@ -498,7 +484,7 @@ class RelationalStore:
             raise StoreError(f"{self.name}: the store was opened before; make a new one")
         engine = None if self._place is None else _engines.get(key)
         if engine is None or not engine.is_usable:
-            engine = _engines[key] = self._make_engine()
+            engine = _engines[key] = self._make_engine(read_only=self.read_only)
         self._engine = engine
         engine.stores.append(self)
         try:
@@ -511,21 +497,21 @@ class RelationalStore:
     async def close(self) -> None:
         """Finish the queued writes and give up the claims; the last store ends the thread. May be called twice."""
         self._is_closed = True
-        if self._engine is None:
+        if (engine := self._engine) is None:
             return
-        self._engine.check_loop()
-        if self._leaving is None:  # else a first call was cancelled
-            self._leaving = asyncio.create_task(self._leave(self._engine))
-        await asyncio.shield(self._leaving)
 
-    async def _leave(self, engine: Engine) -> None:
-        try:
-            if self._is_open:
-                await self._give_up(engine)
-        finally:
-            engine.stores.remove(self)
-            if not engine.stores:
-                await engine.stop()
+        async def leave() -> None:
+            try:
+                if self._is_open:
+                    await self._give_up(engine)
+            finally:
+                engine.stores.remove(self)
+                if not engine.stores:
+                    await engine.stop()
+
+        engine.check_loop()
+        self._leaving = self._leaving or asyncio.create_task(leave())  # a first call may have been cancelled
+        await asyncio.shield(self._leaving)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         await self.submit_alone("claim a session", lambda connection: self._claim(connection, session_id, project))
@@ -606,7 +592,7 @@ class RelationalStore:
         await self._run_for("save_failure", session_id, **failure._asdict())
 
     async def find_summaries(
-        self, session_id: str, keys: Sequence[SummaryKey], places: base.Places = NOWHERE
+        self, session_id: str, keys: Sequence[SummaryKey], places: base.Places = base.NOWHERE
     ) -> Mapping[SummaryKey, base.StoredSummary]:
         wanted = tuple(keys)
 
@@ -618,7 +604,7 @@ class RelationalStore:
         return await (self.read(work) if self.read_only else self.submit(work))
 
     async def save_summary(
-        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = NOWHERE
+        self, session_id: str, key: SummaryKey, summary: base.StoredSummary, places: base.Places = base.NOWHERE
     ) -> base.StoredSummary:
         self.refuse_if_read_only("save a summary")
 
@@ -636,7 +622,12 @@ class RelationalStore:
         }
 
     async def sessions(self) -> list[base.SessionInfo]:
-        return await self.read(self._list_sessions)
+        def work(connection: Connection) -> list[base.SessionInfo]:
+            found = starmap(base.SessionInfo, connection.run("sessions"))
+            lives = self._has_writer
+            return [info if lives(info) else changed(info, writer_pid=None) for info in found]
+
+        return await self.read(work)
 
     # What the parts of a store share.
 
@@ -685,9 +676,6 @@ class RelationalStore:
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    def _make_engine(self) -> Engine:
-        raise NotImplementedError
-
     async def _give_up(self, engine: Engine) -> None:
         """Give up what this store has claimed."""
         raise NotImplementedError
@@ -707,8 +695,9 @@ class RelationalStore:
     def _read(self, connection: Any, work: Work[Result]) -> Result:
         raise NotImplementedError
 
-    def _list_sessions(self, connection: Any) -> list[base.SessionInfo]:
-        return list(starmap(base.SessionInfo, connection.run("sessions")))
+    def _has_writer(self, info: base.SessionInfo) -> bool:
+        """Return whether the writer that a session names still has it."""
+        return True
 
 
 class _Overtaken(StoreError):
@@ -721,7 +710,9 @@ class RelationalCheckpoints:
     def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
-    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
+    async def save(
+        self, session_id: str, name: str | None, place: Place, views: base.ProviderViews
+    ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             head = head_of(connection, session_id)
             if place.messages > head.stop:
@@ -738,7 +729,7 @@ class RelationalCheckpoints:
         return await self._store.read(work)
 
     async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
+        self, session_id: str, id: str, place: Place, name: str, views: base.ProviderViews, committed: Committed
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             _, head, views_then, pins = _find(connection, session_id, id)
@@ -754,7 +745,7 @@ class RelationalCheckpoints:
         session_id: str,
         place: Place,
         name: str,
-        views: ProviderViews,
+        views: base.ProviderViews,
         keep: int,
         entries: Entries,
         committed: Committed,
@@ -825,18 +816,15 @@ class Head(NamedTuple):
 
 def create_session(connection: Connection, session_id: str, project: str | None, begins_as: Head | None = None) -> None:
     """Create a session whose log is empty, or the one that a head lists."""
-    head = _branch_off(connection, session_id, begins_as or Head(0, 0))
-    place = {"branch": head.branch, "stop": head.stop}
-    connection.run("create_session", session_id=session_id, project=project, now=now(), **place)
+    branch, stop, _ = _branch_off(connection, session_id, begins_as or Head(0, 0))
+    connection.run("create_session", session_id=session_id, project=project, branch=branch, stop=stop, now=now())
 
 
 def remove_session(connection: Connection, session_id: str) -> None:
     """Remove a session with all that is its own but for entries and summaries; memories of its project stay."""
-    for name in (
-        *("disown_branches", "remove_session", "remove_checkpoints", "remove_history", "remove_activations"),
-        *("remove_verdicts", "remove_own_vectors", "remove_own_memories", "disown_memories"),
-        *("remove_own_marks", "disown_marks"),
-    ):
+    for what in ("session", "checkpoints", "history", "activations", "verdicts", "own_vectors", "own_memories"):
+        connection.run(f"remove_{what}", session_id=session_id)
+    for name in ("disown_branches", "disown_memories", "remove_own_marks", "disown_marks"):
         connection.run(name, session_id=session_id)
 
 
@@ -864,12 +852,11 @@ def _write(connection: Connection, session_id: str, head: Head, entries: Entries
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
-    places = list(enumerate(entries, head.stop))
-    connection.run_many("add_entry", [(head.branch, place, entry.message, entry.facts) for place, entry in places])
-    connection.index_texts(((head.branch << 32) + place, searchable(entry.message)) for place, entry in places)
+    branch, stop, places = head.branch, head.stop + len(entries), list(enumerate(entries, head.stop))
+    connection.run_many("add_entry", [(branch, place, entry.message, entry.facts) for place, entry in places])
+    connection.index_texts(((branch << 32) + place, searchable(entry.message)) for place, entry in places)
     _add_verdicts(connection, session_id, [(place, row) for place, entry in places for row in entry.verdicts])
-    stop = head.stop + len(places)
-    connection.run("move_head", session_id=session_id, branch=head.branch, stop=stop, now=now())
+    connection.run("move_head", session_id=session_id, branch=branch, stop=stop, now=now())
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
@@ -900,12 +887,9 @@ def _ranges(connection: Connection, head: Head) -> list[tuple[int, int, int]]:
 def shared_entries(connection: Connection, session_id: str, other: Head) -> int:
     """Return how many entries the log of a session and that of a head of the same origin begin with alike."""
     shared, own = 0, _ranges(connection, head_of(connection, session_id))
-    for (branch, _, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
-        if branch != its_branch:
-            break
-        shared = min(stop, its_stop)
-        if stop != its_stop:
-            break
+    for (branch, start, stop), (its_branch, _, its_stop) in zip(own, _ranges(connection, other), strict=False):
+        if branch == its_branch and shared == start:
+            shared = min(stop, its_stop)
     return shared
 
 
@@ -937,10 +921,8 @@ def save_activation(connection: Connection, session_id: str, provider_key: str, 
 
 
 def _find_summaries(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, base.StoredSummary]:
-    return {
-        SummaryKey(range_hash, recipe_hash): _read_summary(*parts)
-        for range_hash, recipe_hash, *parts in connection.run("find_summaries", keys=json.dumps(keys))
-    }
+    rows = connection.run("find_summaries", keys=json.dumps(keys))
+    return {SummaryKey(*row[:2]): _read_summary(*row[2:]) for row in rows}
 
 
 def _read_summary(text: bytes, rank: int, input_tokens: int, output_tokens: int) -> base.StoredSummary:
@@ -966,7 +948,7 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
 # Checkpoints
 
 
-def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, ProviderViews, str]:
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, base.ProviderViews, str]:
     """Return a checkpoint with its log, and the views and pins of then."""
     match = base.CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
@@ -976,15 +958,13 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
         newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
-    number, found_name, stop, created_at, branch, packed, pins = row
-    views = [
-        base.StoredProviderView(key, state.encode("latin-1"), marks)
-        for key, state, marks in json.loads(zlib.decompress(packed))
-    ]
-    return _checkpoint(number, found_name, stop, created_at), Head(branch, stop), views, pins
+    *listed, branch, packed, pins = row
+    shown = json.loads(zlib.decompress(packed))
+    views = [base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in shown]
+    return (found := _checkpoint(*listed)), Head(branch, found.seq), views, pins
 
 
-def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
+def _show_again(connection: Connection, session_id: str, views: base.ProviderViews, pins: str) -> None:
     """Give a session the pins and the activation states of a checkpoint."""
     connection.run("save_pins", session_id=session_id, pins=pins)
     for key, state, _ in views:
@@ -992,15 +972,14 @@ def _show_again(connection: Connection, session_id: str, views: ProviderViews, p
 
 
 def _keep(
-    connection: Connection, session_id: str, name: str | None, views: ProviderViews, head: Head | None = None
+    connection: Connection, session_id: str, name: str | None, views: base.ProviderViews, head: Head | None = None
 ) -> Checkpoint:
     """Make a checkpoint of a head, by default that of the session, with what was shown."""
     head, created_at = head or head_of(connection, session_id), now()
-    (pins,) = connection.run("pins", session_id=session_id).fetchone()
     listed = [(key, state.decode("latin-1"), marks) for key, state, marks in views]  # any bytes
-    shown = {"views": zlib.compress(json.dumps(listed).encode(), 9), "pins": pins}
+    packed = zlib.compress(json.dumps(listed).encode(), 9)
     place = {"session_id": session_id, "branch": _owner(connection, head), "stop": head.stop}
-    (number,) = connection.run("add_checkpoint", name=name, now=created_at, **place, **shown).fetchone()
+    (number,) = connection.run("add_checkpoint", name=name, now=created_at, views=packed, **place).fetchone()
     return _checkpoint(number, name, head.stop, created_at)
 
 

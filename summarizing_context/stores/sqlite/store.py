@@ -9,13 +9,13 @@ import errno
 import hashlib
 import json
 import os
+import re
 import sqlite3
 import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace as changed
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -125,20 +125,12 @@ class Database(sqlite3.Connection):
     def index_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         self.run_many("index_text", ((number, indexed_words(text)) for number, text in texts))
 
-    def undo_work(self) -> None:
-        if self.in_transaction:  # else SQLite has done so already, as it does when the disk is full
-            self.execute("rollback")
-
     @contextmanager
     def transaction(self, mode: str = "immediate") -> Iterator[None]:
         """All or nothing; `deferred` for reading one state of the file with several queries."""
         self.execute(f"begin {mode}")
-        try:
+        with self:
             yield
-            self.execute("commit")
-        except BaseException:
-            self.undo_work()
-            raise
 
     def pragma(self, name: str) -> int:
         return int(self.execute(f"pragma {name}").fetchone()[0])
@@ -182,15 +174,13 @@ def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) ->
             return result
 
 
-def identity(path: Path) -> list[tuple[int, int] | None]:
+def _identity(path: Path) -> dict[str, tuple[int, int]]:
     """Return which files stand under the names of a store's: it changes when one is removed, moved away or replaced."""
-    found: list[tuple[int, int] | None] = []
+    found = {}
     for suffix in _SUFFIXES:
-        try:
+        with suppress(OSError):  # whatever the reason: opened now it would not be found
             status = os.stat(f"{path}{suffix}")
-            found.append((status.st_dev, status.st_ino))
-        except OSError:  # whatever the reason: opened now it would not be found
-            found.append(None)
+            found[suffix] = (status.st_dev, status.st_ino)
     return found
 
 
@@ -198,12 +188,9 @@ def create_tables(connection: Database, path: object) -> None:
     """Make the tables of an empty file; raise `StoreVersionError` for one of another schema."""
     with connection.transaction("immediate" if connection.pragma("user_version") == 0 else "deferred"):
         if connection.pragma("user_version") == 0:  # else another process was quicker
-            statement = ""  # `executescript` would commit before it begins, so the statements are run one by one
-            for line in _SQL["schema"].splitlines(keepends=True):
-                statement += line
-                if ";" in line and sqlite3.complete_statement(statement):
-                    connection.execute(statement)
-                    statement = ""
+            # one by one: `executescript` would commit before it begins
+            for statement in re.split(r";(?: --.*)?$", _SQL["schema"], flags=re.MULTILINE):
+                connection.execute(statement)
             connection.execute(f"pragma user_version = {VERSION:d}")
     check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
@@ -327,15 +314,12 @@ class SqliteEngine(Engine):
         except BaseException:
             connection.close()
             raise
-        self._identity = identity(path)
+        self._identity = _identity(path)
         return connection
-
-    def close(self, connection: Database) -> None:
-        connection.close()
 
     def gone(self) -> Exception | None:
         """Return the error of all that follows, once the file was removed, moved or replaced."""
-        if self._identity is None or self._file.path is None or identity(self._file.path) == self._identity:
+        if self._identity is None or self._file.path is None or _identity(self._file.path) == self._identity:
             return None
         return StoreError(
             f"{self.name}: the file, or one that belongs to it, was removed, moved or replaced while it was open; "
@@ -375,9 +359,9 @@ class SqliteStore(RelationalStore):
         waits_for_disk: bool = True,
     ) -> None:
         where = None if str(path) == ":memory:" else Path(os.path.realpath(path))
-        self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
+        file = self._file = File(where, busy_timeout or (30.0 if waits_for_disk else 5.0), max_pages, waits_for_disk)
         self._claimed: dict[str, FileLock | None] = {}
-        super().__init__(str(where or ":memory:"), where and self._file, read_only=read_only)
+        super().__init__(str(where or ":memory:"), where and file, partial(SqliteEngine, file), read_only=read_only)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used, in slices: others write to the file in between.
@@ -446,9 +430,6 @@ class SqliteStore(RelationalStore):
 
         return await self.submit_alone("purge", give_back)
 
-    def _make_engine(self) -> Engine:
-        return SqliteEngine(self._file, read_only=self.read_only)
-
     async def _give_up(self, engine: Engine) -> None:
         def forget_writer(connection: Database) -> None:
             """Note that the sessions of this store have no writer. A locked file is not waited for long."""
@@ -515,18 +496,18 @@ class SqliteStore(RelationalStore):
             _remove(lock)
             _held_here.pop((os.getpid(), lock.lock_file), None)
 
-    def _has_writer(self, session_id: str, pid: int) -> bool:
-        """Return whether a living process, this one included, has the session; `pid` is the last that noted itself."""
-        lock = self._lock(session_id)
-        if session_id in self._claimed or lock is None:
-            return session_id in self._claimed
+    def _has_writer(self, info: SessionInfo) -> bool:
+        if info.session_id in self._claimed or info.writer_pid is None:
+            return True
+        if (lock := self._lock(info.session_id)) is None:
+            return False
         if Path(lock.lock_file).exists():
             try:
                 lock.acquire(blocking=False)
             except (Timeout, OSError):  # held, or not for us to touch: the writer that it names is the best we know
                 return True
             _remove(lock)  # left behind by a process that was killed
-        return self._is_held_without_its_file(session_id, pid)
+        return self._is_held_without_its_file(info.session_id, info.writer_pid)
 
     def _is_held_without_its_file(self, session_id: str, pid: int | None) -> bool:
         """Return whether a process still holds the lock of a session though the lock file was removed.
@@ -559,14 +540,6 @@ class SqliteStore(RelationalStore):
                 "its lock file was removed; nothing was written: close this context and open the session again, and "
                 "keep what cleans up away from the files ending in .lock"
             )
-
-    def _list_sessions(self, connection: Database) -> list[SessionInfo]:
-        return [
-            info
-            if info.writer_pid is None or self._has_writer(info.session_id, info.writer_pid)
-            else changed(info, writer_pid=None)
-            for info in super()._list_sessions(connection)
-        ]
 
 
 def _noted_writer(connection: Database, session_id: str) -> int | None:

@@ -87,9 +87,6 @@ where session_id = :session_id and not stale order by start, summaries.id;
 -- age_uses: what was noted belongs to a log that is no longer
 update store.summary_uses set stale = true where session_id = :session_id and not stale;
 
--- pins: of a session
-select pins from store.sessions where session_id = :session_id;
-
 -- save_pins: in the place of those a session had
 update store.sessions set pins = :pins where session_id = :session_id;
 
@@ -116,9 +113,10 @@ select log_version from store.sessions where session_id = :session_id;
 -- note_replacement: one more
 update store.sessions set log_version = log_version + 1 where session_id = :session_id;
 
--- add_checkpoint: a head that is kept
+-- add_checkpoint: a head that is kept, with the pins of its session
 insert into store.checkpoints (session_id, name, branch, stop, views, pins, created_at)
-values (:session_id, :name, :branch, :stop, :views, :pins, :now) returning id;
+select session_id, :name, :branch, :stop, :views, pins, :now from store.sessions where session_id = :session_id
+returning id;
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
