@@ -47,39 +47,31 @@ Place = tuple[int, int]  # of a call in its group: its message among those with 
 Step = tuple[tuple[tuple[int, int], ...], int, tuple[int, ...]]  # see `GroupCutter.add`
 
 
+@dataclass(slots=True, eq=False)
 class OpenCalls:
     """The calls of one group: which are still unanswered, and which are given up.
 
     A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
     """
 
-    __slots__ = ("_held", "_left", "_made", "answered", "given_up", "open", "units")
-
-    def __init__(self) -> None:
-        self.units = 0  # messages with calls so far
-        self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
-        self.answered = False  # whether a result has come since the first of the calls that are open
-        self._made = 0  # calls so far
-        self.open: dict[str, list[Place]] = {}  # the unanswered calls, by id, oldest first
-        self._left: list[int] = []  # how many of each unit are unanswered
-        self._held: set[str] = set()  # ids of calls that no host answers
-
-    @property
-    def holds(self) -> bool:
-        """A call that no host answers waits for its result."""
-        return bool(self._held) and self.waits_for(self._held)
+    made: int = 0  # calls so far
+    left: list[int] = field(default_factory=list)  # how many of each message with calls are unanswered
+    open: dict[str, list[Place]] = field(default_factory=dict)  # the unanswered calls, by id, oldest first
+    held: set[str] = field(default_factory=set)  # ids of calls that no host answers
+    answered: bool = False  # a result has come since the first of the calls that are open
+    given_up: set[int] = field(default_factory=set)  # ordinals of the calls that no result may answer any more
 
     def take(
         self, calls: Sequence[str], answers: Sequence[str], held: Sequence[str] = ()
     ) -> tuple[int, list[Place | None]]:
         """Note a message: the ordinal of its first call, and the calls that its results answer."""
-        self._held.update(held)
+        self.held.update(held)
         found = [self.answer(id) for id in answers]
         last = max([place[0] for place in found if place is not None], default=-1)
         if last >= 0 and self.open:  # no result will be taken any more for calls of earlier messages
-            before = self.units if calls else last
+            before = len(self.left) if calls else last
             for id, place in [(id, place) for id, waiting in self.open.items() for place in waiting]:
-                if place[0] < before and id not in self._held:
+                if place[0] < before and id not in self.held:
                     self.given_up.add(place[1])
                     self._close(id, place)
         self.answered = (self.answered or last >= 0) and not calls
@@ -87,12 +79,10 @@ class OpenCalls:
 
     def make(self, ids: Sequence[str]) -> int:
         """Note a message's calls; the ordinal of the first."""
-        first = self._made
+        first, self.made = self.made, self.made + len(ids)
         for at, id in enumerate(ids, first):
-            self.open.setdefault(id, []).append((self.units, at))
-        self._left.append(len(ids))
-        self._made += len(ids)
-        self.units += 1
+            self.open.setdefault(id, []).append((len(self.left), at))
+        self.left.append(len(ids))
         return first
 
     def answer(self, id: str) -> Place | None:
@@ -104,7 +94,7 @@ class OpenCalls:
         return place
 
     def _close(self, id: str, place: Place) -> None:
-        self._left[place[0]] -= 1
+        self.left[place[0]] -= 1
         if len(waiting := self.open[id]) > 1:
             waiting.remove(place)
         else:
@@ -113,12 +103,9 @@ class OpenCalls:
     def waits_for(self, ids: Iterable[str]) -> bool:
         return not self.open.keys().isdisjoint(ids)
 
-    def complete(self, unit: int) -> bool:
-        return not self._left[unit]
-
     def unanswered(self) -> set[int]:
         """Ordinals of the calls that wait for a result of a host."""
-        return {at for id, waiting in self.open.items() if id not in self._held for _, at in waiting}
+        return {at for id, waiting in self.open.items() if id not in self.held for _, at in waiting}
 
 
 class GroupCutter:
@@ -146,7 +133,7 @@ class GroupCutter:
             self.start, open_calls = self.position, OpenCalls()
             self._open_calls = open_calls
         first_call, found = open_calls.take(calls, answers, held)
-        if open_calls.units == 1 or (calls and open_calls.units == 2):
+        if len(open_calls.left) == 1 or (calls and len(open_calls.left) == 2):
             self._run = self.position
         self.position += 1
         if not open_calls.open or (not calls and (turn or None in found)):
@@ -157,9 +144,9 @@ class GroupCutter:
     def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
         """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
         while a call is held open."""
-        if open_calls.holds:
+        if open_calls.waits_for(open_calls.held):
             return self.position - self.start < MAX_TURN and (not turn or open_calls.waits_for(answers))
-        if calls and open_calls.units > 1 and self.position - self._run >= MAX_HELD:
+        if calls and len(open_calls.left) > 1 and self.position - self._run >= MAX_HELD:
             return False
         return open_calls.waits_for(answers) or (bool(calls) and not answers and not open_calls.answered)
 
@@ -200,17 +187,6 @@ class Passing(NamedTuple):
     tokens: int = 0
 
 
-@dataclass(slots=True)
-class _Unit:
-    """A message with calls, and the pieces that answer it."""
-
-    read: PlacedMessage
-    piece: Piece
-    ordinals: dict[int, Part]
-    before: list[Piece]  # notes of what it answers too late
-    results: list[Piece] = field(default_factory=list)
-
-
 def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
@@ -220,17 +196,43 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
         pieces = show_group(left, closed=True)
         return [each._replace(repairs=(*each.repairs, "pair_dropped")) if each.seq in cut else each for each in pieces]
-    open_calls, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
-    in_order = any(read.reading.held for read in group)
+    open_calls, deferred = OpenCalls(), list[Piece]()
+    # each message with calls: notes of what it answers too late, itself, and what answers it; and its calls by ordinal
+    units: list[tuple[list[Piece], dict[int, Part]]] = []
+    in_order = any(read.reading.held for read in group)  # a pair is shown that no host makes
     for read in group:
-        _place(read, open_calls, units, deferred, in_order)
+        parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
+        answers, made = set(read.reading.answers), set(read.reading.calls)
+        results = [part for part in parts if part.half == "result" and part.id in answers]
+        calls = [part for part in parts if part.half == "call" and part.id in made]
+        first, places = open_calls.take([part.id for part in calls], [part.id for part in results], read.reading.held)
+        found = [(part, at) for part, at in zip(results, places, strict=True) if part.kind == "result"]
+        answered = sorted({place[0] for _, place in found if place is not None})
+        orphans = [part for part, place in found if place is None]
+        rest = any(part.kind != "result" for part in parts) or bool(made)
+        if len(answered) == 1 and not orphans and not made and not (rest and open_calls.left[answered[0]]):
+            units[answered[0]][0].append(Piece(read.seq, *present(read.message)))
+            continue
+        for unit in answered:
+            blocks = {part.block for part, place in found if place is not None and place[0] == unit}
+            units[unit][0].append(_split(read, blocks, calls=False))
+        pieces = [note(read, orphans)] if orphans else []
+        if not found:
+            pieces.append(Piece(read.seq, *present(read.message)))
+        elif rest:
+            pieces.append(_split(read, {part.block for part in parts} - {part.block for part, _ in found}))
+        if (rest or not found) and (calls or in_order):
+            units.append((pieces, {first + n: part for n, part in enumerate(calls)}))
+        else:
+            deferred += pieces
+
     shown, waiting = list[Piece](), open_calls.unanswered()
     lost = waiting | open_calls.given_up
-    for unit in units:
-        shown += [*unit.before, unit.piece, *unit.results]
-        if not closed and not waiting.isdisjoint(unit.ordinals):
+    for pieces, ordinals in units:
+        shown += pieces
+        if not closed and not waiting.isdisjoint(ordinals):
             return shown
-        shown += _stand_ins(unit.read.seq, [part for ordinal, part in unit.ordinals.items() if ordinal in lost])
+        shown += _stand_ins(pieces[0].seq, [part for ordinal, part in ordinals.items() if ordinal in lost])
     return shown + deferred if closed else shown
 
 
@@ -240,31 +242,34 @@ def show_interrupted(
     """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
     there, as any other message would, and so does an interruption."""
     shown: list[Piece | Passing] = []
-    start, show = 0, show_group
-    for each in passing:
-        stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
-        shown += show(group[start:stop], closed=True)
-        shown += [] if each.message is None else [each]
-        start, show = stop, _show_groups
-    return shown + show(group[start:], closed=closed)
+    stop = 0
+    for each in (*passing, None):
+        start, stop = stop, len(group)
+        if each is not None:
+            stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
+        cutter = GroupCutter(start)
+        for read in group[start:stop]:  # in groups of their own, from behind one to the next
+            for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
+                shown += show_group(group[first:last], closed=True)
+                start = last
+        shown += show_group(group[start:stop], closed=closed or each is not None)
+        shown += [] if each is None or each.message is None else [each]
+    return shown
 
 
 def note(read: PlacedMessage, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
-    chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
-    said = "\n".join(text for part in chosen for text in _quotable(read.message, part))
-    ids = ("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64] for part in chosen)
-    text = fence("late_result", said, call=" ".join(ids))
+    said, ids, message = list[str](), list[str](), read.message
+    for part in [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]:
+        ids.append("".join(char for char in part.id if char.isalnum() or char in "-_.:")[:64])
+        if not part.whole:
+            said += part.texts
+            continue
+        content = message.get("content") if part.block < 0 else read_block(blocks_of(message)[part.block]).said
+        texts = [block for block in content if shape_of(block) is TEXT] if isinstance(content, list) else []
+        said += (block if isinstance(block, str) else read_block(block).said for block in texts)
+    text = fence("late_result", "\n".join(said), call=" ".join(ids))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
-
-
-def _quotable(message: Message, part: Part) -> Sequence[str]:
-    """What a note may quote of a part: of one that travels whole, the texts that stand in its result."""
-    if not part.whole:
-        return part.texts
-    content = message.get("content") if part.block < 0 else read_block(blocks_of(message)[part.block]).said
-    inner = content if part.kind == "result" and isinstance(content, list) else []
-    return [block if isinstance(block, str) else read_block(block).said for block in inner if shape_of(block) is TEXT]
 
 
 def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
@@ -274,17 +279,6 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
         message, repairs = {**message, "content": ""}, ("content_none",)
     shown: Message = encodable(message)
     return (message, repairs) if shown is message else (shown, (*repairs, "surrogates_replaced"))
-
-
-def _show_groups(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
-    """The pieces of what came behind an ephemeral message: of the groups that it makes by itself."""
-    cutter = GroupCutter()
-    ranges: list[tuple[int, int]] = []
-    for read in group:
-        ranges += cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]
-    shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True)]
-    rest = group[ranges[-1][1] if ranges else 0 :]
-    return shown + show_group(rest, closed=closed)
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
@@ -315,40 +309,6 @@ def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
         left = [block for at, block in enumerate(blocks) if at not in places]
         message[content_key(message)] = left or [text_block(message, _PAIR_LEFT_OUT)]
     return PlacedMessage(read.seq, message, read_message(message))
-
-
-def _place(
-    read: PlacedMessage, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece], in_order: bool
-) -> None:
-    """Put one message of a group where the view will show it; `in_order` where a pair is shown that no host makes."""
-    parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
-    answers, made = set(read.reading.answers), set(read.reading.calls)
-    results = [part for part in parts if part.half == "result" and part.id in answers]
-    calls = [part for part in parts if part.half == "call" and part.id in made]
-    first, places = open_calls.take([part.id for part in calls], [part.id for part in results], read.reading.held)
-    found = [(part, at) for part, at in zip(results, places, strict=True) if part.kind == "result"]
-    results = [part for part in results if part.kind == "result"]
-    answered = sorted({place[0] for _, place in found if place is not None})
-    orphans = [part for part, place in found if place is None]
-    rest = any(part.kind != "result" for part in parts) or bool(made)
-    if len(answered) == 1 and not orphans and not made and (open_calls.complete(answered[0]) or not rest):
-        units[answered[0]].results.append(Piece(read.seq, *present(read.message)))
-        return
-    for unit in answered:
-        blocks = {part.block for part, place in found if place is not None and place[0] == unit}
-        units[unit].results.append(_split(read, blocks, calls=False))
-    late = [note(read, orphans)] if orphans else []
-    if not results:
-        remainder = Piece(read.seq, *present(read.message))
-    elif rest:
-        remainder = _split(read, {part.block for part in parts} - {part.block for part in results})
-    else:
-        deferred += late
-        return
-    if calls or in_order:
-        units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, late))
-    else:
-        deferred += [*late, remainder]
 
 
 def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piece:

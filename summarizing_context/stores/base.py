@@ -510,7 +510,8 @@ async def keep_memories(
                 kept.append(KeptMemory(f"new {len(kept)}", "stored"))
                 put(kept[-1].id, content, metadata)
                 continue
-            newest, *others = sorted(reversed(same), key=lambda one: one.updated_at, reverse=True)
+            ids = list(held)
+            newest, *others = sorted(same, key=lambda one: (one.updated_at, ids.index(one.id)), reverse=True)
             if newest.metadata.get("session_id") == session_id is not None:
                 at = newest.metadata.get("message")
                 is_newer = isinstance(at, int) and isinstance(message, int) and at > message

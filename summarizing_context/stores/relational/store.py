@@ -45,16 +45,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
-from summarizing_context.stores.base import (
-    Checkpoint,
-    Committed,
-    Decide,
-    Entries,
-    Match,
-    MemoryScope,
-    Place,
-    SummaryKey,
-)
+from summarizing_context.stores.base import Checkpoint, Committed, Decide, MemoryScope, Place, ProviderViews, SummaryKey
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _ALL_ROWS = (-(1 << 63), (1 << 63) - 1)
@@ -297,11 +288,11 @@ class RelationalSearchIndex:
     def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
-    async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[Match]:
+    async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
         return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
 
 
-def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[Match]:
+def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
     """Return what sessions of the scope hold of the rows with any of the terms: first those with a term that is rare
     enough to rank all its rows, then those that hold the two rarest of the others alone."""
 
@@ -333,7 +324,7 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
         queries += (("newest_matches", common, joint, run) for joint in (" AND ", " OR ") for run in runs)
 
     # what the sessions hold of the rows; others belong to logs that were replaced
-    found, seen = list[Match](), set[int]()
+    found, seen = list[base.Match](), set[int]()
     for row, score in islice(chain.from_iterable(starmap(rows, queries)), 3 * _MOST_RANKED):
         if len(found) >= limit:
             break
@@ -352,7 +343,7 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
             else:
                 text = readable(connection.run("summary_text", id=-row).fetchone()[0])
             kind: base.HitKind = "message" if row > 0 else "summary"
-            found.append(Match(kind, *places[0], score, text, row, tuple(places[1:])))
+            found.append(base.Match(kind, *places[0], score, text, row, tuple(places[1:])))
     return found
 
 
@@ -536,11 +527,11 @@ class RelationalStore:
 
         return await self.read(work)
 
-    def append(self, session_id: str, entries: Entries, committed: Committed) -> Awaitable[None]:
+    def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
         kept = tuple(entries)
         return self.write(session_id, lambda connection: self._append(connection, session_id, kept), committed)
 
-    async def replace(self, session_id: str, keep: int, entries: Entries, committed: Committed) -> None:
+    async def replace(self, session_id: str, keep: int, entries: base.Entries, committed: Committed) -> None:
         kept = tuple(entries)
         await self.write(session_id, lambda connection: replace(connection, session_id, keep, kept), committed)
 
@@ -687,7 +678,7 @@ class RelationalStore:
         """Raise where another writer has taken the session."""
         raise NotImplementedError
 
-    def _append(self, connection: Any, session_id: str, entries: Entries) -> None:
+    def _append(self, connection: Any, session_id: str, entries: base.Entries) -> None:
         """Add entries at the end of the log, on a branch of its own where the next place is taken."""
         head = head_of(connection, session_id)
         _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
@@ -710,9 +701,7 @@ class RelationalCheckpoints:
     def __init__(self, store: RelationalStore) -> None:
         self._store = store
 
-    async def save(
-        self, session_id: str, name: str | None, place: Place, views: base.ProviderViews
-    ) -> Checkpoint | None:
+    async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             head = head_of(connection, session_id)
             if place.messages > head.stop:
@@ -729,7 +718,7 @@ class RelationalCheckpoints:
         return await self._store.read(work)
 
     async def restore(
-        self, session_id: str, id: str, place: Place, name: str, views: base.ProviderViews, committed: Committed
+        self, session_id: str, id: str, place: Place, name: str, views: ProviderViews, committed: Committed
     ) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
             _, head, views_then, pins = _find(connection, session_id, id)
@@ -745,9 +734,9 @@ class RelationalCheckpoints:
         session_id: str,
         place: Place,
         name: str,
-        views: base.ProviderViews,
+        views: ProviderViews,
         keep: int,
-        entries: Entries,
+        entries: base.Entries,
         committed: Committed,
     ) -> Checkpoint | None:
         new = tuple(entries)
@@ -828,7 +817,7 @@ def remove_session(connection: Connection, session_id: str) -> None:
         connection.run(name, session_id=session_id)
 
 
-def replace(connection: Connection, session_id: str, keep: int, entries: Entries) -> None:
+def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
     if not 0 <= keep <= head.stop:
@@ -839,7 +828,7 @@ def replace(connection: Connection, session_id: str, keep: int, entries: Entries
     put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
-def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: Entries = ()) -> None:
+def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
     """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
     stood behind these stays until `purge`."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
@@ -848,7 +837,7 @@ def put_in_place(connection: Connection, session_id: str, head: Head, shared: in
         connection.run(name, session_id=session_id)
 
 
-def _write(connection: Connection, session_id: str, head: Head, entries: Entries) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: base.Entries) -> None:
     """Add entries where a head ends, with their words and rules, and let the log end behind them."""
     if not all(isinstance(part, bytes) for entry in entries for part in (entry.message, entry.facts)):
         raise StoreError("the store takes bytes; it got something else")
@@ -948,7 +937,7 @@ def note_uses(connection: Connection, session_id: str, keys: Sequence[SummaryKey
 # Checkpoints
 
 
-def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, base.ProviderViews, str]:
+def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint, Head, ProviderViews, str]:
     """Return a checkpoint with its log, and the views and pins of then."""
     match = base.CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
@@ -964,7 +953,7 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
     return (found := _checkpoint(*listed)), Head(branch, found.seq), views, pins
 
 
-def _show_again(connection: Connection, session_id: str, views: base.ProviderViews, pins: str) -> None:
+def _show_again(connection: Connection, session_id: str, views: ProviderViews, pins: str) -> None:
     """Give a session the pins and the activation states of a checkpoint."""
     connection.run("save_pins", session_id=session_id, pins=pins)
     for key, state, _ in views:
@@ -972,7 +961,7 @@ def _show_again(connection: Connection, session_id: str, views: base.ProviderVie
 
 
 def _keep(
-    connection: Connection, session_id: str, name: str | None, views: base.ProviderViews, head: Head | None = None
+    connection: Connection, session_id: str, name: str | None, views: ProviderViews, head: Head | None = None
 ) -> Checkpoint:
     """Make a checkpoint of a head, by default that of the session, with what was shown."""
     head, created_at = head or head_of(connection, session_id), now()
