@@ -62,10 +62,6 @@ def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> 
     return hashlib.sha256(content + places.encode()).digest()
 
 
-def group_digest(digests: Sequence[bytes]) -> bytes:
-    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
-
-
 def range_hash(digests: Iterable[bytes], part: int = 0, parts: int = 1) -> str:
     """The name of a range of messages; `part` of `parts` where one group fills several leaves."""
     place = f"{part}/{parts}".encode() if parts > 1 else b""
@@ -183,10 +179,8 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     def read(self, index: int) -> PlacedMessage:
         """The message with its reading, at its place in the log. To be read only: it may be shared."""
-        if self.fresh is not None:
-            return PlacedMessage(index, *self.fresh)
-        message = self.message()
-        return PlacedMessage(index, message, read_message(message))
+        message, reading = self.fresh or (self.message(), None)
+        return PlacedMessage(index, message, reading or read_message(message))
 
     def cost(self, image_tokens: int) -> int:
         """Tokens that the message costs when it is sent."""

@@ -80,16 +80,6 @@ class AgentNote(NamedTuple):
     text: str  # may be empty
 
 
-def _note_in_call(arguments: str) -> str | None:
-    """Return the note in the arguments of a call that ends a task, empty for none; None for wrong arguments, as the
-    tool refuses them."""
-    given = parsed(arguments or "{}")
-    if not isinstance(given, dict) or any(value not in (None, "") for name, value in given.items() if name != "keep"):
-        return None
-    note = given.get("keep") or ""
-    return note.strip() if isinstance(note, str) and len(note) <= MAX_NOTE else None
-
-
 class PlanItems(NamedTuple):
     """A plan, and the message that holds it; of a plan made task by task the first message."""
 
@@ -126,11 +116,11 @@ class KeptTexts:
         facts, data = entry.facts, entry.data
         if facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS)):
             self._unread.append((index, entry))
-        may_plan = bool(facts.calls) and self._may_plan(data)
-        is_awaited = (self._calls or self._ending) and any(
-            id in self._calls or id in self._ending for id in facts.answers
-        )
-        if not (may_plan or is_awaited):
+        takes_part = any(id in self._calls or id in self._ending for id in facts.answers)
+        if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
+            has = data.lower().__contains__
+            takes_part = has(COMPACT.encode()) or any(all(map(has, name)) for name in self._tools.plan_words)
+        if not takes_part:
             return
         reading = entry.read(index).reading
         for part in reading.parts:
@@ -141,9 +131,11 @@ class KeptTexts:
                     self._take(index, PlanItems(self._newest.message if goes_on else index, items))
                 self._calls[part.id] = index, keys, items is not None
             elif part.kind == "call" and part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT:
-                note = _note_in_call("".join(part.texts))
-                if note is not None:
-                    self._ending[part.id] = AgentNote(index, note)
+                given = parsed("".join(part.texts) or "{}")
+                kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
+                # the tool refuses other arguments, so these calls end nothing
+                if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
+                    self._ending[part.id] = AgentNote(index, kept.strip())
         for part in [part for part in reading.parts if facts.answers and part.kind == "result"]:
             ended = self._ending.pop(part.id, None)
             if ended is not None and not part.failed:
@@ -161,12 +153,6 @@ class KeptTexts:
                     self._take(index, PlanItems(index, items))
             elif changes_one(keys) and (items := numbered_task(text, self._newest.items)) is not None:
                 self._take(index, self._newest._replace(items=items))
-
-    def _may_plan(self, data: bytes) -> bool:
-        """Return whether the name of a tool that plans, or ends a task, may stand in the bytes of a message: quick, and
-        generous."""
-        lower = data.lower()
-        return COMPACT.encode() in lower or any(all(map(lower.__contains__, name)) for name in self._tools.plan_words)
 
     def _take(self, index: int, plan: PlanItems) -> None:
         if index != self._since:
@@ -282,8 +268,7 @@ class RuleLog:
         later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
         for rule in reversed([rule for rule in self._rules if rule.message < cut]):
             topic, quote = rule_topic(rule.quote), " ".join(rule.quote.split()).casefold()
-            named = (("quote", quote), ("order", topic.order), ("choice", topic.choice))
-            about = [(name, text) for name, text in named if text]
+            about = [one for one in (("quote", quote), ("order", topic.order), ("choice", topic.choice)) if one[1]]
             end = next((index for index in ends.get(rule.quote, ()) if index > rule.message), None)
             if end is None:
                 end = min((later[one] for one in about if one in later), default=None)
@@ -304,7 +289,5 @@ class RuleLog:
 
     def facts(self) -> list[Fact]:
         """All of them as a ledger lists them."""
-        return [
-            Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
-            for rule in self.all()
-        ]
+        rows = ((rule.quote, rule.message, rule.ended_by is not None) for rule in self.all())
+        return [Fact("constraint", quote, SAID, at, at + 1, is_ended) for quote, at, is_ended in rows]

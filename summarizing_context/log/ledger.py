@@ -167,13 +167,8 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
     return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
 
-class Unread(NamedTuple):
-    """Closed groups that are to be read, each with the place of its first entry."""
-
-    version: int  # of the log
-    start: int
-    stop: int
-    groups: Sequence[tuple[int, Sequence[Entry]]]
+# The version of the log, the entries from and up to which it is read, and the groups, each with the place of its first
+Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 
 class SessionLedger:
@@ -217,16 +212,17 @@ class SessionLedger:
         last = bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
         stop = starts[last] if last < len(starts) else log.closed_groups_stop
         groups = [(start, log.entries[start:end]) for start, end in pairwise([*starts[first:last], stop])]
-        return Unread(log.version, self._stop, stop, groups)
+        return log.version, self._stop, stop, groups
 
     def read(self, unread: Unread) -> list[Touch]:
         """Return what these groups say, in any thread."""
-        return [touch for first, group in unread.groups for touch in self._touches_of(first, group)]
+        return [touch for first, group in unread[-1] for touch in self._touches_of(first, group)]
 
     def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
         """Note what was read, unless it was read meanwhile or the log was replaced."""
-        if unread.version == self._log.version and unread.start == self._stop:
-            self._stop = unread.stop
+        version, start, stop, _ = unread
+        if version == self._log.version and start == self._stop:
+            self._stop = stop
             self._touches += touches
             self._take(touches)
 

@@ -5,11 +5,12 @@ Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -70,18 +71,16 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         rest = tuple(pin for pin in self.pins if pin.id != id)
         return None if len(rest) == len(self.pins) else PinList(rest, self.made)
 
-    def held_by(self, contents: Sequence[bytes]) -> PinList:
-        """The pins that still hold in a log that says this: a message where it stands now, the nearest that says the
-        same; none whose message is gone. An empty log has no pins."""
-        places: dict[str, list[int]] = {pin.content: [] for pin in self.pins if pin.index is not None}
-        for index, content in enumerate(contents):
-            if (name := content.hex()) in places:
-                places[name].append(index)
-        held: list[Pin] = []
-        for pin in self.pins:
+    def held_by(self, entries: Sequence[Entry]) -> PinList:
+        """The pins that still hold in a log: of a message where it stands now, the nearest that says the same; none
+        whose message is gone. An empty log has no pins."""
+        held, places = list[Pin](), defaultdict[str, list[int]](list)
+        for index, entry in enumerate(entries if self.pins else ()):
+            places[entry.facts.content.hex()].append(index)
+        for pin in self.pins if entries else ():
             if (at := pin.index) is None:
-                held += [pin] if contents else []
-            elif found := places[pin.content]:
+                held.append(pin)
+            elif found := places.get(pin.content):
                 held.append(msgspec.structs.replace(pin, index=min(found, key=lambda place: abs(place - at))))
         return PinList(tuple(held), self.made)
 
@@ -100,35 +99,32 @@ class Foreground:
 
     def __init__(self) -> None:
         self._under_way = 0
-        self._thawed: anyio.Event | None = None  # set when the session may change again
+        self.is_frozen = False
+        self._thawed = anyio.Event()  # set when the session may change again
         self._later: list[Callable[[], object]] = []
-
-    @property
-    def is_frozen(self) -> bool:
-        return self._thawed is not None
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Let a thread read the session: what others would change comes behind it."""
-        self._thawed = thawed = anyio.Event()
+        self.is_frozen, self._thawed = True, anyio.Event()
         try:
             with self.call():
                 yield
         finally:
-            self._thawed, later, self._later = None, self._later, []
+            self.is_frozen, later, self._later = False, self._later, []
             for change in later:
                 change()
-            thawed.set()
+            self._thawed.set()
 
     def change(self, work: Callable[[], object]) -> None:
         """Run what changes the session; behind the thread that reads it."""
-        if self._thawed is None:
-            work()
-        else:
+        if self.is_frozen:
             self._later.append(work)
+        else:
+            work()
 
     async def thawed(self) -> None:
-        while self._thawed is not None:
+        while self.is_frozen:
             await self._thawed.wait()
 
     @contextmanager
@@ -352,7 +348,8 @@ class MessageLog:
         digest, size = first.digest, first.facts.size
         if stop - start > 1:
             members = self.entries[start:stop]
-            digest, size = kept.group_digest([one.digest for one in members]), sum([one.facts.size for one in members])
+            digest = hashlib.sha256(b"".join(one.digest for one in members)).digest()
+            size = sum(one.facts.size for one in members)
         segments = cutter.add((start, stop), size=size, digest=digest, opens_turn=first.facts.human)
         is_long = self.every is not None and stop - cutter.start >= self.every
         if cutter.size and (is_long or stop in self.closings):
@@ -414,7 +411,7 @@ class MessageLog:
 
     def take_pins(self, pinned: PinList) -> None:
         """Have these pins, as far as what they pin is in the log."""
-        self.pinned = pinned.held_by([entry.facts.content for entry in self.entries]) if pinned.pins else pinned
+        self.pinned = pinned.held_by(self.entries)
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""
@@ -424,12 +421,8 @@ class MessageLog:
 
     def in_order(self) -> list[Entry]:
         """Every entry of the log, the ephemeral ones where they stand."""
-        found, at = list[Entry](), 0
-        for index, entry in self.ephemeral:
-            found += self.entries[at:index]
-            found.append(entry)
-            at = index
-        return found + self.entries[at:]
+        rows = sorted([*self.ephemeral, *enumerate(self.entries)], key=lambda row: row[0])
+        return [entry for _, entry in rows]
 
     def read(self, index: int) -> tuple[PlacedMessage, int]:
         """A log entry, read, and its cost."""
@@ -455,8 +448,7 @@ class MessageLog:
         """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
         stop = self.group_stop(start)
         places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
-        passing = self.passing(ephemeral, stop) if self.ephemeral else []
-        passing += [Passing(place, None) for place in places]
+        passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
         passing.sort(key=lambda each: each.before)
         return self.between(start, stop)._replace(staying=self.staying(start, stop), passing=passing)
 
@@ -511,10 +503,6 @@ class MessageLog:
     def render(self, start: int, stop: int) -> str:
         return self._sources.render(self.entries[start:stop])
 
-    def content(self, leaf: int) -> str:
-        """What a summarizer reads of a segment."""
-        return self.source(leaf)()
-
     def source(self, leaf: int, sources: Sources | None = None) -> Callable[[], str]:
         """What gives the content of a segment, in any thread; `sources` where others than the session's write it."""
         segment = self.segments[leaf]
@@ -549,7 +537,6 @@ class MessageLog:
         )
 
     def staying(self, start: int, stop: int) -> set[int]:
-        """Entries that stay whole in every view if they can: critical ones, and system and developer rows that no hook
-        has put in."""
+        """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
         marked = (self._criticals, self._systems)
         return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}

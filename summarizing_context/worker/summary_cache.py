@@ -344,7 +344,7 @@ class SummaryCache:
         """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four
         times as many. A merge reads the summaries of its newest segments again."""
         if node.width == 1:
-            most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.content(node.start)
+            most, content = min(max_tokens, 4 * self.sizes.leaf), self._log.source(node.start)()
             return NodeText(summarize_extractively(content, kind="segment", max_tokens=most), "extractive", 1)
         again = max(node.start, node.stop - _REREAD)
         older = [Node(node.start, again)] if again > node.start else []
@@ -376,7 +376,7 @@ class SummaryCache:
 
     def _read_leaf(self, leaf: int, hash: str) -> NodeText:
         """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""
-        segment, content = self._log.segments[leaf], self._log.content(leaf)
+        segment, content = self._log.segments[leaf], self._log.source(leaf)()
         self._allowance -= segment.size // segment.parts
         if is_thorough := self._allowance >= 0:
             text = summarize_extractively(content, kind="segment", max_tokens=self.sizes.leaf)
