@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache, partial
 from itertools import islice
@@ -284,16 +285,13 @@ def load_verdicts(stored: Iterable[StoredVerdict]) -> dict[bytes, Verdict]:
 BREATH = 100  # messages between two turns of the event loop
 
 
+@dataclass(eq=False)
 class Intake:
     """Makes entries, counted by the session's counter."""
 
-    def __init__(
-        self,
-        counter: TokenCounter,
-        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
-        verdicts: Mapping[bytes, Verdict],
-    ) -> None:
-        self._counter, self._in_thread, self._verdicts = counter, in_thread, verdicts
+    counter: TokenCounter
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]
+    verdicts: Mapping[bytes, Verdict]
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
@@ -306,8 +304,8 @@ class Intake:
         else:
             checked, data = parse_message(message)
             if len(data) <= _LONG_TEXT and (checked["role"] != "user" or are_cues_compiled()):
-                return make_entry(checked, self._counter, data)
-        made: Entry = await self._in_thread(partial(make_entry, checked, self._counter, data))
+                return make_entry(checked, self.counter, data)
+        made: Entry = await self.in_thread(partial(make_entry, checked, self.counter, data))
         return made
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
@@ -318,24 +316,24 @@ class Intake:
             nonlocal durable
             for message, data in some:
                 same = known[durable] if durable < len(known) else None
-                entry = same if same and same.data == data else make_entry(message, self._counter, data)
+                entry = same if same and same.data == data else make_entry(message, self.counter, data)
                 entry.fresh = None  # of a whole log few messages are shown
                 entries.append(entry)
                 durable += not entry.facts.ephemeral
 
         while some := list(islice(rows, BREATH)):
-            await self._in_thread(partial(take, some))
+            await self.in_thread(partial(take, some))
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:
         """Return an entry as the store keeps it."""
-        verdict = self._verdicts.get(message_name(entry.data)) if self._verdicts and entry.facts.human else None
+        verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
         return StoredEntry(entry.data, self.stored_facts(entry), stored_verdict(entry.data, verdict))
 
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
         try:
-            facts = msgspec.msgpack.encode((self._counter.name, entry.facts, _version()))
+            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, _version()))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

@@ -142,8 +142,7 @@ class GroupCutter:
         return closed, first_call, tuple([-1 if place is None else place[1] for place in found])
 
     def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str], turn: bool) -> bool:
-        """Whether a message belongs to the open group: it answers a call, is one more of the split call lines, or comes
-        while a call is held open."""
+        """Whether a message answers a call of the open group, is split from a call line, or comes while one is held."""
         if open_calls.waits_for(open_calls.held):
             return self.position - self.start < MAX_TURN and (not turn or open_calls.waits_for(answers))
         if calls and len(open_calls.left) > 1 and self.position - self._run >= MAX_HELD:
@@ -239,8 +238,7 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
 def show_interrupted(
     group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool
 ) -> list[Piece | Passing]:
-    """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
-    there, as any other message would, and so does an interruption."""
+    """The pieces of a group with what came before its end. Each ephemeral message and interruption ends open calls."""
     shown: list[Piece | Passing] = []
     stop = 0
     for each in (*passing, None):
@@ -282,8 +280,7 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
 
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
-    """The ids of the halves whose other half the group lacks, of pairs that no host makes, and of the calls that were
-    made from within these."""
+    """The ids of lone halves, of pairs that no host makes, and of the calls that were made from within them."""
     parts = [part for read in group for part in read.reading.parts if part.half and part.shape in SHAPES and part.whole]
     calls, results = ({part.id for part in parts if part.half == half} for half in ("call", "result"))
     alone = (calls ^ results) & {part.id for part in parts if part.kind == "opaque"}
@@ -324,8 +321,7 @@ def _split(read: PlacedMessage, blocks: set[int], *, calls: bool = True) -> Piec
 
 
 def _stand_ins(index: int, missing: Sequence[Part]) -> list[Piece]:
-    """Results for calls that never got one, in the shape in which the calls were made: those in blocks as one
-    message."""
+    """Results for calls that never got one, in the shape of the calls: those in blocks as one message."""
     pieces: list[Piece] = []
     blocks: dict[str, Message] = {}
     for part in missing:

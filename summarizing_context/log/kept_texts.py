@@ -17,16 +17,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import Literal, NamedTuple
 
+from summarizing_context.extraction import tool_calls
 from summarizing_context.extraction.rules import Rule, rule_topic
-from summarizing_context.extraction.tool_calls import (
-    Item,
-    ToolRules,
-    changes_one,
-    numbered_task,
-    parsed,
-    plan_in_call,
-    plan_in_result,
-)
+from summarizing_context.extraction.tool_calls import Item, ToolRules, changes_one, numbered_task
 from summarizing_context.log.entries import Entry, Role, Verdict
 from summarizing_context.log.ledger import SAID, Fact
 from summarizing_context.messages.fences import split_pieces
@@ -125,13 +118,13 @@ class KeptTexts:
         reading = entry.read(index).reading
         for part in reading.parts:
             if part.kind == "call" and (keys := self._tools.plan_keys(part.name)):
-                items = plan_in_call("".join(part.texts), keys, self._newest.items)
+                items = tool_calls.plan_in_call("".join(part.texts), keys, self._newest.items)
                 if items is not None:
                     goes_on = changes_one(keys) and self._newest.items
                     self._take(index, PlanItems(self._newest.message if goes_on else index, items))
                 self._calls[part.id] = index, keys, items is not None
             elif part.kind == "call" and part.name.endswith(COMPACT) and facts.role is Role.ASSISTANT:
-                given = parsed("".join(part.texts) or "{}")
+                given = tool_calls.parsed("".join(part.texts) or "{}")
                 kept = (given.pop("keep", None) or "") if isinstance(given, dict) else None
                 # the tool refuses other arguments, so these calls end nothing
                 if isinstance(kept, str) and len(kept) <= MAX_NOTE and all(one in (None, "") for one in given.values()):
@@ -149,7 +142,7 @@ class KeptTexts:
                 if wrote and self._since == made_by:
                     self._take(index, self._before)
             elif not wrote:  # the result may tell the plan
-                if (items := plan_in_result(text, keys)) is not None:
+                if (items := tool_calls.plan_in_result(text, keys)) is not None:
                     self._take(index, PlanItems(index, items))
             elif changes_one(keys) and (items := numbered_task(text, self._newest.items)) is not None:
                 self._take(index, self._newest._replace(items=items))

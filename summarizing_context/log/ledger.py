@@ -15,27 +15,8 @@ from itertools import pairwise
 from math import inf
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from summarizing_context.extraction.tool_calls import (
-    ANY,
-    COMMAND_KEYS,
-    TOOL,
-    ToolRules,
-    bare_command,
-    denies,
-    exit_code,
-    files_of,
-    ids_in_result,
-    is_id,
-    only_looks,
-    patched_files,
-    read_arguments,
-    refuses,
-    signature,
-    split_result,
-    tried,
-    urls_in,
-    work_of,
-)
+from summarizing_context.extraction import tool_calls
+from summarizing_context.extraction.tool_calls import ANY, COMMAND_KEYS, TOOL, ToolRules
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.messages.reading import Part
@@ -162,7 +143,7 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
     if rule.kind == "url":
         return [value for value in values[:24] if value.startswith(("http://", "https://")) and len(value) <= 400]
     if rule.kind == "identifier" and rule.key == ANY:
-        return [value for value in values[:24] if is_id(value)]
+        return [value for value in values[:24] if tool_calls.is_id(value)]
     longest, stripped = 64 if rule.kind == "identifier" else 400, (value.strip() for value in values[:24])
     return [value for value in stripped if value and len(value) <= longest and value.isprintable()]
 
@@ -171,6 +152,7 @@ def _fitting(rule: LedgerRule, key: str, values: Sequence[str]) -> list[str]:
 Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 
+@dataclass(eq=False)
 class SessionLedger:
     """The ledger of one session. Plain functions: nothing here waits.
 
@@ -178,36 +160,24 @@ class SessionLedger:
     in a human's text, are shared with the extractive summarizer.
     """
 
-    def __init__(
-        self,
-        log: MessageLog,
-        rules: ToolRules,
-        error_line: Callable[[str, bool], str],
-        quotes: Callable[[str], Sequence[str]],
-    ) -> None:
-        self._log, self._rules, self._error_line, self._quotes = log, rules, error_line, quotes
+    log: MessageLog
+    rules: ToolRules
+    error_line: Callable[[str, bool], str]
+    quotes: Callable[[str], Sequence[str]]
+
+    def __post_init__(self) -> None:
         self._stop = 0  # all entries before it have been read
-        self.is_red = False  # the newest run of tests failed
-        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
         self._touches: list[Touch] = []
         self.keep(0)
-
-    def _take(self, touches: Iterable[Touch]) -> None:
-        for touch in touches:
-            self._ledger.add(touch)
-            if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
-                self.end, self.ends = touch.start, self.ends + 1
-            if touch.work == "tests":
-                self.is_red = not touch.went_well
 
     @property
     def lag(self) -> int:
         """Tokens that have not been read yet. Until it is 0, a ledger tells only part of the closed groups."""
-        return self._log.tokens[self._log.closed_groups_stop] - self._log.tokens[self._stop]
+        return self.log.tokens[self.log.closed_groups_stop] - self.log.tokens[self._stop]
 
     def unread(self, most: float = inf) -> Unread:
         """Return what has not been read yet, the oldest groups of about `most` tokens."""
-        log, starts = self._log, self._log.group_starts
+        log, starts = self.log, self.log.group_starts
         first = bisect_left(starts, self._stop)
         last = bisect_left(starts, bisect_left(log.tokens, log.tokens[self._stop] + most)) + 1
         stop = starts[last] if last < len(starts) else log.closed_groups_stop
@@ -221,7 +191,7 @@ class SessionLedger:
     def take(self, unread: Unread, touches: Sequence[Touch]) -> None:
         """Note what was read, unless it was read meanwhile or the log was replaced."""
         version, start, stop, _ = unread
-        if version == self._log.version and start == self._stop:
+        if version == self.log.version and start == self._stop:
             self._stop = stop
             self._touches += touches
             self._take(touches)
@@ -231,8 +201,17 @@ class SessionLedger:
         self._stop = min(self._stop, stop)
         self._touches = [touch for touch in self._touches if touch.stop <= stop]
         self._ledger = Ledger()
-        self.is_red, self.end, self.ends = False, -1, 0
+        self.is_red = False  # the newest run of tests failed
+        self.end, self.ends = -1, 0  # the newest message whose call has made a commit, or tests pass; so many have
         self._take(self._touches)
+
+    def _take(self, touches: Iterable[Touch]) -> None:
+        for touch in touches:
+            self._ledger.add(touch)
+            if touch.went_well and (touch.work == "commit" or (touch.work == "tests" and self.is_red)):
+                self.end, self.ends = touch.start, self.ends + 1
+            if touch.work == "tests":
+                self.is_red = not touch.went_well
 
     def current(self, most: float = inf) -> Ledger:
         """Return the ledger of the closed groups; of more than `most` unread tokens as far as it was read ahead."""
@@ -243,9 +222,9 @@ class SessionLedger:
 
     def facts(self) -> list[Fact]:
         """Return everything that is known of the whole log, its open end included."""
-        ledger, start = self.current(), self._log.closed_groups_stop
-        if start < len(self._log):
-            ledger = Ledger([*self._touches, *self._touches_of(start, self._log.entries[start:])])
+        ledger, start = self.current(), self.log.closed_groups_stop
+        if start < len(self.log):
+            ledger = Ledger([*self._touches, *self._touches_of(start, self.log.entries[start:])])
         return ledger.facts()
 
     def _touches_of(self, start: int, group: Sequence[Entry]) -> list[Touch]:
@@ -255,8 +234,8 @@ class SessionLedger:
         found, open_calls, calls = list[Touch](), OpenCalls(), list[_Call]()
         for at, reading in ((at, entry.read(at).reading) for at, entry in enumerate(group, start)):
             for text in reading.typed if reading.human else ():
-                found += (Touch("decision", quote, SAID, at, at + 1) for quote in self._quotes(text[:20_000]))
-                found += (Touch("url", url, "seen", at, at + 1) for url in urls_in(text))
+                found += (Touch("decision", quote, SAID, at, at + 1) for quote in self.quotes(text[:20_000]))
+                found += (Touch("url", url, "seen", at, at + 1) for url in tool_calls.urls_in(text))
 
             # the calls, each with its result
             if made := [part for part in reading.parts if part.kind == "call"]:
@@ -273,19 +252,19 @@ class SessionLedger:
     def _done(self, call: _Call) -> Iterator[Touch]:
         """Yield what a call did."""
         tool, result, place = call.part.name, call.result, (call.start, call.stop)
-        values = read_arguments(call.part.texts[0] if call.part.texts else "")
-        patched = patched_files(values)
+        values = tool_calls.read_arguments(call.part.texts[0] if call.part.texts else "")
+        patched = tool_calls.patched_files(values)
         claims = [] if patched else self._claims(tool, values)
         commands = [value for kind, value, _ in claims if kind == "command"]
-        outputs = [None] * len(commands) if result is None else split_result(result, len(commands))
+        outputs = [None] * len(commands) if result is None else tool_calls.split_result(result, len(commands))
         for command, output in zip(commands, outputs, strict=True):
             yield from self._ran(command, replace(call, result=output))
         path = patched[0][0] if patched else next((value for kind, value, _ in claims if kind == "path"), "")
         about = f"{tool} {path}"
         looks = not patched and all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not commands and result is not None and (call.failed or refuses(result, looks=looks)):
-            if line := self._error_line(result, True):
-                yield Touch("error", signature(line), "seen", *place, about=about)
+        if not commands and result is not None and (call.failed or tool_calls.refuses(result, looks=looks)):
+            if line := self.error_line(result, True):
+                yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)
             return
         for path, done in patched:
             yield Touch("path", path, call.confirmed(done), *place)
@@ -294,8 +273,8 @@ class SessionLedger:
                 operation = call.confirmed(done) if kind == "path" else done
                 yield Touch(kind, value, operation, *place, about=about, went_well=result is not None)
         if not patched and result is not None and len(result) <= _SHORT:  # it tells what was made, or found
-            yield from (Touch("url", url, "seen", *place) for url in urls_in(result))
-            yield from (Touch("identifier", id, "seen", *place) for id in ids_in_result(result))
+            yield from (Touch("url", url, "seen", *place) for url in tool_calls.urls_in(result))
+            yield from (Touch("identifier", id, "seen", *place) for id in tool_calls.ids_in_result(result))
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """Return (kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
@@ -308,7 +287,7 @@ class SessionLedger:
             named |= {key: [" ".join([word, *more])] for key in COMMAND_KEYS if key in named}
             word = ""
         taken, kinds, found = set[str](), set[str](), list[tuple[Kind, str, str]]()
-        for rule in self._rules.rules_for(tool, word):
+        for rule in self.rules.rules_for(tool, word):
             if (kind := rule.kind) == "plan":  # which is kept beside the log
                 continue
             wanted = list(named) if rule.key == ANY else rule.key.split("|")  # the best first
@@ -327,20 +306,22 @@ class SessionLedger:
 
     def _ran(self, command: str, call: _Call) -> Iterator[Touch]:
         """Yield a command with its exit status, the files that it obviously touched, and what went wrong."""
-        bare, place, text = bare_command(command)[0], (call.start, call.stop), call.result or ""
-        about, code, line = tried(bare), exit_code(text), ""
+        bare, place, text = tool_calls.bare_command(command)[0], (call.start, call.stop), call.result or ""
+        about, code, line = tool_calls.tried(bare), tool_calls.exit_code(text), ""
         value = " ".join(bare[: 4 * _COMMAND].split())
         value = value if len(value) <= _COMMAND else f"{value[: _COMMAND - 1]}…"
         failed = call.result is not None and (code not in ("", "0") or (not code and call.failed))
-        if call.result is not None and code != "0" and (call.failed or not only_looks(bare)):
-            line = self._error_line(text, failed)
-        refused = denies(text)
+        if call.result is not None and code != "0" and (call.failed or not tool_calls.only_looks(bare)):
+            line = self.error_line(text, failed)
+        refused = tool_calls.denies(text)
         failed = failed or bool(line) or refused
         operation = f"exit {code}" if code else "failed" if failed else call.confirmed("ran")
         went_well = call.result is not None and not failed
-        yield Touch("command", value, operation, *place, about=about, went_well=went_well, work=work_of(bare))
-        for path, done, program in () if refused else files_of(command):
+        yield Touch(
+            "command", value, operation, *place, about=about, went_well=went_well, work=tool_calls.work_of(bare)
+        )
+        for path, done, program in () if refused else tool_calls.files_of(command):
             if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, call.confirmed(done), *place, about=path)
         if line:
-            yield Touch("error", signature(line), "seen", *place, about=about)
+            yield Touch("error", tool_calls.signature(line), "seen", *place, about=about)

@@ -72,8 +72,7 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         return None if len(rest) == len(self.pins) else PinList(rest, self.made)
 
     def held_by(self, entries: Sequence[Entry]) -> PinList:
-        """The pins that still hold in a log: of a message where it stands now, the nearest that says the same; none
-        whose message is gone. An empty log has no pins."""
+        """The pins that hold in a log, each at the nearest message that says the same; an empty log has none."""
         held, places = list[Pin](), defaultdict[str, list[int]](list)
         for index, entry in enumerate(entries if self.pins else ()):
             places[entry.facts.content.hex()].append(index)
@@ -287,8 +286,7 @@ class MessageLog:
         return inf if self.bound_thinking == "free" else self.steps[steps - 1] if steps else -1
 
     def bounds(self) -> Bounds:
-        """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
-        the newest may still go on."""
+        """What was said before a beginning that is rewritten now. The turn of the newest human message may go on."""
         settled = self.humans[-1] if self.humans else 0
         return Bounds(len(self.entries), len(self.entries) if self.bound_thinking == "left_out" else settled)
 
@@ -395,7 +393,7 @@ class MessageLog:
         own |= {"pinned": self.pinned, "bound_thinking": self.bound_thinking}
         own["interruptions"] = [place for place in self.interruptions if place <= same]
         vars(self).update(vars(filled) | own)
-        self.take_pins(self.pinned)
+        self.pinned = self.pinned.held_by(self.entries)
         return groups_stop
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:
@@ -408,10 +406,6 @@ class MessageLog:
             if verdict.given:
                 found += ((index, row) for row in kept.stored_verdict(data, verdict))
         return found
-
-    def take_pins(self, pinned: PinList) -> None:
-        """Have these pins, as far as what they pin is in the log."""
-        self.pinned = pinned.held_by(self.entries)
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""
@@ -458,24 +452,19 @@ class MessageLog:
         return [Passing(index, entry.message(), entry.cost(self.image_tokens)) for index, entry in found]
 
     def open_calls(self) -> list[OpenCall]:
-        """The calls that wait for a result, oldest first."""
-        found: list[OpenCall] = []
-        for index, ordinal in self._waiting():
+        """The calls that wait for a result of a host, oldest first."""
+        waiting, made, found = OpenCalls(), list[tuple[int, int]](), list[OpenCall]()
+        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
+            made += [(index, at) for at in range(len(entry.facts.calls))]
+            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
+        for index, at in [made[ordinal] for ordinal in sorted(waiting.unanswered())]:
             reading = self.entries[index].read(index).reading
-            part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][ordinal]
+            part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][at]
             arguments: Any = part.texts[0] if part.texts else ""
             with suppress(ValueError, RecursionError):
                 arguments = json.loads(arguments)
             found.append(OpenCall(index, part.id, part.name, arguments, part.shape))
         return found
-
-    def _waiting(self) -> list[tuple[int, int]]:
-        """The same: for each its message, and which of the calls of that it is. Those that no host answers are none."""
-        waiting, made = OpenCalls(), list[tuple[int, int]]()
-        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
-            made += [(index, at) for at in range(len(entry.facts.calls))]
-            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
-        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
         """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
@@ -489,7 +478,7 @@ class MessageLog:
             return
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= index < before for index, _ in self._waiting()):
+        if any(known <= call.message < before for call in self.open_calls()):
             self.interruptions.append(place)
 
     def interruptions_behind(self, stop: int) -> tuple[int, ...]:

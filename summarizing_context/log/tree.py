@@ -16,7 +16,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
@@ -85,49 +86,40 @@ class SegmentCutter:
         return segment
 
 
+@dataclass(eq=False)
 class Sources:
-    """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it; with or
-    without what the agent thought. A thread that writes them calls `yield_now` all along."""
+    """Writes a session's entries down for a summarizer, in the process, or, with `redact`, outside of it."""
 
-    def __init__(
-        self,
-        redact: Redact | None = None,
-        *,
-        numbered: bool = False,
-        thinking: bool = False,
-        yield_now: YieldNow = never_yield,
-    ) -> None:
-        self._redact, self._yield_now = redact, yield_now
-        self._numbered, self._thinking = numbered, thinking
-        self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
+    redact: Redact | None = None
+    _: KW_ONLY
+    numbered: bool = False
+    thinking: bool = False  # with what the agent thought
+    yield_now: YieldNow = never_yield  # called all along by a thread that writes
+    _pieces: tuple[str, Sequence[str]] = ("", ())  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
-        """Return what gives the text of a segment, in any thread; `group` names the contents of its entries, and in how
-        many parts."""
+        """Return what gives the text of a segment, in any thread; `group` names what its entries say, and the parts."""
 
         def text() -> str:
             if segment.parts == 1:
                 return self.render(entries)
             known, pieces = self._pieces
             if known != group:
-                pieces = cut_evenly(self.render(entries), segment.parts, self._yield_now)
+                pieces = cut_evenly(self.render(entries), segment.parts, self.yield_now)
                 self._pieces = group, pieces
             return pieces[segment.part] or THOUGHT_ONLY  # a large group may be thinking for the most part
 
         return text
 
     def render(self, entries: Sequence[Entry]) -> str:
-        """Return entries, written down. What `redact` takes out is gone before: of each message as a whole, and of all
-        of them as they are written."""
-        redact, readings = self._redact, list[Reading]()
+        """Return entries, written down. `redact` reads each message as a whole before, and all of them as written."""
+        redact, readings = self.redact, list[Reading]()
         for entry in entries:
-            self._yield_now(len(entry.data))
-            read = entry.read(0)
-            readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-        rendered = render_messages(
-            readings, numbered=self._numbered, thinking=self._thinking, yield_now=self._yield_now
-        )
-        text: str = encodable(rendered)
+            self.yield_now(len(entry.data))
+            _, message, reading = entry.read(0)
+            readings.append(reading if redact is None else redact_reading(message, reading, redact))
+        how: dict[str, Any] = {"numbered": self.numbered, "thinking": self.thinking, "yield_now": self.yield_now}
+        text: str = encodable(render_messages(readings, **how))
         return text if redact is None else redact(text)
 
 
@@ -173,8 +165,7 @@ class Node(NamedTuple):
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The nodes that it merges, oldest first: leaves where it has fewer than 16, else the largest blocks that
-        fit."""
+        """The nodes that it merges, oldest first: leaves where fewer than 16, else the largest blocks that fit."""
         found, at = list[Node](), self.start
         while at < self.stop and self.width > 1:
             size, larger = 1, _larger(1)
@@ -195,8 +186,7 @@ def blocks_ending_at(stop: int) -> list[Node]:
 
 
 def merge_share(node: Node) -> float:
-    """The part of its source that a merge may take: more where that is merged already, or of few segments, which stand
-    beside others that are shown whole."""
+    """The part of its source that a merge may take: more where that is merged already, or of few segments."""
     return 0.35 if node.rank == 1 and node.width >= FOUR else 0.75
 
 
@@ -215,8 +205,7 @@ def fours(start: int, stop: int) -> list[Node]:
 
 
 def by_four(rests: dict[int, float], target: float) -> dict[int, float]:
-    """Those of the places that are multiples of four; all where these leave too little behind the merges, or too
-    much."""
+    """Those places that are multiples of four; all where these leave too little behind the merges, or too much."""
     fours = {stop: rest for stop, rest in rests.items() if stop % FOUR == 0}
     return fours if any(0 < rest <= 2 * BEHIND * target for rest in fours.values()) else rests
 
@@ -309,8 +298,7 @@ class HeaderNode(NamedTuple):
 
 
 def stand_ins(nodes: Iterable[HeaderNode], but: Sequence[HeaderNode] = ()) -> int:
-    """How many blocks, of those that are not among others, the extractive pass made until a summary takes their
-    place."""
+    """How many blocks, of those not among `but`, the extractive pass made until a summary takes their place."""
     return sum(node.made_by in ("stand-in", "provisional") and node not in but for node in nodes)
 
 

@@ -440,7 +440,7 @@ class Session:
         if self.learner is not None:
             self.learner.opened(len(log), stored.updated_at)
         log.version, log.loaded = stored.log_version, len(log)
-        log.take_pins(decode_pins(stored.pins))
+        log.pinned = decode_pins(stored.pins).held_by(log.entries)
         self.views.reopened = bool(stored.entries)
         for key, data in stored.activations:
             state = usable_state(log, data)
@@ -605,7 +605,7 @@ class Session:
     def _go_back(self, filled: MessageLog, there: base.StoredCheckpoint) -> None:
         """Take the log in memory, the pins and the views back to a checkpoint, where the store is already."""
         self._replaced(filled, is_back=True)
-        self.log.take_pins(decode_pins(there.pins))
+        self.log.pinned = decode_pins(there.pins).held_by(self.log.entries)
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
         for key, data, marks in there.provider_views:

@@ -31,18 +31,9 @@ from itertools import accumulate, chain, groupby, islice, starmap
 from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
+from summarizing_context import errors
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import (
-    CheckpointNotFoundError,
-    MissingExtraError,
-    SessionExistsError,
-    StoreCorruptError,
-    StoreError,
-    StoreReadOnlyError,
-    StoreVersionError,
-    SummarizingContextError,
-    WrongEventLoopError,
-)
+from summarizing_context.errors import StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Committed, Decide, MemoryScope, Place, ProviderViews, SummaryKey
@@ -152,7 +143,7 @@ class Engine:
         with suppress(RuntimeError):
             running = asyncio.get_running_loop()
         if self._loop is not None and running is not self._loop:
-            raise WrongEventLoopError(
+            raise errors.WrongEventLoopError(
                 f"{self.name}: the store belongs to the event loop in which it was opened; "
                 "call it from there, or open another one"
             )
@@ -195,7 +186,7 @@ class Engine:
 
     def _translated(self, error: BaseException) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""
-        if isinstance(error, SummarizingContextError):
+        if isinstance(error, errors.SummarizingContextError):
             return error
         if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
             return StoreError(
@@ -273,7 +264,7 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
 def check_version(version: int, name: str, instead: str) -> None:
     """Raise `StoreVersionError` for a store of another schema than that of this version of the package."""
     if version != VERSION:
-        raise StoreVersionError(
+        raise errors.StoreVersionError(
             f"{name}: its schema version is {version} but this version of summarizing-context reads and writes "
             f"{VERSION} only; use the version of summarizing-context that wrote it, or {instead} was left as it is"
         )
@@ -356,7 +347,7 @@ class RelationalVectors:
 
     def check_usable(self) -> None:
         if find_spec("numpy") is None:
-            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
+            raise errors.MissingExtraError("vectors", "comparing embeddings needs numpy")
 
     async def missing(self, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         asked = [n for n in numbers if not 0 < size == len(self._passing.get((recipe, n), b""))]
@@ -756,7 +747,7 @@ class RelationalCheckpoints:
             if connection.run("hold_checkpoint", id=int(there.id[1:])).fetchone() is None:
                 _, head, views, pins = _find(connection, session_id, id)  # it was removed meanwhile
             if connection.run("session", session_id=new_id).fetchone() is not None:
-                raise SessionExistsError(new_id)
+                raise errors.SessionExistsError(new_id)
             project, budget = connection.run("project", session_id=session_id).fetchone()
             create_session(connection, new_id, project, head)
             connection.run("save_budget", session_id=new_id, budget=budget)
@@ -829,8 +820,7 @@ def replace(connection: Connection, session_id: str, keep: int, entries: base.En
 
 
 def put_in_place(connection: Connection, session_id: str, head: Head, shared: int, entries: base.Entries = ()) -> None:
-    """Let the log be that of a head with entries behind it; it has `shared` entries in common with the one before. What
-    stood behind these stays until `purge`."""
+    """Let the log be that of a head with entries behind it, which begins with `shared` entries of the log of before."""
     connection.run("forget_verdicts", session_id=session_id, keep=shared)
     _write(connection, session_id, head, entries)
     for name in ("note_replacement", "remove_activations", "age_uses"):
@@ -946,7 +936,7 @@ def _find(connection: Connection, session_id: str, id: str) -> tuple[Checkpoint,
     if row is None:
         newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", **values)]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
-        raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
+        raise errors.CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     *listed, branch, packed, pins = row
     shown = json.loads(zlib.decompress(packed))
     views = [base.StoredProviderView(key, state.encode("latin-1"), marks) for key, state, marks in shown]

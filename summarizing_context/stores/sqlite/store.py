@@ -23,30 +23,13 @@ from weakref import WeakValueDictionary
 
 from filelock import FileLock, Timeout
 
-from summarizing_context.errors import (
-    SessionInUseError,
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreLockedError,
-    StoreReadOnlyError,
-)
+from summarizing_context import errors
+from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import SessionInfo
 from summarizing_context.stores.private_files import FILE, make_private_folder
-from summarizing_context.stores.relational.store import (
-    VERSION,
-    Engine,
-    RelationalStore,
-    Result,
-    Values,
-    Work,
-    check_version,
-    create_session,
-    read_queries,
-    readable,
-    remove_session,
-)
+from summarizing_context.stores.relational import store as relational
+from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
 _WRITTEN_ANEW = 16 << 20  # bytes; a larger file is not written anew by each deletion
 _SLICE = 200  # entries or summaries that a deletion removes in one transaction, while others wait
@@ -56,7 +39,7 @@ _held_here: WeakValueDictionary[tuple[int, str], FileLock] = WeakValueDictionary
 
 _SQL = {  # by name; the shared ones are written for PostgreSQL
     name: query.replace("greatest(", "max(").replace("least(", "min(")
-    for name, query in read_queries("summarizing_context.stores.sqlite", schema="").items()
+    for name, query in relational.read_queries("summarizing_context.stores.sqlite", schema="").items()
 }
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
@@ -77,12 +60,12 @@ _NOT_OURS: Fault = (
     "or name another file",
 )
 _READ_ONLY: Fault = (
-    StoreReadOnlyError,
+    errors.StoreReadOnlyError,
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
 )
 _LOCKED: Fault = (StoreLockedError, "another process kept the file locked; end it or try again")
 _FULL: Fault = (
-    StoreFullError,
+    errors.StoreFullError,
     "no space is left for the file, or a limit on its size is reached; nothing was written: free some and call again",
 )
 _CANNOT_OPEN: Fault = (
@@ -137,13 +120,12 @@ class Database(sqlite3.Connection):
 
 
 def connect(path: Path | None, mode: str, busy_timeout: float) -> Database:
-    """Return a connection that begins and ends no transaction by itself; `mode` as in SQLite's URI. Without a path it
-    has a database of its own in memory."""
+    """Return a connection; `mode` as in SQLite's URI. Without a path it has a database of its own in memory."""
     place = ":memory:" if path is None else f"{path.as_uri()}?mode={mode}"
     connection = sqlite3.connect(place, uri=True, timeout=busy_timeout, isolation_level=None, factory=Database)
     # What queries call that remove a message, or a summary, from the index: its terms.
     connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
-    connection.create_function("spaced", 1, lambda text: indexed_words(readable(text)), deterministic=True)
+    connection.create_function("spaced", 1, lambda text: indexed_words(relational.readable(text)), deterministic=True)
     return connection
 
 
@@ -191,8 +173,8 @@ def create_tables(connection: Database, path: object) -> None:
             # one by one: `executescript` would commit before it begins
             for statement in re.split(r";(?: --.*)?$", _SQL["schema"], flags=re.MULTILINE):
                 connection.execute(statement)
-            connection.execute(f"pragma user_version = {VERSION:d}")
-    check_version(connection.pragma("user_version"), str(path), "use another file. The file")
+            connection.execute(f"pragma user_version = {relational.VERSION:d}")
+    relational.check_version(connection.pragma("user_version"), str(path), "use another file. The file")
 
 
 def _checked_version(path: Path, busy_timeout: float) -> int:
@@ -218,7 +200,7 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
                 raise foreign
             known = _fault(_CORRUPT, path)
             if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
-                check_version(version, str(path), "use another file. The file")
+                relational.check_version(version, str(path), "use another file. The file")
             part = "1" if size <= _CHECKED_WHOLE else "sessions"
             if connection.execute(f"pragma quick_check({part})").fetchone() != ("ok",):
                 raise known
@@ -258,7 +240,7 @@ class SqliteEngine(Engine):
             if not path.exists():
                 raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
             if _checked_version(path, wait) == 0:
-                raise StoreReadOnlyError(
+                raise errors.StoreReadOnlyError(
                     f"{path}: the file is empty and it may not be written; open it once without read_only=True"
                 )
             return connect(None, "", wait)
@@ -375,7 +357,7 @@ class SqliteStore(RelationalStore):
             if connection.run("session", session_id=session_id).fetchone() is None:
                 return False
             with self._held(connection, session_id):
-                remove_session(connection, session_id)
+                relational.remove_session(connection, session_id)
                 connection.run("remove_uses", session_id=session_id)
             self._release(session_id)
             return True
@@ -461,7 +443,7 @@ class SqliteStore(RelationalStore):
             raise SessionInUseError(session_id, os.getpid())
         with self._held(connection, session_id):
             if connection.run("session", session_id=session_id).fetchone() is None:
-                create_session(connection, session_id, project)
+                relational.create_session(connection, session_id, project)
             connection.run("note_writer", session_id=session_id, project=project, pid=os.getpid())
 
     @contextmanager
