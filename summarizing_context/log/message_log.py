@@ -292,11 +292,9 @@ class MessageLog:
 
     def fill(self, entries: Iterable[Entry]) -> MessageLog:
         """Add messages at the end, in one step, while no thread reads the log. Return the log."""
-        held, tokens = self.entries, self.tokens
-        add_to_group, fresh, verdicts = self._groups.add, self._fresh, self.verdicts
-        cost_so_far, previous = tokens[-1], held[-1].facts.role if held else None
+        held, fresh = self.entries, self._fresh
         for entry in entries:
-            facts, index = entry.facts, len(held)
+            facts, index, before = entry.facts, len(held), held[-1].facts.role if held else None
             role, human, cost = facts.role, facts.human, entry.cost(self.image_tokens)
             self.history_tokens += cost
             if facts.ephemeral:
@@ -304,26 +302,23 @@ class MessageLog:
                 self.ephemeral.append((index, entry))
                 continue
             held.append(entry)
-            cost_so_far += cost
-            tokens.append(cost_so_far)
+            self.tokens.append(self.tokens[-1] + cost)
             if entry.fresh is not None:
                 fresh.append(entry)
                 if len(fresh) > _FRESH:  # a long session is kept as bytes
                     fresh.popleft().fresh = None
-            before, previous = previous, role
             is_leading = role in _LEADING
             if is_leading and index == self.leading_count:
                 self.leading_count = self.closed_groups_stop = stop = index + 1
                 self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self.limits, stop)
-                add_to_group = self._groups.add
                 continue
-            closed, first_call, answered = add_to_group(facts.calls, facts.answers, turn=human, held=facts.held)
+            closed, first_call, answered = self._groups.add(facts.calls, facts.answers, turn=human, held=facts.held)
             entry.digest = kept.message_digest(facts.content, first_call, answered)
             if self.ranks:
                 entry.traits()  # now, for its reading is at hand
             if human:
                 self.humans.append(index)
-                verdict = verdicts.get(message_name(entry.data)) if verdicts else None
+                verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts else None
                 self.rules.add(index, facts.rules, verdict)
             if role is Role.ASSISTANT and before is not Role.ASSISTANT:
                 self.steps.append(index)
@@ -389,11 +384,10 @@ class MessageLog:
             if verdict := self.verdicts.get(message_name(filled.entries[index].data)):
                 filled.rules.judge(index, verdict)
         groups_stop = self.group_start(same - 1) if same else 0
-        own: dict[str, Any] = {"version": self.version + 1, "loaded": min(self.loaded, same)}
-        own |= {"pinned": self.pinned, "bound_thinking": self.bound_thinking}
-        own["interruptions"] = [place for place in self.interruptions if place <= same]
-        vars(self).update(vars(filled) | own)
-        self.pinned = self.pinned.held_by(self.entries)
+        filled.version, filled.loaded = self.version + 1, min(self.loaded, same)
+        filled.pinned, filled.bound_thinking = self.pinned.held_by(filled.entries), self.bound_thinking
+        filled.interruptions = [place for place in self.interruptions if place <= same]
+        vars(self).update(vars(filled))
         return groups_stop
 
     def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredVerdict]]:

@@ -156,12 +156,7 @@ class Node(NamedTuple):
     @property
     def rank(self) -> int:
         """0 for a leaf, one more than its largest child's for a merge; -1 outside."""
-        if self.width <= 1:
-            return self.width - 1
-        rank, size, largest = 1, 1, max(child.width for child in self.children)
-        while size < largest:
-            rank, size = rank + 1, _larger(size)
-        return rank
+        return self.width - 1 if self.width <= 1 else 1 + max(self.children, key=lambda child: child.width).rank
 
     @property
     def children(self) -> tuple[Node, ...]:

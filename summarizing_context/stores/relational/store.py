@@ -252,12 +252,10 @@ def read_queries(package: str, *, schema: str) -> dict[str, str]:
     for folder in ("summarizing_context.stores.relational", package):
         for file in (files(folder) / "sql").iterdir():
             text = re.sub(r"\bstore\.(?=[a-z])", schema, file.read_text(encoding="utf-8"))
-            if file.name == "schema.sql":
-                found["schema"] = text
-                continue
-            _, *parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
-            for name, body in zip(parts[::2], parts[1::2], strict=True):
-                found[name] = body.strip().removesuffix(";")
+            parts = ["", "schema", text]
+            if file.name != "schema.sql":
+                parts = re.split(r"^-- ([a-z_]+): .*$", text, flags=re.MULTILINE)
+            found |= {name: text.strip().removesuffix(";") for name, text in zip(parts[1::2], parts[2::2], strict=True)}
     return found
 
 
