@@ -1,4 +1,1 @@
-"""What stores on relational databases share: the thread, and the methods of a store on queries with names, in `store`.
-
-`sql/` holds the queries that all databases share; each database brings its own text for the others.
-"""
+"""What stores on relational databases share, in `store`; `sql/` has the queries that are the same for all of them."""

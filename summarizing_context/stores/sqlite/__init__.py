@@ -1,4 +1,1 @@
-"""The store in one SQLite file, or in memory.
-
-`store` holds `SqliteStore`, `file` opens, checks and reads a file, `sql/` has its own queries and the schema.
-"""
+"""The store in one SQLite file, or in memory: `SqliteStore` in `store`; its own queries and the schema in `sql/`."""
