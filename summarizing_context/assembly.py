@@ -198,44 +198,28 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
 
         # what makes the summaries, in the background
-        rule_calls = None
-        if recipe.maker == "model":
-            rule_calls = RuleCalls(
-                settings=settings,
-                log=log,
-                store=store,
-                caller=caller,
-                recipe=recipe,
-                clock=clock,
-                background=background,
-            )
+        work: dict[str, Any] = {
+            "settings": settings,
+            "log": log,
+            "store": store,
+            "caller": caller,
+            "recipe": recipe,
+            "clock": clock,
+        }
+        work["background"] = background
+        rule_calls = RuleCalls(**work) if recipe.maker == "model" else None
         native = None
         if settings.native == "prefer" and not options.read_only:
-            native = NativeBlocks(
-                session_id=settings.session_id,
-                model=str(settings.model),
-                log=log,
-                store=store,
-                compactor=_compactor(settings, options),
-                caller=cast(ResilientSummarizer, own_caller),
-                sharing=recipe,
-                clock=clock,
-                cooldown=settings.breaker_cooldown,
-            )
-            opened.push_async_callback(native.compactor.close)
+            compactor = _compactor(settings, options)
+            native = NativeBlocks(**work, compactor=compactor, gate=cast(ResilientSummarizer, own_caller))
+            opened.push_async_callback(compactor.close)
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
             origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
         worker = Worker(
-            settings=settings,
-            log=log,
+            **work,
             summaries=summaries,
-            store=store,
-            caller=caller,
-            recipe=recipe,
-            clock=clock,
-            background=background,
             notify=notify,
             ledger=ledger,
             rules=rule_calls,

@@ -1,16 +1,14 @@
-"""Async helpers: deferred cancellation, a worker thread, single flight, clocks."""
+"""Async helpers: deferred cancellation, a worker thread, clocks."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
-from weakref import WeakValueDictionary
 
 import anyio
 import anyio.to_thread
@@ -93,16 +91,6 @@ class WorkerThread:
             with anyio.move_on_after(0.4):  # seconds
                 while any(thread.is_alive() for thread in self._threads):  # noqa: ASYNC110 - none tells when it ends
                     await anyio.sleep(0.001)
-
-
-_key_locks: WeakValueDictionary[tuple[int, Hashable], asyncio.Lock] = WeakValueDictionary()  # by event loop and key
-
-
-@asynccontextmanager
-async def single_flight(key: Hashable) -> AsyncIterator[None]:
-    """Hold `key` for this task. Other tasks of this event loop that want it wait."""
-    async with _key_locks.setdefault((id(asyncio.get_running_loop()), key), asyncio.Lock()):
-        yield
 
 
 class Clock(Protocol):

@@ -716,7 +716,8 @@ class Session:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self._waking = None
         if not self.foreground.is_frozen:
-            self.worker.wake(self._start_tokens(), self.views.look_ahead())
+            self.worker.start_tokens, self.summaries.is_near = self._start_tokens(), self.views.look_ahead()
+            self.worker.wake()
         if self.learner is not None and not self.closed:
             self.learner.wake()
 

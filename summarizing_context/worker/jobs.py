@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Literal, NamedTuple, get_args
+from weakref import WeakValueDictionary
 
-from summarizing_context.concurrency import single_flight
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.log.entries import recipe_hash
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Maker
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION
 from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
 from summarizing_context.stores.base import Store, SummaryKey
+from summarizing_context.summarizers.base import Caller
 from summarizing_context.summarizers.prompts import in_use
+from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 
 RULES_TOKENS = 600  # of a reply on standing rules
@@ -27,10 +33,8 @@ _CAPS = (  # below this room: a summary, a merge
     (12_000, 400, 800),
     (24_000, 800, 1_600),
     (48_000, 1_000, 3_000),
-    (None, 1_000, 4_000),
+    (inf, 1_000, 4_000),
 )
-
-FIRST_CAP = 400  # the default of the first release
 
 HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
 
@@ -47,16 +51,9 @@ def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes
     """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
     while no room is known."""
     tokens = settings.max_tokens if room is None else room
-    by_budget, merge = next(caps for below, *caps in _CAPS if below is None or tokens < below)
+    by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
     return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
-
-
-def every_size(settings: Settings) -> list[SummarySizes]:
-    """Return the sizes for a view of `max_tokens`, then those for rooms of other sizes."""
-    rooms = (None, 0, *(below for below, *_ in _CAPS if below is not None))
-    sizes = [summary_sizes(settings, room) for room in rooms]
-    return list({(one.leaf, one.merge): one for one in reversed(sizes)}.values())[::-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +66,30 @@ class Recipe:
     max_tokens: int  # of a segment's summary, or of a note
     merge_tokens: int  # of a merge
     instructions: Callable[[Prompted, int], str]  # by what is asked for, and the tokens it may take
-    redact: Redact | None = None
-    memory_tokens: int = FIRST_CAP
+    memory_tokens: int
+    redact: Redact | None
     other_rooms: tuple[Recipe, ...] = ()  # how they are made for rooms of other sizes
     asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
+
+
+@dataclass(kw_only=True, eq=False)
+class SessionWork:
+    """What background work on one session is made of. All its methods belong to the session's event loop."""
+
+    settings: Settings
+    log: MessageLog
+    store: Store
+    caller: Caller
+    recipe: Recipe
+    clock: Clock
+    background: WorkerThread  # where texts are worked on
+
+    def __post_init__(self) -> None:
+        self.retries = RetrySchedule(self.settings.breaker_cooldown)
+
+
+# by event loop and key
+_held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] = WeakValueDictionary()
 
 
 @asynccontextmanager
@@ -85,12 +102,9 @@ async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object
     is_shared = recipe.shared and store.name != ":memory:"
     is_claimed = recipe.maker == "model" and not recipe.asks_pool
     hosts = getattr(store, "claims", None) if is_shared and is_claimed else None  # a store may have none
-    async with single_flight((store.name if is_shared else id(owner), key)):
-        if hosts is None:
-            yield
-            return
-        async with hosts.held(key, _CLAIM):
-            yield
+    wanted = (id(asyncio.get_running_loop()), store.name if is_shared else id(owner), key)
+    async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
+        yield
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
@@ -101,7 +115,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     takes out.
     """
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
-    memory_tokens = settings.summary_max_tokens or FIRST_CAP
+    memory_tokens = settings.summary_max_tokens or 400  # the default of the first release
     more, instructed = None if own else settings.summary_instructions, ("segment", "rollup", "focus")
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
@@ -111,28 +125,28 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         **({"thinking": True} if settings.summarize_thinking else {}),
     }
 
-    def hash_of(kind: Prompted, max_tokens: int) -> str:
-        asked = {"instructions": more} if more and kind in instructed else {}
-        fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
-        return recipe_hash({**common, **asked, **fixed})
-
     def instructions(kind: Prompted, max_tokens: int) -> str:
         text = prompts[kind].render(max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in instructed else text
 
-    def for_room(sizes: SummarySizes) -> Recipe:
-        caps = {"segment": sizes.leaf, "rollup": sizes.merge, "focus": sizes.leaf}
+    recipes = {}  # by caps: for a view of `max_tokens`, then for rooms of other sizes
+    for leaf, merge, _ in (summary_sizes(settings, room) for room in (None, 0, *(below for below, *_ in _CAPS[:-1]))):
+        caps: dict[Prompted, int] = {"segment": leaf, "rollup": merge, "focus": leaf}
         caps |= {"memory": memory_tokens, "rules": RULES_TOKENS}
-        return Recipe(
+        hashes = {}
+        for kind, most in caps.items():
+            asked = {"instructions": more} if more and kind in instructed else {}
+            fixed = {"max_tokens": most, "kind": kind, "prompt": None if own else prompts[kind].hash}
+            hashes[kind] = recipe_hash({**common, **asked, **fixed})
+        recipes[leaf, merge] = Recipe(
             maker="extractive" if own else "model",
-            hashes={purpose: hash_of(purpose, caps[purpose]) for purpose in prompts},
+            hashes=hashes,
             shared=name is not None,
-            max_tokens=sizes.leaf,
-            merge_tokens=sizes.merge,
+            max_tokens=leaf,
+            merge_tokens=merge,
             instructions=instructions,
             memory_tokens=memory_tokens,
             redact=None if own else redact,
         )
-
-    first, *others = map(for_room, every_size(settings))
+    first, *others = recipes.values()
     return replace(first, other_rooms=tuple(others))

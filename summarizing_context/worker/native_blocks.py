@@ -15,15 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from summarizing_context.concurrency import Clock
 from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import output_hash, recipe_hash
-from summarizing_context.log.message_log import MessageLog
-from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
+from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.summarizers.native import Compactor, NativeRequest
-from summarizing_context.summarizers.resilience import ResilientSummarizer, RetrySchedule
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.worker.jobs import Recipe, paid_once
+from summarizing_context.worker.jobs import SessionWork, paid_once
 
 _KEY = "native"
 
@@ -59,29 +57,22 @@ class Target(NamedTuple):
 
 
 @dataclass(kw_only=True, eq=False)
-class NativeBlocks:
-    """Those of one session. All methods belong to its event loop."""
+class NativeBlocks(SessionWork):
+    """Those of one session."""
 
-    session_id: str
-    model: str  # where a request does not name one
-    log: MessageLog
-    store: Store
     compactor: Compactor
-    caller: ResilientSummarizer  # whose caps count for it
-    sharing: Recipe  # of the summaries
-    clock: Clock
-    cooldown: float
+    gate: ResilientSummarizer  # whose caps count for it
     target: Callable[[], Target | None] = field(init=False)  # what is wanted now
     request: Callable[[Target, str], NativeRequest] = field(init=False)  # what is sent for it, to a model
     on_trouble: Callable[[str], None] = lambda text: None
 
     def __post_init__(self) -> None:
-        self._retries = RetrySchedule(self.cooldown)
+        super().__post_init__()
         self._blocks, self._version = list[NativeBlock](), self.log.version  # of the log for which they are
         self._is_warned = False
 
     def _model(self, provider: str) -> str:
-        return "/".join(provider.split("/")[1:-1]) or self.model
+        return "/".join(provider.split("/")[1:-1]) or str(self.settings.model)
 
     def recipe_for(self, provider: str) -> str | None:
         """Return the recipe of blocks that a view may show; None for one of another provider."""
@@ -98,11 +89,7 @@ class NativeBlocks:
 
     @property
     def is_due(self) -> bool:
-        return not self._retries.rests(_KEY, self.clock.now()) and self.target() is not None
-
-    def delays(self) -> list[float]:
-        """Seconds until a call that failed may be tried again."""
-        return self._retries.delays(self.clock.now())
+        return not self.retries.rests(_KEY, self.clock.now()) and self.target() is not None
 
     async def ask(self) -> None:
         """Take the block from the store, or have the provider write it."""
@@ -111,26 +98,26 @@ class NativeBlocks:
             return
         key = SummaryKey(output_hash("".join(self.log.hashes[: target.leaves])), recipe)
         try:
-            async with paid_once(self.store, self.sharing, key, self):
-                kept = (await self.store.find_summaries(self.session_id, [key])).get(key)
+            async with paid_once(self.store, self.recipe, key, self):
+                kept = (await self.store.find_summaries(self.settings.session_id, [key])).get(key)
                 if kept is None:
                     if self.target() != target:  # the view has changed meanwhile
                         return
                     asked = self.request(target, self._model(target.provider))
-                    reply = await self.caller.admitted(self.compactor.compact(asked), asked.tokens)
+                    reply = await self.gate.admitted(self.compactor.compact(asked), asked.tokens)
                     kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                    await self.store.save_summary(self.session_id, key, kept)
+                    await self.store.save_summary(self.settings.session_id, key, kept)
             await self.log.foreground.thawed()
             if version == self.log.version:
                 block = NativeBlock(recipe, target.leaves, target.stop, json.loads(kept.text))
                 self._blocks = [*self.ready(target.provider)[-1:], block]
-            self._retries.recover(_KEY, began)
+            self.retries.recover(_KEY, began)
             self._is_warned = False
         except SummarizerNotReady as error:
-            self._retries.note(_KEY, error, self.clock.now())
+            self.retries.note(_KEY, error, self.clock.now())
         except Exception as error:  # of the provider, its SDK or the store: it must not end the worker
             is_final = error.args[:1] == (Fault.REQUEST,)  # it is asked for less and less often
-            self._retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, self.clock.now())
+            self.retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, self.clock.now())
             said = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
             text = f"no block by {self.compactor.provider} itself: {said}. Views show summaries in its place"
             self.on_trouble(text)

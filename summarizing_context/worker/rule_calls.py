@@ -17,24 +17,19 @@ import logging
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
-from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
 from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
 from summarizing_context.log.kept_texts import StandingRule
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings import Settings
-from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience import RetrySchedule
-from summarizing_context.worker.jobs import RULES_TOKENS, Recipe, paid_once
+from summarizing_context.stores.base import StoredSummary, SummaryKey
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.worker.jobs import RULES_TOKENS, SessionWork, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
 _TYPED = 8_000  # characters that are enough for a request
@@ -85,6 +80,24 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
     ]
 
 
+def _read_reply(
+    reply: SummaryReply, spoken: Sequence[tuple[int, Entry, str]], earlier: Sequence[str]
+) -> dict[bytes, Verdict]:
+    """Return what a reply says of each message that was asked about, by its data."""
+    said = read_rules(reply.text, [text for _, _, text in spoken], earlier)
+    if said is None:
+        return {entry.data: PASSED for _, entry, _ in spoken}
+    if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
+        lines = filter(None, map(_LINE.match, reply.text.splitlines()))
+        said = said[: max(1, max((int(line["message"]) for line in lines), default=0) - 1)]
+    verdicts: dict[bytes, Verdict] = {}
+    for (_, entry, _), verdict in zip(spoken, said, strict=False):
+        typed = _flat("\n".join(entry.read(0).reading.typed)) if verdict.rules else ""
+        own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what the cut made
+        verdicts[entry.data] = verdict._replace(rules=own)
+    return verdicts
+
+
 def _found(quote: str, named: int, typed: Sequence[str]) -> tuple[int, str] | None:
     """The message in which a quote stands, the nearest to the one that is named, and the quote as it stands there,
     whatever its white space and quotation marks; None where it stands in none, is no phrase, or is a whole document."""
@@ -109,26 +122,15 @@ def _words(quote: str) -> str:
     return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
 
 
-@dataclass(kw_only=True, eq=False)
-class RuleCalls:
-    """Those of one session. All methods belong to its event loop; work on texts runs in the thread."""
+class RuleCalls(SessionWork):
+    """Those of one session."""
 
-    settings: Settings
-    log: MessageLog
-    store: Store
-    caller: Caller
-    recipe: Recipe
-    clock: Clock
-    background: WorkerThread
-
-    def __post_init__(self) -> None:
-        self._retries = RetrySchedule(self.settings.breaker_cooldown)
-        self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
+    _begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
         """Whether a call may begin now."""
-        rests = self._retries.rests(_KEY, self.clock.now()) or self._batch_stop() is None
+        rests = self.retries.rests(_KEY, self.clock.now()) or self._batch_stop() is None
         return not rests and self.caller.ready_in() == 0.0
 
     def _batch_stop(self) -> int | None:
@@ -161,16 +163,13 @@ class RuleCalls:
                 return log.segments[at].stop
         return log.segments[last].stop if last < len(log.segments) else None
 
-    def delays(self) -> list[float]:
-        """Seconds until a call that failed may be tried again."""
-        return self._retries.delays(self.clock.now())
-
     async def ask(self) -> None:
         """Ask about the messages of the next request, as many as it has room for."""
-        began, log, session_id = self.clock.now(), self.log, self.settings.session_id
+        began, log, store, session_id = self.clock.now(), self.log, self.store, self.settings.session_id
         if (stop := self._batch_stop()) is None:
             return
         try:
+            # what is asked
             self._begun = log.version, stop
             waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
             for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
@@ -180,66 +179,50 @@ class RuleCalls:
             gather = partial(self._gather, list(waiting.values()), known)
             messages, earlier, content = await self.background.run(gather)
             verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}
-            if spoken := [(index, entry, text) for index, entry, text in messages if text]:
-                job = SummaryJob(
-                    kind="rules",
-                    instructions=self.recipe.instructions("rules", RULES_TOKENS),
-                    content=content,
-                    max_tokens=RULES_TOKENS,
-                    rank=0,
-                    start=spoken[0][0],
-                    stop=spoken[-1][0] + 1,
-                    source_tokens=estimate_text(content),
-                    range_hash=output_hash(content),
-                    recipe_hash=self.recipe.hashes["rules"],
-                )
-                verdicts |= await self._verdicts(job, [(entry, text) for _, entry, text in spoken], earlier)
-            await self.log.foreground.thawed()
-            await self.store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
-            self._retries.recover(_KEY, began)
+
+            # what the model says, or has said in any session that asked the same
+            if spoken := [one for one in messages if one[2]]:
+                key = SummaryKey(output_hash(content), self.recipe.hashes["rules"])
+                found: Mapping[SummaryKey, StoredSummary] = {}
+                async with paid_once(store, self.recipe, key, self):
+                    try:  # a store that fails costs the sharing of a reply, not the reply
+                        found = await store.find_summaries(session_id, [key]) if self.recipe.shared else {}
+                    except StoreError as error:
+                        logger.warning("replies on standing rules cannot be looked up", exc_info=error)
+                    if key in found:
+                        reply = SummaryReply(found[key].text)
+                    else:
+                        job = SummaryJob(
+                            kind="rules",
+                            instructions=self.recipe.instructions("rules", RULES_TOKENS),
+                            content=content,
+                            max_tokens=RULES_TOKENS,
+                            rank=0,
+                            start=spoken[0][0],
+                            stop=spoken[-1][0] + 1,
+                            source_tokens=estimate_text(content),
+                            range_hash=key.range_hash,
+                            recipe_hash=key.recipe_hash,
+                        )
+                        reply = await self.caller.summarize(job)
+                    said = await self.background.run(partial(_read_reply, reply, spoken, earlier))
+                    is_whole = not reply.truncated or PASSED in said.values()
+                    if self.recipe.shared and key not in found and is_whole:
+                        kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+                        try:
+                            await store.save_summary(session_id, key, kept)
+                        except StoreError as error:
+                            logger.warning("a reply on standing rules is not shared", exc_info=error)
+                verdicts |= said
+
+            await log.foreground.thawed()
+            await store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
+            self.retries.recover(_KEY, began)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept; they are asked for again", exc_info=error)
         except Exception as error:  # of the model, ours, or a foreign object's: it must not end the worker
-            self._retries.note(_KEY, error, self.clock.now())
+            self.retries.note(_KEY, error, self.clock.now())
             logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
-
-    async def _verdicts(
-        self, job: SummaryJob, spoken: Sequence[tuple[Entry, str]], earlier: Sequence[str]
-    ) -> dict[bytes, Verdict]:
-        """Return what the model says of these messages, or has said in any session that asked the same. A store that
-        fails costs the sharing of a reply, not the reply."""
-        session_id = self.settings.session_id
-        known: Mapping[SummaryKey, StoredSummary] = {}
-        key = SummaryKey(job.range_hash, job.recipe_hash)
-
-        def read(reply: SummaryReply) -> dict[bytes, Verdict]:
-            said = read_rules(reply.text, [text for _, text in spoken], earlier)
-            if said is None:
-                return {entry.data: PASSED for entry, _ in spoken}
-            if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
-                lines = filter(None, map(_LINE.match, reply.text.splitlines()))
-                said = said[: max(1, max((int(line["message"]) for line in lines), default=0) - 1)]
-            verdicts: dict[bytes, Verdict] = {}
-            for (entry, _), verdict in zip(spoken, said, strict=False):
-                typed = _flat("\n".join(entry.read(0).reading.typed)) if verdict.rules else ""
-                own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what the cut made
-                verdicts[entry.data] = verdict._replace(rules=own)
-            return verdicts
-
-        async with paid_once(self.store, self.recipe, key, self):
-            try:
-                known = await self.store.find_summaries(session_id, [key]) if self.recipe.shared else {}
-            except StoreError as error:
-                logger.warning("replies on standing rules cannot be looked up", exc_info=error)
-            reply = SummaryReply(known[key].text) if key in known else await self.caller.summarize(job)
-            verdicts = await self.background.run(partial(read, reply))
-            if self.recipe.shared and key not in known and (not reply.truncated or PASSED in verdicts.values()):
-                kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                try:
-                    await self.store.save_summary(session_id, key, kept)
-                except StoreError as error:
-                    logger.warning("a reply on standing rules is not shared", exc_info=error)
-        return verdicts
 
     def _gather(
         self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]

@@ -79,10 +79,8 @@ class SummaryCache:
     """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
 
     def __init__(self, log: MessageLog, *, maker: Maker, settings: Settings) -> None:
-        self._log = log
-        self._maker: Maker = maker
-        self._settings = settings
-        self.by_model = maker == "model"
+        self._log, self._settings = log, settings
+        self._maker, self.by_model = maker, maker == "model"
         self.sizes = summary_sizes(settings)
         self._note_cap = self.sizes.leaf
         self._places: tuple[HeaderPlace, ...] = ()
@@ -151,19 +149,16 @@ class SummaryCache:
     def request(self, nodes: Iterable[HeaderNode], focus: Focus | None) -> None:
         """Have the model make what a view of these blocks would show."""
         self.is_requested = self.by_model
-        self._keep_focuses([*self._focuses, focus])
+        self._focuses = tuple(dict.fromkeys(filter(None, (*self._focuses, focus))))
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
-
-    def _keep_focuses(self, focuses: Iterable[Focus | None]) -> None:
-        self._focuses = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
 
     def keep(self, places: Iterable[HeaderPlace], focuses: Iterable[Focus | None] = (), room: float = 0) -> None:
         """Note what views show now: the places of their headers, the topics of their notes, and the tokens of the
         largest, by whose `room` summaries are sized from now on."""
         if room:
             self.sizes = summary_sizes(self._settings, room)
-        self._keep_focuses(focuses)
+        self._focuses = tuple(dict.fromkeys(filter(None, focuses)))
         self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
 
     def needed_merges(self) -> list[Node]:
@@ -226,13 +221,12 @@ class SummaryCache:
         if stop - start == 1:
             leaves = self._log.hashes
             return leaves[start] if start < len(leaves) else None
-        if (known := self._rollup_hashes.get(node)) is not None:
-            return known
-        children = node.children
-        texts = [text.text for child in children if (text := self.merged_text(child)) is not None]
-        if len(texts) < len(children):
-            return None
-        self._rollup_hashes[node] = rollup_hash(node.rank, texts)
+        if node not in self._rollup_hashes:
+            children = node.children
+            texts = [text.text for child in children if (text := self.merged_text(child)) is not None]
+            if len(texts) < len(children):
+                return None
+            self._rollup_hashes[node] = rollup_hash(node.rank, texts)
         return self._rollup_hashes[node]
 
     def is_ready(self, node: Node) -> bool:
@@ -395,6 +389,5 @@ class SummaryCache:
         hash = self._log.hashes[leaf]
         self.seen.add(hash)
         if hash not in self._ready:
-            text = self._log.render(segment.start, segment.stop)
-            self._ready[hash] = NodeText(text, "verbatim", 0)
+            self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop), "verbatim", 0)
         return True

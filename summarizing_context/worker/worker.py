@@ -8,29 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import Literal, TypeVar
 
 import anyio
 
-from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
 from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import NOTE, Maker, Node, Sources, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings import Settings
-from summarizing_context.stores.base import Store, StoredFailure, StoredSummary, SummaryKey
-from summarizing_context.summarizers.base import Caller, SummaryJob, SummaryReply
+from summarizing_context.stores.base import StoredFailure, StoredSummary, SummaryKey
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
-from summarizing_context.worker.jobs import Recipe, paid_once
+from summarizing_context.summarizers.resilience import LONGEST_DELAY
+from summarizing_context.worker.jobs import Recipe, SessionWork, paid_once
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -47,26 +44,21 @@ Found = TypeVar("Found")
 
 
 @dataclass(kw_only=True, eq=False)
-class Worker:
-    """Background summaries of one session. All methods belong to its event loop."""
+class Worker(SessionWork):
+    """Background summaries of one session."""
 
-    settings: Settings
-    log: MessageLog
     summaries: SummaryCache
-    store: Store
-    caller: Caller
-    recipe: Recipe
-    clock: Clock
-    background: WorkerThread
     notify: Callable[[str, dict[str, object]], None]
     ledger: SessionLedger
     rules: RuleCalls | None  # where a model is asked for them
     native: NativeBlocks | None  # where the provider writes blocks of its own
     read_only: bool
     origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
+    before_call: Callable[[], Awaitable[None]] = field(init=False)  # awaited before a model is asked
 
     def __post_init__(self) -> None:
-        settings, rules, summaries = self.settings, self.rules, self.summaries
+        super().__post_init__()
+        settings, rules, native, summaries = self.settings, self.rules, self.native, self.summaries
         # redacts before it is cut
         self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
@@ -75,7 +67,6 @@ class Worker:
             self._start_messages = int(settings.start_at * settings.max_messages)
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._running = set[str]()  # range hashes
-        self._retries = RetrySchedule(settings.breaker_cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
@@ -86,13 +77,12 @@ class Worker:
         }
         if rules is not None:
             self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
-        if (native := self.native) is not None and not self.read_only:
+        if native is not None and not self.read_only:
             self._side_tasks[native.ask] = lambda: self._past_start() and native.is_due
         if settings.ledger_share:
             self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
         self._side_tasks[self._extract_ahead] = lambda: self._past_start() and summaries.next_stand_in is not None
         self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
-        self.before_call: Callable[[], Awaitable[None]] | None = None  # awaited before a model is asked
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
         self.failed = 0
@@ -102,17 +92,10 @@ class Worker:
     @property
     def pending(self) -> int:
         """Summaries that are missing and could be made, those being made included."""
-        if not self._past_start():
-            return 0
-        return len(set(self.summaries.missing()))
+        return len(set(self.summaries.missing())) if self._past_start() else 0
 
-    def wake(self, start_tokens: float | None = None, is_near: bool | None = None) -> None:
-        """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. Where an activation `is_near`, what it may show is made ahead."""
-        if start_tokens is not None:
-            self.start_tokens = start_tokens
-        if is_near is not None:
-            self.summaries.is_near = is_near
+    def wake(self) -> None:
+        """Have the owner look for work; it is started when there is some."""
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
@@ -142,8 +125,7 @@ class Worker:
             await asyncio.wait({owner}, timeout=_STOP_WITHIN)
             if not owner.done():
                 logger.warning("the worker did not end in time and was abandoned")
-        if self._unsaved_failure is not None:
-            await self._save_failure()
+        await self._save_failure()
         self._signal()
 
     async def recall(self, *, everything: bool = False) -> None:
@@ -153,20 +135,22 @@ class Worker:
         """
         if not self.recipe.shared:
             return
-        await self._recall(list(map(Node.leaf, range(len(self.log.segments)))), everything)
+        summaries = self.summaries
+
+        async def look_up(nodes: Iterable[Node]) -> None:
+            wants = [Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None]
+            await self._find([want for want in wants if everything or not summaries.is_ready(want.node)])
+
+        await look_up(map(Node.leaf, range(len(self.log.segments))))
         if self.read_only:  # who only looks need not know how they were made
             used = await self._guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
             for at, segment in enumerate(self.log.segments):
                 if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
                     maker: Maker = "model" if one.input_tokens else "extractive"
-                    self.summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
-        for merges in merges_below(self.summaries.needed_merges()):
-            await self._recall(merges, everything)
-
-    async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:
-        wants = [Want(node, hash) for node in nodes if (hash := self.summaries.hash_of(node)) is not None]
-        await self._find([want for want in wants if everything or not self.summaries.is_ready(want.node)])
+                    summaries.add(Node.leaf(at), self.log.hashes[at], one.text, maker)
+        for merges in merges_below(summaries.needed_merges()):
+            await look_up(merges)
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -255,23 +239,19 @@ class Worker:
         for want in self.summaries.missing():
             if len(found) >= limit:
                 break
-            if want.hash not in self._running and not self._retries.rests(want.hash, now):
+            if want.hash not in self._running and not self.retries.rests(want.hash, now):
                 found.setdefault(want.hash, want)
         return list(found.values())
 
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        delays = self._retries.delays(self.clock.now())
-        if self.rules is not None:
-            delays += self.rules.delays()
-        if self.native is not None:
-            delays += self.native.delays()
-        if gate := self.caller.ready_in():
-            delays.append(gate)
-        return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
+        now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
+        for one in filter(None, (self, self.rules, self.native)):
+            delays += one.retries.delays(now)
+        return max(0.01, min(delays))
 
     async def _make(self, want: Want) -> None:
-        began = self.clock.now()
+        began, about = self.clock.now(), {"range_hash": want.hash, "rank": max(0, want.node.rank)}
         try:
             if not self._is_wanted(want):
                 return
@@ -284,16 +264,20 @@ class Worker:
                         return
                     key = self._key(want)
                     await self._summarize(want, key, await self.background.run(self._prepare(want)))
-            self._retries.recover(want.hash, began)
+            self.retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
-        except SummarizerError as error:
-            self._fail(want, error, began)
-            if self._retries.is_given_up(want.hash):
+        except Exception as error:  # a fault of this package or of a foreign object must not end the worker, either
+            name, said = type(error).__name__, str(error)
+            if not isinstance(error, SummarizerError):
+                logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": name})
+                said = name
+            self.retries.note(want.hash, error, self.clock.now())
+            self.note_error(self._trouble or said, failed=1)
+            failure = {"duration": self.clock.now() - began, **self.origin, "error": name, "cause": said}
+            self.notify("summary_failed", {**about, **failure})
+            if self.retries.is_given_up(want.hash):
                 await self._give_up(want)
-        except Exception as error:  # a fault of this package or of a foreign object must not end the worker
-            logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
-            self._fail(want, error, began)
         finally:
             self._running.discard(want.hash)
             self._awake.set()
@@ -307,16 +291,15 @@ class Worker:
 
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already, else what was made for a room of another size; whether it had all."""
-        if not self.recipe.shared or not wants:
+        if not self.recipe.shared:
             return not wants
         left = {self._key(want): want for want in wants}
 
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
-        placed = {key: want for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
-        entries = {key: self.summaries.entries(want.node) for key, want in placed.items()}
-        others = {key: self._other_keys(want) for key, want in left.items()}
-        for is_own in (True, False):
-            asked = {one: key for key in left for one in ([key] if is_own else others[key])}
+        placed = {key: want.node for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
+        entries = {key: self.summaries.entries(node) for key, node in placed.items()}
+        for keys in ({key: [key] for key in left}, {key: self._other_keys(want) for key, want in left.items()}):
+            asked = {one: key for key in left for one in keys[key]}
             if not asked:
                 continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
@@ -337,8 +320,7 @@ class Worker:
         if job.content == THOUGHT_ONLY:  # there is nothing to ask a model about
             reply = SummaryReply("- The agent thought.")
         else:
-            if self.before_call is not None:
-                await self.before_call()
+            await self.before_call()
             reply = await self.caller.summarize(job)
         self._trouble = None
         duration = self.clock.now() - began
@@ -353,14 +335,6 @@ class Worker:
         usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
         about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
         self.notify("summary_ready", {**about, **self.origin, **usage})
-
-    def _fail(self, want: Want, error: Exception, began: float) -> None:
-        self._retries.note(want.hash, error, self.clock.now())
-        said = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
-        self.note_error(self._trouble or said, failed=1)
-        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self.clock.now() - began}
-        failure = {"error": type(error).__name__, "cause": said}
-        self.notify("summary_failed", {**about, **self.origin, **failure})
 
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
