@@ -112,13 +112,6 @@ _WANTED = (  # of what a program passes, a method, and what is said without it
 )
 
 
-def _lacking(store: object) -> list[str]:
-    """Return what a store has to have and has not."""
-    kinds = SessionStore.__mro__[: SessionStore.__mro__.index(Protocol)]
-    wanted = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
-    return sorted(name for name in wanted if not hasattr(store, name))
-
-
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """Return an open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
@@ -131,7 +124,10 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             value = getattr(options, name)
             if value is not None and not callable(getattr(value, method, value if name == "embedder" else None)):
                 raise SettingsError(f"{name} is {type(value).__name__}; {wanted}")
-        if options.store is not None and (lacking := _lacking(options.store)):
+        kinds = SessionStore.__mro__[: SessionStore.__mro__.index(Protocol)]
+        named = {name for kind in kinds for name in (*vars(kind), *kind.__annotations__) if not name.startswith("_")}
+        lacking = sorted(name for name in named if not hasattr(options.store, name))
+        if options.store is not None and lacking:
             raise SettingsError(
                 f"store is {type(options.store).__name__} and lacks {', '.join(lacking)}; "
                 "`SessionStore` in summarizing_context/stores/base.py says what a store has"
@@ -165,10 +161,22 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             opened.push_async_callback(store.close)
         caller = own_caller
         if settings.workers == "pool":
-            model = None if is_extractive else own_caller
-            caller = postgres_door("pool").PoolCaller(settings, store, model)
+            caller = postgres_door("pool").PoolCaller(settings, store, None if is_extractive else own_caller)
             recipe = replace(recipe, asks_pool=True)
-        embedding_search = _embedding_search(settings, options, store, redact)
+
+        # what finds by meaning
+        own = make_embedder(settings, read_only=options.read_only) if options.embedder is None else None
+        embedder, embedding_search = own if options.embedder is None else options.embedder, None
+        if embedder is not None:
+            vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
+            vectors.check_usable()
+            timeout, is_own = settings.call_timeout, own is not None
+            embedding_search = EmbeddingSearch(embedder, vectors, redact=redact, timeout=timeout, owned=is_own)
+        elif settings.vector_store == "chroma" and not options.read_only:
+            raise SettingsError(
+                "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
+                "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
+            )
 
         # the session
         notify = make_notify(options.events, settings.session_id)
@@ -210,7 +218,21 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         rule_calls = RuleCalls(**work) if recipe.maker == "model" else None
         native = None
         if settings.native == "prefer" and not options.read_only:
-            compactor = _compactor(settings, options)
+            wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
+            if settings.summarizer not in PROVIDERS or options.summarizer is not None:
+                raise SettingsError(
+                    f"{wants}: set summarizer to {' or '.join(map(repr, names))}, without an object of yours"
+                )
+            if options.redact is not None:
+                raise SettingsError("native = 'prefer' sends messages as views show them; leave out redact, or native")
+            if settings.summarizer != options.sends_blocks_of:
+                raise SettingsError(
+                    f"{wants}: programs send blocks of 'anthropic', and the OpenAI Agents SDK those of 'openai'"
+                )
+            model = make_model(replace(settings, call_timeout=3 * settings.call_timeout), read_only=False)
+            keys = filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))
+            account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
+            compactor = Compactor(model, f"{model.recipe};account={account}")
             native = NativeBlocks(**work, compactor=compactor, gate=cast(ResilientSummarizer, own_caller))
             opened.push_async_callback(compactor.close)
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
@@ -265,7 +287,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             notify=notify,
             announce=options.announce,
             read_only=options.read_only,
-            warns_of_room=options.warns_of_room,
         )
         await session.load()
         closing = opened.pop_all()
@@ -276,28 +297,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         price=lambda: FREE if isinstance(own_caller, ExtractiveSummarizer) else models.price_of(own_caller.model),
         redact=recipe.redact,
         embedding_search=embedding_search,
+        warns_of_room=options.warns_of_room,
         closing=closing,
     )
-
-
-def _compactor(settings: Settings, options: Options) -> Compactor:
-    """Return what asks the provider for blocks of its own. Raise `SettingsError` where none can be shown."""
-    named = f"native = 'prefer' with summarizer = {settings.summarizer!r}"
-    if settings.summarizer not in PROVIDERS or options.summarizer is not None:
-        raise SettingsError(
-            f"{named}: set summarizer to {' or '.join(map(repr, sorted(PROVIDERS)))}, without an object of yours"
-        )
-    if options.redact is not None:
-        raise SettingsError("native = 'prefer' sends messages as views show them; leave out redact, or native")
-    if settings.summarizer != options.sends_blocks_of:
-        raise SettingsError(
-            f"{named}: programs send blocks of 'anthropic', and the OpenAI Agents SDK those of 'openai'"
-        )
-    model = make_model(replace(settings, call_timeout=3 * settings.call_timeout), read_only=False)
-    account = hashlib.sha256(
-        "".join(filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))).encode()
-    )
-    return Compactor(model, f"{model.recipe};account={account.hexdigest()[:12]}")
 
 
 def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
@@ -338,24 +340,6 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
     folder = None if path == ":memory:" else Path(f"{path}.chroma")
     vectors: VectorStore = import_module("summarizing_context.contrib.chroma").ChromaVectors(in_sqlite, folder)
     return vectors
-
-
-def _embedding_search(
-    settings: Settings, options: Options, store: SessionStore, redact: Redaction | None
-) -> EmbeddingSearch | None:
-    """Return what finds by meaning, where there is an embedder."""
-    own = make_embedder(settings, read_only=options.read_only) if options.embedder is None else None
-    embedder = own if options.embedder is None else options.embedder
-    if embedder is None:
-        if settings.vector_store == "chroma" and not options.read_only:
-            raise SettingsError(
-                "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
-                "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
-            )
-        return None
-    vectors = make_vectors(settings, store.vectors, read_only=options.read_only)
-    vectors.check_usable()
-    return EmbeddingSearch(embedder, vectors, redact=redact, timeout=settings.call_timeout, owned=own is not None)
 
 
 async def open_store(path: str | Path, *, read_only: bool = False, waits_for_disk: bool = True) -> SessionStore:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
+from math import inf
 from typing import Any, Literal
 
 import anyio
@@ -12,12 +14,12 @@ import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
-from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.errors import PinNotFoundError, SettingsError, briefly
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
-from summarizing_context.log.tree import HeaderNode
+from summarizing_context.log.tree import HeaderNode, stand_ins
 from summarizing_context.messages.reading import Message, check_message
 from summarizing_context.messages.redaction import Redact
 from summarizing_context.models import ModelPrice, ModelTable, read_provider
@@ -31,8 +33,18 @@ from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views.builder import Prompt, View
-from summarizing_context.views.view import ActivationRecord, ActivationReport, ActivationRequest, decode_state
+from summarizing_context.views.view import (
+    ActivationRecord,
+    ActivationReport,
+    ActivationRequest,
+    ActivationState,
+    decode_state,
+)
 from summarizing_context.worker.summary_cache import check_focus
+
+logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
+
+USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 
 class SummarizingContext:
@@ -50,6 +62,7 @@ class SummarizingContext:
         price: Callable[[], ModelPrice | None],
         redact: Redact | None,
         embedding_search: EmbeddingSearch | None,
+        warns_of_room: bool,
         closing: AsyncExitStack,
     ) -> None:
         settings, store, log, count = session.settings, session.store, session.log, session.counter.count
@@ -57,7 +70,8 @@ class SummarizingContext:
         self._calls = calls
         self._price = price  # of the model that makes the summaries
         self._models = models
-        self._cache = CacheLedger(models)
+        self._cache = CacheLedger(session, models)
+        self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
         self._is_cut_short = False  # closing, by a cancellation
         self.last_view: View | None = None
@@ -74,7 +88,7 @@ class SummarizingContext:
 
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged."""
-        session = self._writable
+        session = self._session.check(writes=True)
         await session.append([await session.intake.one(message)])
 
     async def get_messages_for_request(
@@ -108,10 +122,9 @@ class SummarizingContext:
         `bound_thinking` says what is done about signed thinking behind a rewritten beginning: it is `kept` until its
         turn ends; the request has the provider drop it (`asked`); or views leave it out (`left_out`). It is
         `free` where the provider takes calls without it: then a message is shown without it where it is long."""
-        self._session.check()
+        session = self._session.check()
         window = read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
-        session = self._session
 
         def lead() -> None:
             session.views.system_rows.set_request(system, tools)
@@ -120,13 +133,26 @@ class SummarizingContext:
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
         asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
-        lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
-        self.last_view = view = await session.view(key, budget, memories, lifetime, begin=lead)
-        if not session.read_only and (latest := session.views.latest) is not None:
-            kept = None if view.activation is None else session.views.records[-1].prefix_kept
-            whole = session.log.history_tokens
-            self._cache.send(latest.key, view, window, session.requested_at, lifetime, whole=whole, prefix_kept=kept)
+        report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
+        view, latest = session.views.view(key, budget, report), session.views.latest
+        if latest is not None and latest.is_unsaved and latest.state.serial:
+            latest.is_unsaved = False
+            await session.save_state(latest.key, latest.state)  # a later process gives up the same calls
+        session.key, session.budget, session.requested_at = key, budget, session.clock.now()
+        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        self.last_view, fixed = view, session.views.system_rows.tokens
+        if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
+            self._warns_of_room = False
+            logger.warning(
+                "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
+                "give at least %s, or fewer tools",
+                *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
+            )
+        if session.waking is None:  # the view need not wait for it
+            session.waking = session.loop.call_soon(session.wake)
+        if latest is not None and not session.read_only:
+            self._cache.send(view, window)
         if self._budgets.note(window, budget):
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_budget, session.id, budget), warning)
@@ -134,19 +160,19 @@ class SummarizingContext:
 
     async def get_messages(self) -> list[Message]:
         """Return the whole log, as received, as fresh copies."""
-        return [entry.message() async for entry in in_turns(self._open_session.log.in_order())]
+        return [entry.message() async for entry in in_turns(self._session.check().log.in_order())]
 
     def open_calls(self) -> list[OpenCall]:
         """Return the tool calls at the end of the log that have no result yet, oldest first. After a crash, run them
         again or answer them with `OpenCall.result` before the next request."""
-        return self._open_session.log.open_calls()
+        return self._session.check().log.open_calls()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
 
         A log of which any message would be lost is made a checkpoint first, without a copy. Raises as `add_message`
         does; then nothing is replaced."""
-        session = self._writable
+        session = self._session.check(writes=True)
         await session.replace(await session.intake.all(messages, session.log.entries))
 
     async def follow(
@@ -158,14 +184,14 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        session = self._writable
+        session = self._session.check(writes=True)
         report = await self._follower.follow(messages, keys, system)
         await session.checkpoint_if_due()
         return report
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
-        await self._writable.replace([])
+        await self._session.check(writes=True).replace([])
 
     def expect_provider(self, provider: Any) -> None:
         """Tell whose window the first request will have to fit; later ones say so themselves."""
@@ -180,7 +206,7 @@ class SummarizingContext:
         It would for its tokens, for the number of its messages, because the prompt cache is cold, or for other pins,
         signed thinking of a finished turn, memories, or a log that was replaced or restored. Of the request itself, its
         prompt, tools and provider, nothing is known yet."""
-        return self._open_session.would_compact(await self.memory.choose(for_now=True))
+        return self._session.check().would_compact(await self.memory.choose(for_now=True))
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
@@ -191,25 +217,24 @@ class SummarizingContext:
         again, what the model made of them. It stays until another focus or a new log replaces it. An activation happens
         then even if it only adds the note; where nothing is covered and nothing is beyond the low water, all but the
         newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where nothing is summarized."""
-        self._session.check()
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
         """Return each activation of this session, oldest first, those of earlier processes included."""
-        return list(self._open_session.views.records)
+        return list(self._session.check().views.records)
 
     async def undo_activation(self) -> ActivationReport:
         """Take back the last activation that covered messages: the next view is the one of before it, and what was said
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
-        made = await self._writable.undo()
+        made = await self._session.check(writes=True).undo()
         return ActivationReport(
             True, made.reason, made.tokens_before, made.tokens_after, made.tokens_before - made.tokens_after
         )
 
     async def undo_outlook(self) -> ActivationRecord:
         """Return the record that `undo_activation` would make now. Nothing is done. Raises `UndoError`."""
-        return await self._open_session.undo(only_looks=True)
+        return await self._session.check().undo(only_looks=True)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt.
@@ -257,9 +282,49 @@ class SummarizingContext:
 
     def statistics(self) -> Statistics:
         """Return the figures of this session since it was opened."""
-        session, calls, price = self._open_session, self._calls(), self._price()
+        session, calls, price = self._session.check(), self._calls(), self._price()
+        log, worker, learner, repairs = session.log, session.worker, session.learner, session.views.repairs
+        missing = session.summaries.without_summary()
+        state = ActivationState() if session.views.latest is None else session.views.latest.state
         cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
-        return session.statistics(calls, cost, self._cache.figures(), self.memory.last_error)
+        told = calls.last_error or worker.last_error or self.memory.last_error or session.last_error
+        return Statistics(
+            messages=len(self),
+            history_tokens=log.history_tokens,
+            segments=len(log.segments),
+            summaries_ready=len(log.segments) - len(missing),
+            summaries_pending=worker.pending,
+            summaries_failed=worker.failed,
+            activations=session.activations.total(),
+            activations_by_reason=dict(session.activations),
+            model_calls=calls.model_calls,
+            model_input_tokens=calls.input_tokens,
+            model_cached_tokens=calls.cached_tokens,
+            model_output_tokens=calls.output_tokens,
+            estimated_cost=cost,
+            cache=self._cache.figures(),
+            stand_ins=stand_ins(state.nodes),
+            stand_ins_total=session.views.stand_ins_shown,
+            refused_replies=calls.refused_replies,
+            refused_input_tokens=calls.refused_input_tokens,
+            refused_output_tokens=calls.refused_output_tokens,
+            dropped_lines=calls.dropped_lines,
+            memories_dropped=learner.dropped if learner else 0,
+            repairs=dict(repairs.kinds),
+            pins_left_out=state.pins_left_out,
+            rules_left_out=state.rules_left_out,
+            elided_tokens=repairs.left_out,
+            max_passes=max((node.passes for node in state.nodes), default=0),
+            breaker=calls.breaker,
+            cap_reached=calls.cap_ends_in > 0,
+            cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
+            lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
+            least_useful_budget=session.views.system_rows.tokens + USEFUL_ROOM,
+            token_counter=session.counter.name,
+            store=session.store.name,
+            last_error=told or (learner and learner.last_error),
+            last_error_at=worker.last_error_at,
+        )
 
     def __len__(self) -> int:
         """Return the number of messages of the log."""
@@ -293,19 +358,19 @@ class SummarizingContext:
         """Return how much of the last request's budget the view takes as it stands; `max_tokens` before the first.
 
         In a reopened session that is the budget of the provider that was named last."""
-        session = self._open_session
+        session = self._session.check()
         used = min(session.used_tokens(), session.budget)
         return BudgetReport(session.budget, used, used / session.budget)
 
     def has_space(self, message: Message) -> bool:
         """Return whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
-        session = self._open_session
+        session = self._session.check()
         entry = make_entry(check_message(message), session.counter)
         return session.used_tokens() + entry.cost(session.settings.image_tokens) <= session.budget
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
-        session = self._open_session
+        session = self._session.check()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(
                 f"make_space got {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
@@ -317,18 +382,18 @@ class SummarizingContext:
 
     def standing_rules(self) -> list[StandingRule]:
         """Return the rules that the human has typed, oldest first, those that a later message ends included."""
-        return list(self._open_session.log.rules.all())
+        return list(self._session.check().log.rules.all())
 
     async def plan(self) -> Plan | None:
         """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
         one."""
-        newest = self._open_session.log.kept_texts.plan
+        newest = self._session.check().log.kept_texts.plan
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:
         """Return what calls, results and the human's words tell of the whole log, oldest first: paths, commands,
         errors, URLs, identifiers, decisions and standing rules. No model is asked."""
-        session = self._open_session
+        session = self._session.check()
         return sorted([*session.ledger.facts(), *session.log.rules.facts()], key=lambda fact: fact.start)
 
     async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:
@@ -360,58 +425,87 @@ class SummarizingContext:
 
     def should_compress(self) -> bool:
         """Like `should_compact`, in a plain function: it knows the memories that were looked up last."""
-        return self._open_session.would_compact(self.memory.chosen)
+        return self._session.check().would_compact(self.memory.chosen)
 
     async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; return the id to unpin it with.
 
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`."""
-        return await self._writable.pin(index_or_text)
+        session, what = self._session.check(writes=True), index_or_text
+        log = session.log
+        if isinstance(what, str):
+            if not what.strip() or len(what) > 2_000:
+                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
+            try:
+                what.encode()
+            except UnicodeEncodeError:
+                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+        elif isinstance(what, bool) or not isinstance(what, int):
+            raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        async with session.changing:
+            if isinstance(what, str):
+                pin = Pin("", text=what)
+            elif 0 <= what < len(log):
+                pin = Pin("", what, content=log.entries[what].facts.content.hex())
+            else:
+                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
+            changed, id = log.pinned.added(pin)
+            await session.keep_pins(changed)
+        return id
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
-        await self._writable.unpin(id)
+        session = self._session.check(writes=True)
+        if not isinstance(id, str):
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
+        async with session.changing:
+            changed = session.log.pinned.without(id)
+            if changed is None:
+                has = ", ".join(pin.id for pin in session.log.pinned.pins) or "none"
+                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
+            await session.keep_pins(changed)
 
     def pins(self) -> list[Pin]:
         """Return what is pinned by `pin`, oldest first."""
-        return list(self._open_session.log.pinned.pins)
+        return list(self._session.check().log.pinned.pins)
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present log, without ephemeral messages, and what is shown of it; return the id to come back
         with."""
-        return (await self._writable.save_checkpoint(name)).id
+        return (await self._session.check(writes=True).save_checkpoint(name)).id
 
     async def restore(self, id: str) -> str:
         """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
 
         Nothing is lost: the present becomes a checkpoint, whose id is returned. Raises `CheckpointNotFoundError`.
         """
-        return (await self._writable.restore(_checkpoint_id(id))).id
+        return (await self._session.check(writes=True).restore(_checkpoint_id(id))).id
 
     async def fork(self, id: str, session_id: str) -> str:
         """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`.
 
         Raises `CheckpointNotFoundError`, and `SessionExistsError` where the id is taken.
         """
-        session, at, fork = self._writable, _checkpoint_id(id), Settings(session_id=session_id).session_id
+        session, at = self._session.check(writes=True), _checkpoint_id(id)
+        fork = Settings(session_id=session_id).session_id
         await session.store.checkpoints.fork(session.id, at, fork)
         return fork
 
     async def list_checkpoints(self) -> list[Checkpoint]:
         """Return the checkpoints of this session, oldest first."""
-        session = self._open_session
+        session = self._session.check()
         return await session.store.checkpoints.listed(session.id)
 
     async def delete_checkpoint(self, id: str) -> None:
         """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
-        session = self._writable
+        session = self._session.check(writes=True)
         await session.store.checkpoints.delete(session.id, _checkpoint_id(id))
 
     def should_checkpoint(self) -> bool:
         """Return whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made
         yet."""
-        return self._open_session.checkpoint_is_due
+        return self._session.check().checkpoint_is_due
 
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
@@ -419,8 +513,7 @@ class SummarizingContext:
         """Return messages, summaries and memories that hold the query's words, and, with an embedding, memories near to
         its meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or,
         with `all`, all of the store. A query is plain words; nothing in it is an operator."""
-        self._session.check()
-        session = self._session
+        session = self._session.check()
         return await find_hits(session.settings, session.store.index, self.memory, query, scope, limit)
 
     async def expand(
@@ -466,13 +559,13 @@ class SummarizingContext:
 
     def explain(self) -> list[HeaderNode]:
         """Return which past each block of the present header stands for, oldest first."""
-        latest = self._open_session.views.latest
+        latest = self._session.check().views.latest
         return [] if latest is None else list(latest.state.nodes)
 
     async def header_since(self, number: int) -> list[HeaderNode] | None:
         """Return the blocks that stood for the past from an activation to the next one of its provider, or stand for it
         now. None where the store keeps them no longer, or the log was replaced since."""
-        session = self._open_session
+        session = self._session.check()
         records = session.views.records
         record = next(one for one in records if one.number == number)
         if record.log_version != records[-1].log_version:
@@ -486,16 +579,16 @@ class SummarizingContext:
 
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
-        return self._open_session.summaries.leaves()
+        return self._session.check().summaries.leaves()
 
     def unseen_tokens(self) -> int:
         """Return tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
-        session = self._open_session
+        session = self._session.check()
         latest = session.views.latest
         return 0 if latest is None else session.summaries.unseen_tokens(latest.state.leaves)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
-        session = self._session
+        session = self._session.check()
         topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
@@ -507,18 +600,6 @@ class SummarizingContext:
             raw = session.views.raw_messages(session.key, session.budget, request)
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
-
-    @property
-    def _open_session(self) -> Session:
-        """Return the session. Raise where it may not be used, here and now."""
-        self._session.check()
-        return self._session
-
-    @property
-    def _writable(self) -> Session:
-        """Return the session, to be changed. Raise where it may not."""
-        self._session.check(writes=True)
-        return self._session
 
 
 def _checkpoint_id(id: object) -> str:

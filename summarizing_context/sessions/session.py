@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from typing import Any, cast
 
 import anyio
@@ -26,14 +25,13 @@ from summarizing_context.concurrency import Clock, Events, finish_despite_cancel
 from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog, Pin, PinList, decode_pins, encode_pins
+from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.settings import Settings
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
-from summarizing_context.summarizers.base import CallStatistics
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
@@ -110,69 +108,58 @@ class Sent:
 class CacheLedger:
     """Counts the requests of a session. The table of models is looked at when figures are asked for."""
 
-    def __init__(self, models: ModelTable) -> None:
-        self._models = models
+    def __init__(self, session: Session, models: ModelTable) -> None:
+        self._session, self._models = session, models
         self._last: dict[str, Sent] = {}  # by the key of the view
-        self._open: Sent | None = None  # of which nothing was told yet
         self._waiting: list[tuple[Sent, Took | None]] = []  # still to be counted
-        self._figures = CacheFigures()
-        self._is_cached = False  # a provider has told of its cache
-        self._is_full = False  # a plain client's window
+        self._is_open = False  # of the last of them the provider has told nothing yet
+        self._counted = CacheFigures()
+        self._is_cached = self._is_full = False  # a provider has told of its cache; a plain client's window is full
 
-    def send(
-        self,
-        key: str,
-        view: View,
-        window: ProviderWindow,
-        at: float,
-        lifetime: float,
-        *,
-        whole: int,
-        prefix_kept: int | None,
-    ) -> None:
-        """Note a view that goes out, of a history of `whole` tokens; `prefix_kept` are the tokens of the beginning that
-        stayed in its activation."""
-        self._close()
+    def send(self, view: View, window: ProviderWindow) -> None:
+        """Note a view of the session that goes out, the newest."""
+        session, at = self._session, self._session.requested_at
         fixed, kept, plain_kept, is_warm = view.fixed_tokens, 0, 0, False
-        tokens, whole = view.tokens + fixed, whole + fixed
-        mine, plain = f"{key} {fixed}", f"plain {window.model} {fixed}"  # tools and system prompt stand in front
+        tokens, whole = view.tokens + fixed, session.log.history_tokens + fixed
+        assert session.views.latest is not None
+        mine = f"{session.views.latest.key} {fixed}"  # tools and system prompt stand in front
+        plain = f"plain {window.model} {fixed}"
         if (last := self._last.pop(mine, None)) is not None:
             kept = last.tokens * min(view.stable_prefix_messages, last.messages) // max(1, last.messages)
-            kept = min(tokens, kept if prefix_kept is None else prefix_kept + fixed)
+            if view.activation is not None and (stayed := session.views.records[-1].prefix_kept) is not None:
+                kept = stayed + fixed
+            kept = min(tokens, kept)
             is_warm = at - last.at <= last.lifetime
         if (last := self._last.pop(plain, None)) is not None and at - last.at <= last.lifetime:
             plain_kept = min(last.whole, whole)
-        asked = window.model, window.window, len(view.shared), at, lifetime
-        self._last[mine] = self._last[plain] = self._open = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
+        asked = window.model, window.window, len(view.shared), at, session.cache_lifetime
+        sent = self._last[mine] = self._last[plain] = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
         while len(self._last) > 16:  # a session keeps fewer views than that
             del self._last[next(iter(self._last))]
+        self._waiting.append((sent, None))
+        self._is_open = True
 
     def tell(self, took: Took) -> None:
         """Note what the provider has told of the view that went out last; where it took nothing, it had failed."""
-        if took.total:
-            self._close(took)
-        self._open = None
+        if self._is_open:
+            sent, _ = self._waiting.pop()
+            self._waiting += [(sent, took)] if took.total else []
+            self._is_open = False
 
     def figures(self) -> CacheFigures:
         """Return the figures as they stand now; of a request without a reply yet, what it is taken to take."""
-        for sent, told in self._waiting:
-            self._figures = self._counted(sent, told)
-        self._waiting.clear()
-        if self._open is None:
-            return self._figures
+        while len(self._waiting) > self._is_open:
+            self._counted = self._with(*self._waiting.pop(0))
+        if not self._is_open:
+            return self._counted
         before = self._is_cached, self._is_full
-        figures = self._counted(self._open, None)
+        figures = self._with(*self._waiting[0])
         self._is_cached, self._is_full = before
         return figures
 
-    def _close(self, told: Took | None = None) -> None:
-        if self._open is not None:
-            self._waiting.append((self._open, told))
-            self._open = None
-
-    def _counted(self, sent: Sent, told: Took | None) -> CacheFigures:
+    def _with(self, sent: Sent, told: Took | None) -> CacheFigures:
         """Return the figures with one more request."""
-        price, cache, now = self._models.price_of(sent.model), self._models.cache_of(sent.model), self._figures
+        price, cache = self._models.price_of(sent.model), self._models.cache_of(sent.model)
         took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
@@ -182,36 +169,39 @@ class CacheLedger:
         kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
         expired = kept > 0 and took.read < kept / 2 and (told is not None or not sent.is_warm)
         cost = None if price is None else took.cost(price)
-        figures = replace(
-            now,
-            requests=now.requests + 1,
-            reported=now.reported + (told is not None),
-            input_tokens=now.input_tokens + took.input,
-            read_tokens=now.read_tokens + took.read,
-            written_tokens=now.written_tokens + took.written + took.written_long,
-            output_tokens=now.output_tokens + took.output,
-            expiries=now.expiries + expired,
-            expired_tokens=now.expired_tokens + (kept - took.read if expired else 0),
-            cost=_sum(now.cost, cost),
-        )
+        more: dict[str, float | None] = {
+            "requests": 1,
+            "reported": int(told is not None),
+            "input_tokens": took.input,
+            "read_tokens": took.read,
+            "written_tokens": took.written + took.written_long,
+            "output_tokens": took.output,
+            "expiries": int(expired),
+            "expired_tokens": kept - took.read if expired else 0,
+            "cost": cost,
+        }
+
+        # what a plain client takes
         whole = int(sent.whole * scale)
         window = sent.window or (self._models.window_of(sent.model) if sent.model else None)
         self._is_full = self._is_full or (window is not None and whole > window)
-        if self._is_full:
-            return figures
-        plain = Took(whole)
-        if self._is_cached or told is None:
-            plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
-        plain = replace(plain, output=took.output)
-        return replace(
-            figures,
-            plain_requests=now.plain_requests + 1,
-            plain_input_tokens=now.plain_input_tokens + plain.input,
-            plain_read_tokens=now.plain_read_tokens + plain.read,
-            plain_written_tokens=now.plain_written_tokens + plain.written + plain.written_long,
-            plain_cost=_sum(now.plain_cost, None if price is None else plain.cost(price)),
-            compared_cost=_sum(now.compared_cost, cost),
-        )
+        if not self._is_full:
+            plain = Took(whole)
+            if self._is_cached or told is None:
+                plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
+            more |= {
+                "plain_requests": 1,
+                "plain_input_tokens": plain.input,
+                "plain_read_tokens": plain.read,
+                "plain_written_tokens": plain.written + plain.written_long,
+                "plain_cost": None if price is None else replace(plain, output=took.output).cost(price),
+                "compared_cost": cost,
+            }
+        before = {name: getattr(self._counted, name) for name in more}
+        now: dict[str, Any] = {
+            name: None if None in (before[name], value) else before[name] + value for name, value in more.items()
+        }
+        return replace(self._counted, **now)
 
 
 def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: int, kept: int) -> Took:
@@ -223,14 +213,9 @@ def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: i
     return Took(0, read, 0, rest) if sent.lifetime > cache.seconds() else Took(0, read, rest)
 
 
-def _sum(one: float | None, other: float | None) -> float | None:
-    return None if one is None or other is None else one + other
-
-
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
 _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", default=None)  # by a hook
-USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -242,20 +227,17 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
         line = ""
         if name == "activation":
             line = (
-                f"activation ({data['reason']}) in {data['duration']:.3f} s: {data['tokens_before']} tokens to "
-                f"{data['tokens_after']}, {data['messages']} messages, {data['header_blocks']} summaries, "
-                f"{data['stand_ins']} stand-ins"
+                "activation ({reason}) in {duration:.3f} s: {tokens_before} tokens to {tokens_after}, "
+                "{messages} messages, {header_blocks} summaries, {stand_ins} stand-ins"
             )
-        elif name in ("summary_ready", "summary_failed"):
-            line = f"summary {data['range_hash'][:8]} of rank {data['rank']}"
-            if name == "summary_failed":
-                line += f" failed after {data['duration']:.3f} s: {data['error']}"
-            else:
-                line += f" by {data['model'] or data['made_by']} in {data['duration']:.3f} s"
-                if data["made_by"] == "model":
-                    line += f", {data['input_tokens']} tokens in, {data['output_tokens']} out"
+        elif name == "summary_failed":
+            line = "summary {range_hash:.8} of rank {rank} failed after {duration:.3f} s: {error}"
+        elif name == "summary_ready":
+            line = "summary {range_hash:.8} of rank {rank} by {by} in {duration:.3f} s"
+            line += ", {input_tokens} tokens in, {output_tokens} out" * (data["made_by"] == "model")
         if line:
-            logger.info("%s: %s", session_id, line)
+            by = data.get("model") or data.get("made_by")
+            logger.info("%s: %s", session_id, line.format(**data, by=by))
         if events is not None:
             try:
                 events.emit(name, data)
@@ -395,7 +377,6 @@ class Session:
     notify: Notify
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
     read_only: bool
-    warns_of_room: bool = True  # once, that a budget leaves too little of it
 
     def __post_init__(self) -> None:
         self.id = self.settings.session_id
@@ -415,7 +396,7 @@ class Session:
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
-        self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
+        self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
         self._announcing = anyio.Lock()  # one request at a time
         self._announced: object | None = None  # what hooks act on now
 
@@ -476,9 +457,9 @@ class Session:
             entries.append(entry)
         return entries, derived
 
-    async def _save_state(self, key: str, state: bytes, made: base.NewActivation | None = None) -> None:
-        warning = "an activation could not be kept; after a restart it is made again"
-        await self.keep(partial(self.store.save_activation, self.id, key, state, made), warning)
+    async def save_state(self, key: str, state: states.ActivationState, made: base.NewActivation | None = None) -> None:
+        warning, data = "an activation could not be kept; after a restart it is made again", states.encode_state(state)
+        await self.keep(partial(self.store.save_activation, self.id, key, data, made), warning)
 
     async def _keep_closings(self) -> None:
         """Keep where a view has ended a segment ahead of its activation, before a summary is paid for."""
@@ -486,7 +467,7 @@ class Session:
             async with self.changing:
                 if (latest := self.views.latest) is not None:
                     self._kept_closings = set(self.log.closings)
-                    await self._save_state(latest.key, states.encode_state(latest.state.on(self.log)))
+                    await self.save_state(latest.key, latest.state.on(self.log))
 
     async def keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
         """Write what a call can do without: where the store fails, it is warned of."""
@@ -501,13 +482,13 @@ class Session:
             self.last_error = str(error)
 
     @property
-    def _idle(self) -> Reason | None:
+    def idle(self) -> Reason | None:
         """The reason `idle` where the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after or self.cache_lifetime
         return "idle" if after != "never" and self.clock.now() - self.requested_at > after else None
 
-    def check(self, *, writes: bool = False) -> None:
-        """Raise unless the session may be used, here and now."""
+    def check(self, *, writes: bool = False) -> Session:
+        """Return the session. Raise where it may not be used, here and now."""
         if self.closed:
             raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
         try:
@@ -520,6 +501,7 @@ class Session:
             raise errors.StoreReadOnlyError(
                 "this context was opened with read_only=True; open it without to change the log"
             )
+        return self
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
@@ -568,7 +550,7 @@ class Session:
                 await store.save_pins(self.id, encode_pins(present.pinned), lambda: None)
             covering = [one for one in self.views.provider_views if one.state.stop > self.log.leading_count]
             for one in covering:  # the store has forgotten all of them
-                await self._save_state(one.key, states.encode_state(one.state))
+                await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall(everything=True)
 
@@ -670,39 +652,7 @@ class Session:
                 await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
         return made
 
-    async def pin(self, what: int | str) -> str:
-        """Pin a message or a text, and return the id of the pin."""
-        log = self.log
-        if isinstance(what, str):
-            if not what.strip() or len(what) > 2_000:
-                raise SettingsError("a pinned text has 1-2,000 characters; pin its message by the index")
-            try:
-                what.encode()
-            except UnicodeEncodeError:
-                raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
-        elif isinstance(what, bool) or not isinstance(what, int):
-            raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
-        async with self.changing:
-            if isinstance(what, str):
-                changed, id = log.pinned.added(Pin("", text=what))
-            elif 0 <= what < len(log):
-                changed, id = log.pinned.added(Pin("", what, content=log.entries[what].facts.content.hex()))
-            else:
-                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
-            await self._keep_pins(changed)
-        return id
-
-    async def unpin(self, id: str) -> None:
-        if not isinstance(id, str):
-            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
-        async with self.changing:
-            changed = self.log.pinned.without(id)
-            if changed is None:
-                has = ", ".join(pin.id for pin in self.log.pinned.pins) or "none"
-                raise errors.PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
-            await self._keep_pins(changed)
-
-    async def _keep_pins(self, changed: PinList) -> None:
+    async def keep_pins(self, changed: PinList) -> None:
         """Commit pins first, then show them: with the next view, whose prefix ends before the first that changes."""
 
         def committed() -> None:
@@ -714,7 +664,7 @@ class Session:
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
-        self._waking = None
+        self.waking = None
         if not self.foreground.is_frozen:
             self.worker.start_tokens, self.summaries.is_near = self._start_tokens(), self.views.look_ahead()
             self.worker.wake()
@@ -731,32 +681,7 @@ class Session:
         if self.foreground.is_frozen:  # a thread decides about it
             used, high = self.views.tokens(self.key, self.budget, as_shown=True)
             return used > high
-        return self.views.would_compact(self.key, self.budget, self._idle, memories)
-
-    async def view(
-        self, key: str, budget: int, memories: Sequence[str], cache_lifetime: float, *, begin: Callable[[], None]
-    ) -> View:
-        """Return the next view of a provider, whose prompt cache lives for so many seconds; activated where that is
-        due. For the other arguments see `activate`."""
-        report = await self.activate(key, budget, self._idle, memories, begin=begin, for_request=True)
-        view, shown = self.views.view(key, budget, report), self.views.latest
-        if shown is not None and shown.is_unsaved and shown.state.serial:
-            shown.is_unsaved = False
-            # a later process gives up the same calls
-            await self._save_state(shown.key, states.encode_state(shown.state))
-        self.key, self.budget, self.requested_at = key, budget, self.clock.now()
-        self.cache_lifetime = cache_lifetime
-        fixed = self.views.system_rows.tokens
-        if self.warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
-            self.warns_of_room = False
-            logger.warning(
-                "a budget of %s tokens leaves %s, for system rows and tools take %s: views show little of the session; "
-                "give at least %s, or fewer tools",
-                *(f"{tokens:,}" for tokens in (budget, budget - fixed, fixed, fixed + USEFUL_ROOM)),
-            )
-        if self._waking is None:  # the view need not wait for it
-            self._waking = self.loop.call_soon(self.wake)
-        return view
+        return self.views.would_compact(self.key, self.budget, self.idle, memories)
 
     async def activate(
         self,
@@ -775,8 +700,8 @@ class Session:
         `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
         decision, in one step with it. After waiting for summaries or hooks it is decided again.
         """
-        options: dict[str, Any] = {"focus": focus, "request": request, "memories": memories, "for_request": for_request}
-        decide = partial(self.views.change, key, budget, reason, **options)
+        asked = partial(self.views.change, focus=focus, request=request, memories=memories, for_request=for_request)
+        decide = partial(asked, key, budget, reason)
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
@@ -828,7 +753,7 @@ class Session:
                 self.notify("pre_compact", {"messages": len(self.log), "tokens": change.report.tokens_before})
             made, view = self.views.record(change), change.provider_view
             form = made.stored(states.encode_state(change.before))
-            await self._save_state(view.key, states.encode_state(change.state), form)
+            await self.save_state(view.key, change.state, form)
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide, True)
@@ -899,52 +824,6 @@ class Session:
                 return decide()
         with self.foreground.frozen():
             return cast(Change | None, await self.in_thread(decide))
-
-    def statistics(
-        self, calls: CallStatistics, cost: float | None, cache: CacheFigures, search_error: str | None
-    ) -> Statistics:
-        """Return the figures as they stand now, with those of the calls to a model and what they cost in dollars."""
-        log, repairs = self.log, self.views.repairs
-        missing = self.summaries.without_summary()
-        state = self.views.latest.state if self.views.latest is not None else states.ActivationState()
-        dropped, learning = (self.learner.dropped, self.learner.last_error) if self.learner else (0, None)
-        return Statistics(
-            messages=len(log) + len(log.ephemeral),
-            history_tokens=log.history_tokens,
-            segments=len(log.segments),
-            summaries_ready=len(log.segments) - len(missing),
-            summaries_pending=self.worker.pending,
-            summaries_failed=self.worker.failed,
-            activations=self.activations.total(),
-            activations_by_reason=dict(self.activations),
-            model_calls=calls.model_calls,
-            model_input_tokens=calls.input_tokens,
-            model_cached_tokens=calls.cached_tokens,
-            model_output_tokens=calls.output_tokens,
-            estimated_cost=cost,
-            cache=cache,
-            stand_ins=stand_ins(state.nodes),
-            stand_ins_total=self.views.stand_ins_shown,
-            refused_replies=calls.refused_replies,
-            refused_input_tokens=calls.refused_input_tokens,
-            refused_output_tokens=calls.refused_output_tokens,
-            dropped_lines=calls.dropped_lines,
-            memories_dropped=dropped,
-            repairs=dict(repairs.kinds),
-            pins_left_out=state.pins_left_out,
-            rules_left_out=state.rules_left_out,
-            elided_tokens=repairs.left_out,
-            max_passes=max((node.passes for node in state.nodes), default=0),
-            breaker=calls.breaker,
-            cap_reached=calls.cap_ends_in > 0,
-            cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
-            lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
-            least_useful_budget=self.views.system_rows.tokens + USEFUL_ROOM,
-            token_counter=self.counter.name,
-            store=self.store.name,
-            last_error=calls.last_error or self.worker.last_error or search_error or self.last_error or learning,
-            last_error_at=self.worker.last_error_at,
-        )
 
     def _wake_for_segments(self) -> None:
         if len(self.log.segments) != self._segments_seen and not self.closed:
