@@ -17,22 +17,9 @@ import re
 import tomllib
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    Self,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
@@ -178,16 +165,13 @@ class Setting:
     what is kept or raises `Refused`.
     """
 
-    default: Any
-    secret: bool
+    field: Field[Any]
     hint: Any  # for msgspec
     kind: type  # of a value that is no None: bool, int, float, tuple, or str also for words and paths
     words: tuple[str, ...]  # the only values, where they are words
     optional: bool
     allowed: str  # in words
-    description: str
     read: Callable[[Any], Any] | None
-    group: str  # that begins with it
 
     def accept(self, value: Any) -> Any:
         """Return the value as it is to be kept, or raise `Refused`."""
@@ -236,23 +220,16 @@ def declared(cls: type) -> dict[str, Setting]:
                 also = "".join(f", {word}" for each in others if get_origin(each) is Literal for word in get_args(each))
         words = get_args(inner) if get_origin(inner) is Literal else ()
         kind = str if words else get_origin(inner) or inner
-        if words:
-            allowed = "one of " + ", ".join(words)
-        elif kind is bool:
-            allowed = "true or false"
+        allowed = "one of " + ", ".join(words) if words else "true or false" if kind is bool else str(meta.title)
+        if kind is int:
+            allowed = f"a whole number from {meta.ge:,} to {meta.le:,}"
         elif kind is float and meta.ge is None:
             allowed = f"a number above {meta.gt:,g} and below {meta.lt:,g}"
-        elif kind in (int, float):
-            low, high = (f"{bound:,}" if kind is int else f"{bound:,g}" for bound in (meta.ge, meta.le))
-            allowed = f"a {'whole ' if kind is int else ''}number from {low} to {high}"
-        else:
-            allowed = str(meta.title)
+        elif kind is float:
+            allowed = f"a number from {meta.ge:,g} to {meta.le:,g}"
         allowed += also + (", or none" if optional else "")
-        said, read = one.metadata.get("description", ""), (meta.extra or {}).get("read")
-        group = one.metadata.get("group", "")
-        found[one.name] = Setting(
-            one.default, not one.repr, hints[one.name], kind, words, optional, allowed, said, read, group
-        )
+        read = (meta.extra or {}).get("read")
+        found[one.name] = Setting(one, hints[one.name], kind, words, optional, allowed, read)
     return found
 
 
@@ -277,21 +254,18 @@ def accepted(cls: type, *sources: Source, also: Iterable[str] = ()) -> dict[str,
     Raise `SettingsError` with all problems.
     """
     known = declared(cls)
-    given: dict[Any, Given] = {}
-    problems: list[str] = []
-    for found, wrong in sources:
-        given |= found
-        problems += wrong
+    given = {name: one for found, _ in sources for name, one in found.items()}
+    problems = [problem for _, wrong in sources for problem in wrong]
 
     # each by itself
-    values = {name: setting.default for name, setting in known.items()}
+    values = {name: setting.field.default for name, setting in known.items()}
     kept: dict[str, Any] = {}
     for name, (value, label) in given.items():
         if name in known:
             try:
                 kept[name] = values[name] = known[name].accept(value)
             except Refused as refusal:
-                seen = f"<{type(value).__name__}, not shown>" if known[name].secret else shown(value)
+                seen = shown(value) if known[name].field.repr else f"<{type(value).__name__}, not shown>"
                 reason = f" ({refusal})" if str(refusal) else ""
                 problems.append(f"{label} = {seen} is refused{reason}; allowed: {known[name].allowed}")
         elif not isinstance(name, str):
@@ -331,8 +305,7 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
     """Return the settings of a mapping that may hold groups, by their own names; `where` is the place that holds it."""
     if not isinstance(mapping, Mapping):
         raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    given: dict[Any, Given] = {}
-    implied: dict[Any, Given] = {}  # by a group that is there
+    given, implied = dict[Any, Given](), dict[Any, Given]()  # the latter by a group that is there
     problems: list[str] = []
 
     def take(name: Any, value: Any, label: str) -> None:
@@ -377,7 +350,7 @@ def flattened(mapping: Mapping[Any, Any], where: str = "") -> Source:
 
 def _nearest(name: str, names: Iterable[str]) -> str:
     """Return the name that was probably meant; nothing where none is near."""
-    return next(iter(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4)), "")
+    return "".join(difflib.get_close_matches(name[:100], names, n=1, cutoff=0.4))
 
 
 def shown_name(name: str) -> str:
@@ -454,13 +427,11 @@ TomlFile = Annotated[str | Path, Meta(title="a path to a TOML file", extra={"rea
 _RULES = "a list of LedgerRule: {tool, kind, key, operation}; kind: path, command, url, identifier or plan"
 ToolTable = Annotated[tuple[LedgerRule, ...], Meta(title=_RULES)]
 if TYPE_CHECKING:
-    Strategy: TypeAlias = str
-    SummarizerName: TypeAlias = str
+    Strategy = str
+    SummarizerName = str
 else:
     Strategy = Literal["hierarchical", "summarize", "importance", "truncate"]
     SummarizerName = Literal[("extractive", *PROVIDERS, "host")]
-
-S = TypeVar("S")
 
 
 def _setting(default: Any, description: str, *, secret: bool = False, group: str = "") -> Any:
@@ -468,21 +439,6 @@ def _setting(default: Any, description: str, *, secret: bool = False, group: str
     return field(default=default, repr=not secret, metadata={"description": description, "group": group})
 
 
-def _all_checked(cls: type[S]) -> type[S]:
-    """Let a settings class look at all its arguments before any is kept, so that every problem is reported at once."""
-    keep: Callable[..., None] = cls.__init__
-
-    @functools.wraps(keep)
-    def checked(self: S, /, *positional: Any, **given: Any) -> None:
-        if positional:
-            raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(cls, flattened(given)))
-
-    cls.__init__ = checked  # type: ignore[assignment]
-    return cls
-
-
-@_all_checked
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """How a context behaves. A share is a share of room: the budget less its leading system rows."""
@@ -670,6 +626,20 @@ class Settings:
         elif file is not None:
             sources = [_file(file, tomllib.load, TOML_TABLE if table is None else table)]
         return cls(**accepted(cls, *sources, _environment(cls, prefix, environ), flattened(arguments)))
+
+
+_keep: Callable[..., None] = Settings.__init__
+
+
+@functools.wraps(_keep)
+def _keep_checked(self: Settings, /, *positional: Any, **given: Any) -> None:
+    """Look at all arguments before any is kept, so that every problem is reported at once."""
+    if positional:
+        raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
+    _keep(self, **accepted(Settings, flattened(given)))
+
+
+Settings.__init__ = _keep_checked  # type: ignore[assignment]
 
 
 def without_default_cap(settings: Settings) -> Settings:

@@ -28,12 +28,13 @@ def configuration() -> str:
     """The page of settings: its introduction, then a table for each group."""
     lines = [_head("configuration")]
     for name, setting in declared(Settings).items():
-        if setting.group:
-            title, _, note = setting.group.partition(". ")
+        about, default = setting.field.metadata, setting.field.default
+        if about["group"]:
+            title, _, note = about["group"].partition(". ")
             lines += ["", f"## {title}", "", *([note, ""] if note else [])]
             lines += ["| setting | default | meaning |", "|---|---|---|"]
         allowed = _cell(setting.allowed.replace(NO_LIMIT, ""))
-        lines.append(f"| `{name}` | {_default(setting.default)} | {_cell(setting.description)} Allowed: {allowed}. |")
+        lines.append(f"| `{name}` | {_default(default)} | {_cell(about['description'])} Allowed: {allowed}. |")
     return "\n".join(lines) + "\n"
 
 
