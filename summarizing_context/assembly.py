@@ -188,12 +188,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             with foreground.call():  # else background work leaves the event loop no turn
                 return await counting.run(work)
 
-        limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         tool_rules = ToolRules(settings.ledger_rules)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None or is_extractive else max(1, counted // 2)  # messages of a segment
         log = MessageLog(
-            limits,
+            SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max),
             settings.image_tokens,
             keep_system=options.keep_system,
             plans=tool_rules,
@@ -206,15 +205,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
 
         # what makes the summaries, in the background
-        work: dict[str, Any] = {
-            "settings": settings,
-            "log": log,
-            "store": store,
-            "caller": caller,
-            "recipe": recipe,
-            "clock": clock,
-        }
-        work["background"] = background
+        shared: dict[str, Any] = {"settings": settings, "log": log, "store": store, "clock": clock}
+        whole = {**shared, "summaries": summaries, "ledger": ledger, "notify": notify, "read_only": options.read_only}
+        work = {**shared, "caller": caller, "recipe": recipe, "background": background}
         rule_calls = RuleCalls(**work) if recipe.maker == "model" else None
         native = None
         if settings.native == "prefer" and not options.read_only:
@@ -239,16 +232,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
             origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
-        worker = Worker(
-            **work,
-            summaries=summaries,
-            notify=notify,
-            ledger=ledger,
-            rules=rule_calls,
-            native=native,
-            read_only=options.read_only,
-            origin=origin,
-        )
+        worker = Worker(**work | whole, rules=rule_calls, native=native, origin=origin)
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
         if native is not None:
@@ -272,21 +256,14 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             )
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         session = Session(
-            settings=settings,
-            log=log,
-            summaries=summaries,
-            ledger=ledger,
+            **whole,
             views=Viewer(log, summaries, settings, prices_of_rows, counter.name, ledger=ledger, native=native),
             worker=worker,
             learner=learner,
-            store=store,
             intake=Intake(counter, in_thread, log.verdicts),
             counter=counter,
             in_thread=in_thread,
-            clock=clock,
-            notify=notify,
             announce=options.announce,
-            read_only=options.read_only,
         )
         await session.load()
         closing = opened.pop_all()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -66,30 +66,29 @@ async def _status(context: SummarizingContext, rest: str) -> CommandResult:
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments"
     ready += f", {figures.summaries_pending} pending" if figures.summaries_pending else ""
     failed = f", {figures.summaries_failed} failed" if figures.summaries_failed else ""
-    rows: list[tuple[str, object]] = [
+    least = f"{figures.least_useful_budget:,} tokens, with system rows and tools"
+    cap = "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")
+    rows = [
         ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
+        ("least useful", least if budget.max_tokens < figures.least_useful_budget else None),
         ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
         ("summaries", ready + failed),
         ("activations", f"{len(records)}, the last: {records[-1].why}" if records else none),
         ("stand-ins", figures.stand_ins),
         ("breaker", figures.breaker),
         ("store", figures.store),
+        ("cache", cache_line(figures.cache) if figures.cache.requests else None),
+        ("cap", cap if figures.cap_reached else None),
+        ("last error", figures.last_error or None),
+        ("failed last", figures.last_error_at),
     ]
-    if figures.cache.requests:
-        rows.append(("cache", cache_line(figures.cache)))
-    if figures.cap_reached:
-        rows.append(("cap", "reached: no model is asked" + (" in this session" if figures.cap_ends_in is None else "")))
-    if budget.max_tokens < figures.least_useful_budget:
-        rows.insert(1, ("least useful", f"{figures.least_useful_budget:,} tokens, with system rows and tools"))
-    if figures.last_error:
-        rows.append(("last error", figures.last_error))
-    if figures.last_error_at:
-        rows.append(("failed last", figures.last_error_at))
+    width = max(len(name) for name, value in rows if value is not None)
+    lines = [f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows if value is not None]
     table = [[node.name, node.form, node.made_by, node.tokens] for node in nodes]
     shown = "\n\n" + _table(("node", "form", "made by", "tokens"), table) if nodes else ""
     described = [{"name": node.name, **node._asdict()} for node in nodes]
     data = {"budget": budget, "statistics": figures, "nodes": described, "activations": len(records)}
-    return CommandResult(_lines(rows) + shown, msgspec.to_builtins(data))
+    return CommandResult("\n".join(lines) + shown, msgspec.to_builtins(data))
 
 
 def cache_line(cache: CacheFigures) -> str:
@@ -214,10 +213,10 @@ async def _fork(context: SummarizingContext, rest: str) -> CommandResult:
 
 async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     first, words = _parted(rest)
-    scopes: dict[str, Literal["session", "project", "all"]]
-    scopes = {"--session": "session", "--project": "project", "--all": "all"}
-    query = _needed(words if first in scopes else rest, "words to look for")
-    hits = await context.search(query, scope=scopes.get(first, "session"), limit=_MOST_HITS)
+    is_scope = first in ("--session", "--project", "--all")
+    query = _needed(words if is_scope else rest, "words to look for")
+    scope: Any = first.removeprefix("--") if is_scope else "session"
+    hits = await context.search(query, scope=scope, limit=_MOST_HITS)
     rows = [[hit.session_id, hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
     told = {"query": query, "hits": [asdict(hit) for hit in hits]}
     found = _list(("session", "where", "kind", "words"), rows, "Nothing holds any of these words.", told)
@@ -288,7 +287,7 @@ COMMANDS = {command.usage.partition(" ")[0]: command for command in _ALL}
 
 
 def _wrong(text: str, **data: Any) -> CommandResult:
-    usage = f"\nUsage: {data['usage']}" if data.get("usage") else ""
+    usage = f"\nUsage: {data['usage']}" if "usage" in data else ""
     return CommandResult(inert(text + usage), {"error": text, **data}, ok=False)
 
 
@@ -326,12 +325,6 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
         cells.insert(1, "-" * wide)
         made.append([cell.rjust(wide) if figures else cell.ljust(wide) for cell in cells])
     return "\n".join("  ".join(line).rstrip() for line in zip(*made, strict=True))
-
-
-def _lines(rows: Sequence[tuple[str, object]]) -> str:
-    """Return names and values, one a line."""
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
 
 
 def _cell(value: object, cut: bool) -> str:

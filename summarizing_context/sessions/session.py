@@ -12,6 +12,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -514,8 +515,7 @@ class Session:
                 self._added(entries)
         await self.foreground.thawed()
         self._wake_for_segments()  # for what a thread that read the session has held back
-        if self.checkpoint_is_due:
-            await self.checkpoint_if_due()
+        await self.checkpoint_if_due()
 
     def _added(self, entries: Sequence[Entry]) -> None:
         self.foreground.change(lambda: self.log.fill(entries))  # behind a thread that reads the session
@@ -705,8 +705,8 @@ class Session:
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
-        is_next = False  # it is the turn of this request to announce
-        try:
+        async with AsyncExitStack() as turn:  # of this request to announce, from when it has come
+            is_next = False
             while True:
                 async with self.changing:
                     begin()
@@ -724,9 +724,8 @@ class Session:
                     await self.worker.wait_idle(until - self.loop.time())
                     continue
                 if not is_next:
-                    is_behind = self._announcing.locked()
-                    await self._announcing.acquire()
-                    is_next = True
+                    is_next, is_behind = True, self._announcing.locked()
+                    await turn.enter_async_context(self._announcing)
                     if is_behind:  # another request has announced and activated: decide again
                         continue
 
@@ -740,9 +739,6 @@ class Session:
                     self._announced = None
                     _acted_on.reset(token)
                 is_announced = True
-        finally:
-            if is_next:
-                self._announcing.release()
 
     async def _make(
         self, change: Change | None, decide: Callable[[], Change | None], began: float

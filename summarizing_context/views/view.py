@@ -39,9 +39,8 @@ from summarizing_context.messages.reading import (
 )
 from summarizing_context.stores.base import NewActivation
 from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, shrink_message, shrink_note
-from summarizing_context.worker.jobs import HEADER_TARGET
 from summarizing_context.worker.native_blocks import NativeBlock
-from summarizing_context.worker.summary_cache import Focus
+from summarizing_context.worker.summary_cache import HEADER_TARGET, Focus
 
 WHOLE_GROUPS = -1  # of `Tail.since`
 

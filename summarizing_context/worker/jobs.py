@@ -7,8 +7,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from math import inf
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import Clock, WorkerThread
@@ -17,43 +16,18 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Maker
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION
-from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
+from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import Caller
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
+from summarizing_context.worker.summary_cache import ROOMS, summary_sizes
 
 RULES_TOKENS = 600  # of a reply on standing rules
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
-
-_CAPS = (  # below this room: a summary, a merge
-    (12_000, 400, 800),
-    (24_000, 800, 1_600),
-    (48_000, 1_000, 3_000),
-    (inf, 1_000, 4_000),
-)
-
-HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
-
-
-class SummarySizes(NamedTuple):
-    """Sizes in tokens."""
-
-    leaf: int  # cap of one segment's summary
-    merge: int  # cap of a merge
-    target: float  # tokens of a header above which more is merged
-
-
-def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
-    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
-    while no room is known."""
-    tokens = settings.max_tokens if room is None else room
-    by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
-    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +103,8 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         text = prompts[kind].render(max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in instructed else text
 
-    recipes = {}  # by caps: for a view of `max_tokens`, then for rooms of other sizes
-    for leaf, merge, _ in (summary_sizes(settings, room) for room in (None, 0, *(below for below, *_ in _CAPS[:-1]))):
+    recipes = []  # for a view of `max_tokens`, then for rooms of other sizes
+    for leaf, merge in dict.fromkeys(summary_sizes(settings, room)[:2] for room in (None, *ROOMS)):
         caps: dict[Prompted, int] = {"segment": leaf, "rollup": merge, "focus": leaf}
         caps |= {"memory": memory_tokens, "rules": RULES_TOKENS}
         hashes = {}
@@ -138,7 +112,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
             asked = {"instructions": more} if more and kind in instructed else {}
             fixed = {"max_tokens": most, "kind": kind, "prompt": None if own else prompts[kind].hash}
             hashes[kind] = recipe_hash({**common, **asked, **fixed})
-        recipes[leaf, merge] = Recipe(
+        made = Recipe(
             maker="extractive" if own else "model",
             hashes=hashes,
             shared=name is not None,
@@ -148,5 +122,5 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
             memory_tokens=memory_tokens,
             redact=None if own else redact,
         )
-    first, *others = recipes.values()
-    return replace(first, other_rooms=tuple(others))
+        recipes.append(made)
+    return replace(recipes[0], other_rooms=tuple(recipes[1:]))

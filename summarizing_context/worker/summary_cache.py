@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
@@ -31,10 +32,9 @@ from summarizing_context.log.tree import (
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_children, render_topic
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.settings import Settings
+from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
-from summarizing_context.worker.jobs import summary_sizes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 _SKIM_TOKENS = 100
@@ -44,6 +44,35 @@ _SHORT = 60  # tokens below which a provisional text is skimmed
 _MOST_TOPIC = 500  # characters
 _NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
 _EXCERPT = 9  # times the cap of a summary; what a model is given to read for a note
+
+
+_CAPS = (  # below this room: a summary, a merge
+    (12_000, 400, 800),
+    (24_000, 800, 1_600),
+    (48_000, 1_000, 3_000),
+    (inf, 1_000, 4_000),
+)
+
+ROOMS = (0, *(below for below, *_ in _CAPS[:-1]))  # one for each size
+
+HEADER_TARGET = 0.36  # share of room of the header above which the oldest summaries are merged into one
+
+
+class SummarySizes(NamedTuple):
+    """Sizes in tokens."""
+
+    leaf: int  # cap of one segment's summary
+    merge: int  # cap of a merge
+    target: float  # tokens of a header above which more is merged
+
+
+def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
+    """Return the sizes that the settings ask for: those that are given, else by the room of a view; by `max_tokens`
+    while no room is known."""
+    tokens = settings.max_tokens if room is None else room
+    by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
+    leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
 
 
 class Focus(NamedTuple):
@@ -89,11 +118,11 @@ class SummaryCache:
         self.is_requested = False  # summaries are wanted of what no view covers
 
         # by range hash: summaries, of which the first for a hash stays; what merges take where none could be had;
-        # extractive ones, until a summary is ready
+        # extractive ones of segments, until a summary is ready
         self._ready: dict[str, NodeText] = {}
         self._given_up: dict[str, NodeText] = {}
         self._stand_ins: dict[str, NodeText] = {}
-        self._merged: dict[Node, str] = {}  # hashes of the extractive merges
+        self._merged: dict[Node, NodeText] = {}  # extractive merges, until one of their segments has a summary
         self._rollup_hashes: dict[Node, str] = {}
 
         # sources given to a summarizer: whole, or what was cut out read by the extractive pass
@@ -262,7 +291,7 @@ class SummaryCache:
             places = [(at, at + 1) for at, other in enumerate(self._log.hashes) if other == hash]
         for merge in list(self._merged):
             if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
-                self._stand_ins.pop(self._merged.pop(merge), None)
+                del self._merged[merge]
 
     @property
     def next_stand_in(self) -> int | None:
@@ -301,18 +330,15 @@ class SummaryCache:
             return self._stand_ins.get(hash) or self._read_leaf(start, hash)
         if (own := self.hash_of(node)) is not None and own in self._ready:
             return self._ready[own]
-        if (known := self._merged.get(node)) is not None and known in self._stand_ins:
-            return self._stand_ins[known]
-        texts = [self.text_of(child) for child in node.children]
-        hash = self._merged[node] = rollup_hash(node.rank, [text.text for text in texts])
-        if hash not in self._stand_ins:
+        if node not in self._merged:
+            texts = [self.text_of(child) for child in node.children]
             by_own = self._maker == "extractive" and all(text.made_by != "stand-in" for text in texts)
             children = render_children([text.text for text in texts])
             most = min(self.sizes.merge, int(merge_share(node) * estimate_text(children)))
             text = summarize_extractively(children, kind="rollup", max_tokens=max(most, _LEAST_MERGE))
             passes = 1 + max(text.passes for text in texts)
-            self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", passes)
-        return self._stand_ins[hash]
+            self._merged[node] = NodeText(text, "extractive" if by_own else "stand-in", passes)
+        return self._merged[node]
 
     def merged_text(self, node: Node) -> NodeText | None:
         """What a merge takes of a node: its summary, or an extract where none can be had; None while it is waited for.

@@ -448,9 +448,8 @@ class Worker(SessionWork):
     @property
     def _sized(self) -> Recipe:
         """The recipe for the room that views have now."""
-        recipes, sizes = (self.recipe, *self.recipe.other_rooms), self.summaries.sizes
-        sized = (one for one in recipes if (one.max_tokens, one.merge_tokens) == (sizes.leaf, sizes.merge))
-        return next(sized, self.recipe)
+        caps, recipes = self.summaries.sizes[:2], (self.recipe, *self.recipe.other_rooms)
+        return next((one for one in recipes if (one.max_tokens, one.merge_tokens) == caps), self.recipe)
 
     def _purpose(self, node: Node) -> Literal["segment", "rollup", "focus"]:
         return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
