@@ -22,13 +22,13 @@ from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.tree import HeaderNode, stand_ins
 from summarizing_context.messages.reading import Message, check_message
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.models import ModelPrice, ModelTable, read_provider
+from summarizing_context.models import ModelPrice, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, find_hits
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
 from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import BudgetPolicy, BudgetReport, CacheLedger, Session, Statistics, Took
+from summarizing_context.sessions.session import BudgetReport, CacheLedger, Session, Statistics, Took
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.base import CallStatistics
@@ -76,7 +76,8 @@ class SummarizingContext:
         self._is_cut_short = False  # closing, by a cancellation
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
-        self._budgets = BudgetPolicy(settings, session.notify)
+        self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
+        self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
         self._follower = Follower(session)
         self.memory = Memory(session, store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
@@ -124,7 +125,7 @@ class SummarizingContext:
         `free` where the provider takes calls without it: then a message is shown without it where it is long."""
         session = self._session.check()
         window = read_provider(provider)
-        budget = self._budgets.choose(token_budget, window)
+        budget = self._budget_for(token_budget, window)
 
         def lead() -> None:
             session.views.system_rows.set_request(system, tools)
@@ -153,7 +154,11 @@ class SummarizingContext:
             session.waking = session.loop.call_soon(session.wake)
         if latest is not None and not session.read_only:
             self._cache.send(view, window)
-        if self._budgets.note(window, budget):
+        told, before = self._last_notified
+        if told != window.key or abs(budget - before) > 0.02 * before:
+            self._last_notified = (window.key, budget)
+            changed = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
+            session.notify("budget_changed", changed)
             warning = "the budget of a session could not be kept with it"
             await session.keep(partial(session.store.save_budget, session.id, budget), warning)
         return view
@@ -198,7 +203,7 @@ class SummarizingContext:
         self._session.check()
         if self.last_view is None:
             window = read_provider(provider)
-            self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
+            self._session.key, self._session.budget = window.key, self._budget_for(None, window)
 
     async def should_compact(self) -> bool:
         """Return whether the next view, for the provider of the last one, would activate. Nothing is done.
@@ -277,7 +282,14 @@ class SummarizingContext:
                     f"observe_usage got {briefly(count)}; usage is counted in tokens, ints of at least 0"
                 )
         if (view := self.last_view) is not None:
-            self._budgets.observe(took.total, view.tokens + view.fixed_tokens)
+            # of a request too small to tell nothing is learnt, nor of figures that cannot be about the same text
+            counted = view.tokens + view.fixed_tokens
+            if counted >= 200 and counted / 5 <= took.total <= counted * 5:
+                self._samples += 1  # a plain mean at first, then a moving one, within bounds
+                ratio = min(max(took.total / counted, 0.5), 2.5)
+                self._ratio += max(0.2, 1 / self._samples) * (ratio - self._ratio)
+                learnt = {"ratio": round(self._ratio, 4), "samples": self._samples}
+                self._session.notify("usage_calibrated", {**learnt, "reported": took.total, "counted": counted})
             self._cache.tell(took)
 
     def statistics(self) -> Statistics:
@@ -586,6 +598,27 @@ class SummarizingContext:
         session = self._session.check()
         latest = session.views.latest
         return 0 if latest is None else session.summaries.unseen_tokens(latest.state.leaves)
+
+    def _budget_for(self, token_budget: int | None, window: ProviderWindow) -> int:
+        """Return the budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less
+        its output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`."""
+        settings = self._session.settings
+        if token_budget is not None:
+            is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
+            if not is_int or not 0 < token_budget < 2**63:
+                raise SettingsError(
+                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
+                )
+            return int(token_budget)  # the default of `max_tokens` is a kind of int of its own
+        # Never more than the window has: what made a provider count less, such as images that it has for less, may have
+        # left the next view.
+        tokens = int((window.window or 0) / max(1.0, self._ratio))
+        if tokens <= 0:
+            return int(settings.max_tokens)
+        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
+        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
+        budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
+        return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

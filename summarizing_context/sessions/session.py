@@ -36,14 +36,6 @@ from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
-from summarizing_context.views.view import (
-    ActivationRecord,
-    ActivationReport,
-    Change,
-    Reason,
-    closings_of,
-    usable_state,
-)
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -248,60 +240,6 @@ def make_notify(events: Events | None, session_id: str) -> Notify:
     return notify
 
 
-class BudgetPolicy:
-    """Chooses budgets and remembers the last. `notify` gets changes of them, and what usage has taught."""
-
-    def __init__(self, settings: Settings, notify: Notify) -> None:
-        self._settings, self._notify = settings, notify
-        self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
-        self._last_notified: tuple[str, int] | None = None  # provider key and budget
-
-    def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
-        """Return the budget of a request, in tokens: exactly `token_budget` if given, else the provider's window less
-        its output and a margin (capped by `max_tokens` if the user set that), else `max_tokens`.
-
-        Raise `SettingsError` for a `token_budget` that is no positive int.
-        """
-        settings = self._settings
-        if token_budget is not None:
-            is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
-            if not is_int or not 0 < token_budget < 2**63:
-                raise SettingsError(
-                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
-                )
-            return int(token_budget)  # the default of `max_tokens` is a kind of int of its own
-        # Never more than the window has: what made a provider count less, such as images that it has for less, may have
-        # left the next view.
-        tokens = int((window.window or 0) / max(1.0, self._ratio))
-        if tokens <= 0:
-            return int(settings.max_tokens)
-        output = settings.reserved_output if settings.reserved_output is not None else window.max_output
-        output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
-        budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
-        return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
-
-    def note(self, window: ProviderWindow, budget: int) -> bool:
-        """Note a view's provider and budget; return whether they differ from those told last, a budget by 2 %."""
-        key, before = self._last_notified or (None, 0)
-        is_new = key != window.key or abs(budget - before) > 0.02 * before
-        if is_new:
-            self._last_notified = (window.key, budget)
-            data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
-            self._notify("budget_changed", data)
-        return is_new
-
-    def observe(self, total: int, view_tokens: int) -> None:
-        """Learn from the tokens that the provider counted for a view of so many tokens by this counter. Requests too
-        small to tell teach nothing, nor do figures that cannot be about the same text."""
-        if view_tokens < 200 or not view_tokens / 5 <= total <= view_tokens * 5:
-            return
-        self._samples += 1  # a plain mean at first, then a moving one, within bounds
-        ratio = min(max(total / view_tokens, 0.5), 2.5)
-        self._ratio += max(0.2, 1 / self._samples) * (ratio - self._ratio)
-        data = {"ratio": round(self._ratio, 4), "samples": self._samples, "reported": total, "counted": view_tokens}
-        self._notify("usage_calibrated", data)
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetReport:
     """Tokens of the budget that the last request had, and how many of them the view takes as it stands.
@@ -411,7 +349,7 @@ class Session:
             raise StoreError(
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions list` shows them"
             )
-        log.closings = closings_of(data for _, data in stored.activations)
+        log.closings = states.closings_of(data for _, data in stored.activations)
         self._kept_closings = set(log.closings)
         log.verdicts.update(load_verdicts(stored.verdicts))
         entries, derived = await self.in_thread(partial(self._decoded, stored.entries))
@@ -425,7 +363,7 @@ class Session:
         log.pinned = decode_pins(stored.pins).held_by(log.entries)
         self.views.reopened = bool(stored.entries)
         for key, data in stored.activations:
-            state = usable_state(log, data)
+            state = states.usable_state(log, data)
             if state is not None and state.serial:  # else it was kept for its closings
                 log.take_interruptions(state.interruptions)
                 self.views.restore(key, state)
@@ -483,7 +421,7 @@ class Session:
             self.last_error = str(error)
 
     @property
-    def idle(self) -> Reason | None:
+    def idle(self) -> states.Reason | None:
         """The reason `idle` where the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after or self.cache_lifetime
         return "idle" if after != "never" and self.clock.now() - self.requested_at > after else None
@@ -591,7 +529,7 @@ class Session:
         self.views.reset()
         self.log.interruptions = []  # those of then come with the states
         for key, data, marks in there.provider_views:
-            if (state := usable_state(self.log, data)) is not None:
+            if (state := states.usable_state(self.log, data)) is not None:
                 self.log.take_interruptions(state.interruptions)
                 self.views.restore(key, state, msgspec.json.decode(marks, type=states.Marks))
         self._begin_here()
@@ -636,7 +574,7 @@ class Session:
         async with self.changing:
             there = await self.store.checkpoints.load(self.id, id)
             entries, _ = await self.in_thread(partial(self._decoded, there.entries))
-            filled = await self._filled(entries, closings_of(one.state for one in there.provider_views))
+            filled = await self._filled(entries, states.closings_of(one.state for one in there.provider_views))
             back, made = partial(self.foreground.change, partial(self._go_back, filled, there)), None
             name, kept = f"before restoring {there.checkpoint.id}", self.store.checkpoints
             while made is None:
@@ -687,14 +625,14 @@ class Session:
         self,
         key: str,
         budget: int,
-        reason: Reason | None,
+        reason: states.Reason | None,
         memories: Sequence[str],
         *,
         focus: str | None = None,
         request: states.ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
         for_request: bool = False,
-    ) -> ActivationReport | None:
+    ) -> states.ActivationReport | None:
         """Plan and commit an activation; a cancellation is deferred until the commit ends.
 
         `memories` of earlier sessions are shown by an activation, the most relevant first. `begin` runs before each
@@ -741,8 +679,8 @@ class Session:
                 is_announced = True
 
     async def _make(
-        self, change: Change | None, decide: Callable[[], Change | None], began: float
-    ) -> ActivationReport | None:
+        self, change: states.Change | None, decide: Callable[[], states.Change | None], began: float
+    ) -> states.ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         while change is not None:
             if self.announce is None:
@@ -762,7 +700,7 @@ class Session:
         except errors.BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens
 
-    async def undo(self, *, only_looks: bool = False) -> ActivationRecord:
+    async def undo(self, *, only_looks: bool = False) -> states.ActivationRecord:
         """Take back the last activation and return the record of that; where it `only_looks`, change nothing.
 
         Raises `UndoError`, and `StoreError`, and then nothing is changed."""
@@ -773,7 +711,7 @@ class Session:
             own = [one for one in views.records if one.provider == shown]  # of the view that was shown last
             undone = states.last_to_undo(own or views.records, self.log.version)
             data = await self.store.state_before(self.id, undone.number)
-            there = None if data is None else usable_state(self.log, data)
+            there = None if data is None else states.usable_state(self.log, data)
             if there is None:
                 raise UndoError("the previous view is no longer kept, or the log is cut differently now")
             key, latest = undone.provider, views.latest
@@ -799,7 +737,7 @@ class Session:
                 await finish_despite_cancellation(commit())
             return made
 
-    def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
+    def _show(self, change: states.Change, made: states.ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""
         figures = self.views.apply(change, made)
         if figures is None:
@@ -813,13 +751,13 @@ class Session:
                 self.notify("include", {"source": "memory", "content": f"{held} memories"})
         return True
 
-    async def _decided(self, decide: Callable[[], Change | None], takes_long: bool) -> Change | None:
+    async def _decided(self, decide: Callable[[], states.Change | None], takes_long: bool) -> states.Change | None:
         """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
             with self.foreground.call():
                 return decide()
         with self.foreground.frozen():
-            return cast(Change | None, await self.in_thread(decide))
+            return cast(states.Change | None, await self.in_thread(decide))
 
     def _wake_for_segments(self) -> None:
         if len(self.log.segments) != self._segments_seen and not self.closed:

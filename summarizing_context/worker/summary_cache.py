@@ -324,10 +324,20 @@ class SummaryCache:
         """What stands for a node; without a summary of its own what the extractive pass reads now."""
         start, stop = node
         if stop - start == 1:
-            hash = self._log.hashes[start]
+            hash, segment = self._log.hashes[start], self._log.segments[start]
             if hash in self._ready or self._is_own_summary(start):
                 return self._ready[hash]
-            return self._stand_ins.get(hash) or self._read_leaf(start, hash)
+            if hash not in self._stand_ins:  # read it thoroughly as long as the activation's allowance lasts
+                content = self._log.source(start)()
+                self._allowance -= segment.size // segment.parts
+                if is_thorough := self._allowance >= 0:
+                    text = summarize_extractively(content, kind="segment", max_tokens=self.sizes.leaf)
+                else:
+                    text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
+                by_own = is_thorough and self._maker == "extractive"
+                self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
+                self.seen.add(hash)
+            return self._stand_ins[hash]
         if (own := self.hash_of(node)) is not None and own in self._ready:
             return self._ready[own]
         if node not in self._merged:
@@ -393,19 +403,6 @@ class SummaryCache:
         if max_tokens < _SHORT:
             return NodeText(skim(content, max_tokens), "provisional", 1)
         return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
-
-    def _read_leaf(self, leaf: int, hash: str) -> NodeText:
-        """What the extractive pass makes of a segment: read thoroughly as long as the activation's allowance lasts."""
-        segment, content = self._log.segments[leaf], self._log.source(leaf)()
-        self._allowance -= segment.size // segment.parts
-        if is_thorough := self._allowance >= 0:
-            text = summarize_extractively(content, kind="segment", max_tokens=self.sizes.leaf)
-        else:
-            text = skim(content, min(_SKIM_TOKENS, self.sizes.leaf))
-        by_own = is_thorough and self._maker == "extractive"
-        self._stand_ins[hash] = NodeText(text, "extractive" if by_own else "stand-in", 1)
-        self.seen.add(hash)
-        return self._stand_ins[hash]
 
     def _is_own_summary(self, leaf: int) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""

@@ -165,7 +165,12 @@ class Worker(SessionWork):
                         tasks.start_soon(self._run_side_task, work)
                 if not (self._running or self._running_side_tasks):
                     self._signal()
-                with anyio.move_on_after(self._next_delay()):
+
+                # until something could be started that cannot be now
+                now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
+                for one in filter(None, (self, self.rules, self.native)):
+                    delays += one.retries.delays(now)
+                with anyio.move_on_after(max(0.01, min(delays))):
                     await self._awake.wait()
 
     async def _run_side_task(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -243,13 +248,6 @@ class Worker(SessionWork):
                 found.setdefault(want.hash, want)
         return list(found.values())
 
-    def _next_delay(self) -> float:
-        """Seconds until something could be started that cannot be now."""
-        now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
-        for one in filter(None, (self, self.rules, self.native)):
-            delays += one.retries.delays(now)
-        return max(0.01, min(delays))
-
     async def _make(self, want: Want) -> None:
         began, about = self.clock.now(), {"range_hash": want.hash, "rank": max(0, want.node.rank)}
         try:
@@ -290,7 +288,8 @@ class Worker(SessionWork):
         return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
-        """Take what the store has already, else what was made for a room of another size; whether it had all."""
+        """Take what the store has already, else what was made for a room of another size, the largest first; whether it
+        had all. Merges are of one size."""
         if not self.recipe.shared:
             return not wants
         left = {self._key(want): want for want in wants}
@@ -298,8 +297,12 @@ class Worker(SessionWork):
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
         placed = {key: want.node for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
         entries = {key: self.summaries.entries(node) for key, node in placed.items()}
-        for keys in ({key: [key] for key in left}, {key: self._other_keys(want) for key, want in left.items()}):
-            asked = {one: key for key in left for one in keys[key]}
+        sized = sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens)
+        hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in sized)
+        leaves = [key for key, want in left.items() if want.node.width <= 1]
+        others = {SummaryKey(key.range_hash, hash): key for key in leaves for hash in hashes if hash != key.recipe_hash}
+        for keys in ({key: key for key in left}, others):
+            asked = {one: key for one, key in keys.items() if key in left}
             if not asked:
                 continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
@@ -460,15 +463,6 @@ class Worker(SessionWork):
         if asked := self._asked_before(want.node):
             hash = output_hash(hash + "".join(self.log.entries[at].facts.content.hex() for at in asked))
         return SummaryKey(hash, self._sized.hashes[self._purpose(want.node)])
-
-    def _other_keys(self, want: Want) -> list[SummaryKey]:
-        """Return keys of what was made for rooms of other sizes and serves too, the largest first."""
-        if want.node.width > 1:
-            return []
-        recipes = sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens)
-        hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in recipes)
-        own = self._key(want)
-        return [SummaryKey(own.range_hash, hash) for hash in hashes if hash != own.recipe_hash]
 
     def _redacted(self, text: str) -> str:
         return text if self.recipe.redact is None else self.recipe.redact(text)
