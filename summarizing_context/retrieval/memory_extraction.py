@@ -250,7 +250,7 @@ class MemoryExtractor:
     async def _read_by_model(self, piece: _Piece, caller: Caller) -> str | None:
         """Return what a model answers, or has answered before; None where the piece is no longer there."""
         session, recipe = self.scope.session_id, self.recipe
-        key = SummaryKey(piece.hash, recipe.hashes["memory"])
+        key = SummaryKey(piece.hash, recipe.hash_of("memory", recipe.memory_tokens))
         async with paid_once(self.store, recipe, key, self):
             if recipe.shared and (known := (await self.store.find_summaries(session, [key])).get(key)):
                 return known.text

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from typing import Literal, get_args
 from weakref import WeakValueDictionary
 
@@ -22,7 +23,6 @@ from summarizing_context.summarizers.base import Caller
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
-from summarizing_context.worker.summary_cache import ROOMS, summary_sizes
 
 RULES_TOKENS = 600  # of a reply on standing rules
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
@@ -35,14 +35,11 @@ class Recipe:
     """How this session's summaries are made."""
 
     maker: Maker  # "model" or "extractive"
-    hashes: Mapping[Prompted, str]  # recipe hashes, by what is asked for
-    shared: bool  # whether the store may keep and offer them under these hashes
-    max_tokens: int  # of a segment's summary, or of a note
-    merge_tokens: int  # of a merge
-    instructions: Callable[[Prompted, int], str]  # by what is asked for, and the tokens it may take
-    memory_tokens: int
+    shared: bool  # whether the store may keep and offer them
+    hash_of: Callable[[Prompted, int], str]  # under which it does: by what is asked for, and the tokens it may take
+    instructions: Callable[[Prompted, int], str]  # by the same
+    memory_tokens: int  # of a note on what later sessions need
     redact: Redact | None
-    other_rooms: tuple[Recipe, ...] = ()  # how they are made for rooms of other sizes
     asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
 
 
@@ -89,7 +86,6 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     takes out.
     """
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
-    memory_tokens = settings.summary_max_tokens or 400  # the default of the first release
     more, instructed = None if own else settings.summary_instructions, ("segment", "rollup", "focus")
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
@@ -99,28 +95,21 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         **({"thinking": True} if settings.summarize_thinking else {}),
     }
 
+    @cache
+    def hash_of(kind: Prompted, max_tokens: int) -> str:
+        asked = {"instructions": more} if more and kind in instructed else {}
+        fixed = {"max_tokens": max_tokens, "kind": kind, "prompt": None if own else prompts[kind].hash}
+        return recipe_hash({**common, **asked, **fixed})
+
     def instructions(kind: Prompted, max_tokens: int) -> str:
         text = prompts[kind].render(max_tokens=max_tokens)
         return f"{text}\n\n{more}" if more and kind in instructed else text
 
-    recipes = []  # for a view of `max_tokens`, then for rooms of other sizes
-    for leaf, merge in dict.fromkeys(summary_sizes(settings, room)[:2] for room in (None, *ROOMS)):
-        caps: dict[Prompted, int] = {"segment": leaf, "rollup": merge, "focus": leaf}
-        caps |= {"memory": memory_tokens, "rules": RULES_TOKENS}
-        hashes = {}
-        for kind, most in caps.items():
-            asked = {"instructions": more} if more and kind in instructed else {}
-            fixed = {"max_tokens": most, "kind": kind, "prompt": None if own else prompts[kind].hash}
-            hashes[kind] = recipe_hash({**common, **asked, **fixed})
-        made = Recipe(
-            maker="extractive" if own else "model",
-            hashes=hashes,
-            shared=name is not None,
-            max_tokens=leaf,
-            merge_tokens=merge,
-            instructions=instructions,
-            memory_tokens=memory_tokens,
-            redact=None if own else redact,
-        )
-        recipes.append(made)
-    return replace(recipes[0], other_rooms=tuple(recipes[1:]))
+    return Recipe(
+        maker="extractive" if own else "model",
+        shared=name is not None,
+        hash_of=hash_of,
+        instructions=instructions,
+        memory_tokens=settings.summary_max_tokens or 400,  # the default of the first release
+        redact=None if own else redact,
+    )

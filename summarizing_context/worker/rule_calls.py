@@ -182,7 +182,7 @@ class RuleCalls(SessionWork):
 
             # what the model says, or has said in any session that asked the same
             if spoken := [one for one in messages if one[2]]:
-                key = SummaryKey(output_hash(content), self.recipe.hashes["rules"])
+                key = SummaryKey(output_hash(content), self.recipe.hash_of("rules", RULES_TOKENS))
                 found: Mapping[SummaryKey, StoredSummary] = {}
                 async with paid_once(store, self.recipe, key, self):
                     try:  # a store that fails costs the sharing of a reply, not the reply

@@ -27,10 +27,10 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.resilience import LONGEST_DELAY
-from summarizing_context.worker.jobs import Recipe, SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, paid_once
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
-from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.summary_cache import ROOMS, SummaryCache, summary_sizes
 
 _ASKED = 1_200  # characters of a request that stand as context
 _SHARE = 0.4  # of its source that a summary may take
@@ -297,8 +297,8 @@ class Worker(SessionWork):
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
         placed = {key: want.node for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
         entries = {key: self.summaries.entries(node) for key, node in placed.items()}
-        sized = sorted((self.recipe, *self.recipe.other_rooms), key=lambda one: -one.max_tokens)
-        hashes = dict.fromkeys(recipe.hashes["segment"] for recipe in sized)
+        caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
+        hashes = [self.recipe.hash_of("segment", cap) for cap in caps]
         leaves = [key for key, want in left.items() if want.node.width <= 1]
         others = {SummaryKey(key.range_hash, hash): key for key in leaves for hash in hashes if hash != key.recipe_hash}
         for keys in ({key: key for key in left}, others):
@@ -376,8 +376,8 @@ class Worker(SessionWork):
         The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
         change meanwhile.
         """
-        log, summaries, node, recipe, key = self.log, self.summaries, want.node, self._sized, self._key(want)
-        by_model, is_merge, purpose = recipe.maker == "model", node.width > 1, self._purpose(node)
+        log, summaries, node, recipe, key = self.log, self.summaries, want.node, self.recipe, self._key(want)
+        by_model, is_merge, (purpose, cap) = recipe.maker == "model", node.width > 1, self._purpose(node)
         source: Callable[[], str]
         if node == NOTE:  # about a topic: a segment with instructions of its own
             if (focus := summaries.focus_of(want.hash)) is None:
@@ -399,7 +399,7 @@ class Worker(SessionWork):
             # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
             # of it is refused; in steps, so that requests begin alike and the provider's cache serves them
             tokens, rank = estimate_text(content), node.rank if is_merge else 0
-            most = cap = recipe.merge_tokens if is_merge else recipe.max_tokens
+            most = cap
             if by_model:
                 share = (merge_share(node) if is_merge else _SHARE) * tokens
                 most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
@@ -448,21 +448,18 @@ class Worker(SessionWork):
         before = self.log.candidates(self.log.segments[node.start].start)
         return list(dict.fromkeys([*before.first, *before.humans[:1]]))
 
-    @property
-    def _sized(self) -> Recipe:
-        """The recipe for the room that views have now."""
-        caps, recipes = self.summaries.sizes[:2], (self.recipe, *self.recipe.other_rooms)
-        return next((one for one in recipes if (one.max_tokens, one.merge_tokens) == caps), self.recipe)
-
-    def _purpose(self, node: Node) -> Literal["segment", "rollup", "focus"]:
-        return "focus" if node == NOTE else "rollup" if node.width > 1 else "segment"
+    def _purpose(self, node: Node) -> tuple[Literal["segment", "rollup", "focus"], int]:
+        """Return what a node is asked for as, and the tokens that it may take in the room that views have now."""
+        if node.width > 1:
+            return "rollup", self.summaries.sizes.merge
+        return "focus" if node == NOTE else "segment", self.summaries.sizes.leaf
 
     def _key(self, want: Want) -> SummaryKey:
         """Return the key under which a summary is kept; a segment's names the context of its request, too."""
         hash = want.hash
         if asked := self._asked_before(want.node):
             hash = output_hash(hash + "".join(self.log.entries[at].facts.content.hex() for at in asked))
-        return SummaryKey(hash, self._sized.hashes[self._purpose(want.node)])
+        return SummaryKey(hash, self.recipe.hash_of(*self._purpose(want.node)))
 
     def _redacted(self, text: str) -> str:
         return text if self.recipe.redact is None else self.recipe.redact(text)
