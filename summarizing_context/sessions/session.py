@@ -86,8 +86,7 @@ class CacheFigures:
 class Sent:
     """A request as it was made, in tokens as they are counted here."""
 
-    model: str
-    window: int | None
+    window: ProviderWindow
     messages: int
     at: float
     lifetime: float  # seconds that the cache lives, as the request asks
@@ -125,7 +124,7 @@ class CacheLedger:
             is_warm = at - last.at <= last.lifetime
         if (last := self._last.pop(plain, None)) is not None and at - last.at <= last.lifetime:
             plain_kept = min(last.whole, whole)
-        asked = window.model, window.window, len(view.shared), at, session.cache_lifetime
+        asked = window, len(view.shared), at, session.cache_lifetime
         sent = self._last[mine] = self._last[plain] = Sent(*asked, tokens, whole, kept, plain_kept, is_warm)
         while len(self._last) > 16:  # a session keeps fewer views than that
             del self._last[next(iter(self._last))]
@@ -152,7 +151,8 @@ class CacheLedger:
 
     def _with(self, sent: Sent, told: Took | None) -> CacheFigures:
         """Return the figures with one more request."""
-        price, cache = self._models.price_of(sent.model), self._models.cache_of(sent.model)
+        model, price = sent.window.model, self._models.price_of(sent.window.model)
+        cache = self._models.cache_of(model)
         took = told or _estimate(sent, cache, price, sent.tokens, sent.kept if sent.is_warm else 0)
         scale = took.total / max(1, sent.tokens) if told is not None else 1.0
         was_cached = self._is_cached or told is None
@@ -161,40 +161,39 @@ class CacheLedger:
         # a beginning that stayed, and is paid for again
         kept = int(sent.kept * scale) if was_cached and sent.kept * scale >= cache.min_tokens else 0
         expired = kept > 0 and took.read < kept / 2 and (told is not None or not sent.is_warm)
-        cost = None if price is None else took.cost(price)
         more: dict[str, float | None] = {
-            "requests": 1,
             "reported": int(told is not None),
-            "input_tokens": took.input,
-            "read_tokens": took.read,
-            "written_tokens": took.written + took.written_long,
             "output_tokens": took.output,
             "expiries": int(expired),
             "expired_tokens": kept - took.read if expired else 0,
-            "cost": cost,
+            **_spent("", took, price),
         }
 
         # what a plain client takes
         whole = int(sent.whole * scale)
-        window = sent.window or (self._models.window_of(sent.model) if sent.model else None)
+        window = sent.window.window or (self._models.window_of(model) if model else None)
         self._is_full = self._is_full or (window is not None and whole > window)
         if not self._is_full:
             plain = Took(whole)
             if self._is_cached or told is None:
                 plain = _estimate(sent, cache, price, whole, int(sent.plain_kept * scale))
-            more |= {
-                "plain_requests": 1,
-                "plain_input_tokens": plain.input,
-                "plain_read_tokens": plain.read,
-                "plain_written_tokens": plain.written + plain.written_long,
-                "plain_cost": None if price is None else replace(plain, output=took.output).cost(price),
-                "compared_cost": cost,
-            }
+            more |= {**_spent("plain_", replace(plain, output=took.output), price), "compared_cost": more["cost"]}
         before = {name: getattr(self._counted, name) for name in more}
         now: dict[str, Any] = {
             name: None if None in (before[name], value) else before[name] + value for name, value in more.items()
         }
         return replace(self._counted, **now)
+
+
+def _spent(whose: str, took: Took, price: ModelPrice | None) -> dict[str, float | None]:
+    """Return what a request adds to the figures whose names begin so."""
+    return {
+        f"{whose}requests": 1,
+        f"{whose}input_tokens": took.input,
+        f"{whose}read_tokens": took.read,
+        f"{whose}written_tokens": took.written + took.written_long,
+        f"{whose}cost": None if price is None else took.cost(price),
+    }
 
 
 def _estimate(sent: Sent, cache: PromptCache, price: ModelPrice | None, total: int, kept: int) -> Took:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from math import inf
 from typing import Literal, TypeVar
 
 import anyio
@@ -62,9 +63,8 @@ class Worker(SessionWork):
         # redacts before it is cut
         self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
-        self._start_messages = settings.summarize_threshold  # in the log, from which on it works in any case
-        if self._start_messages is None and settings.max_messages is not None:
-            self._start_messages = int(settings.start_at * settings.max_messages)
+        part = inf if settings.max_messages is None else int(settings.start_at * settings.max_messages)
+        self._start_messages = settings.summarize_threshold or part  # in the log, from which on it works in any case
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._running = set[str]()  # range hashes
         self._owner: asyncio.Task[None] | None = None
@@ -233,9 +233,8 @@ class Worker(SessionWork):
         """Whether the log is large enough to be worked on."""
         if self.read_only or self.settings.strategy == "truncate":
             return False
-        if self.summaries.is_requested or self.log.tokens[-1] > self.start_tokens:
-            return True
-        return self._start_messages is not None and len(self.log) >= self._start_messages
+        is_large = self.log.tokens[-1] > self.start_tokens or len(self.log) >= self._start_messages
+        return is_large or self.summaries.is_requested
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self.caller.ready_in() != 0.0:
@@ -398,8 +397,7 @@ class Worker(SessionWork):
 
             # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
             # of it is refused; in steps, so that requests begin alike and the provider's cache serves them
-            tokens, rank = estimate_text(content), node.rank if is_merge else 0
-            most = cap
+            tokens, most = estimate_text(content), cap
             if by_model:
                 share = (merge_share(node) if is_merge else _SHARE) * tokens
                 most = next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
@@ -417,7 +415,7 @@ class Worker(SessionWork):
                 instructions=recipe.instructions(purpose, most),
                 content=content,
                 max_tokens=most,
-                rank=rank,
+                rank=max(0, node.rank),
                 start=entries.start,
                 stop=entries.stop,
                 source_tokens=tokens,
