@@ -16,9 +16,9 @@ import weakref
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import Context
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 _KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 
 
-class SummarizingMiddleware(AgentMiddleware):
+class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["SummarizingMiddleware"]):
     """A view of the history for each model call of an agent, within the budget. Nothing waits for a summary.
 
     `options` are those of `open_context` but `store`; `summarizer` may also be a chat model. At most `open_sessions`
@@ -154,9 +154,6 @@ class SummarizingMiddleware(AgentMiddleware):
     def close(self) -> None:
         """Close every session, in at most two seconds each. The process may end without it: no message is lost."""
         self._loop.end(waits=True)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -6,7 +6,8 @@ The session of the SDK keeps every item. What a view leaves as it was goes out a
 from __future__ import annotations
 
 import inspect
-from typing import Any, Self
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from summarizing_context.adapters.open_sessions import Sessions, beside_messages
 from summarizing_context.adapters.response_items import COMPACTED, NAME, ViewWriter, rows_of
@@ -27,7 +28,7 @@ _KEPT_BY_SERVER = (
 )
 
 
-class SummarizingFilter:
+class SummarizingFilter(AbstractAsyncContextManager["SummarizingFilter"]):
     """A filter for `RunConfig(call_model_input_filter=...)`, for one conversation.
 
     It opens a context at the first call and keeps it until `close`, or the end of an `async with`; `options` are those
@@ -38,9 +39,6 @@ class SummarizingFilter:
         self._sessions = Sessions(settings, **{**options, "sends_blocks_of": "openai"})
         self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -7,9 +7,10 @@ it was goes out as the host's own object, so that signatures, ids and files are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from itertools import groupby
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.context import SummarizingContext
@@ -28,7 +29,7 @@ _NAME = "_part"  # the field of a row that names what it was made of; never sent
 _LEFT_OUT = "[thinking left out]"  # where a view leaves nothing else of a message
 
 
-class SummarizingCapability(AbstractCapability[Any]):
+class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager["SummarizingCapability"]):
     """Keeps the requests of an agent inside the model's window.
 
     It opens a context for each `conversation_id`, of which the `session_id` is made, and keeps it until `close`, or the
@@ -40,9 +41,6 @@ class SummarizingCapability(AbstractCapability[Any]):
     def __init__(self, settings: Settings | None = None, **options: Any) -> None:
         """Raises `SettingsError` for wrong arguments."""
         self._sessions = shared.Sessions(settings, **options)
-
-    async def __aenter__(self) -> Self:
-        return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()

@@ -44,9 +44,8 @@ def _detect(content: Content) -> str:
     contents = content.records("contents", "history")
     if _most(isinstance(row.get("info"), dict) and isinstance(row.get("parts"), list) for row in messages):
         return "opencode"
-    if not content.is_document and _most(
-        isinstance(row.get("messages"), list) and "role" not in row for row in messages
-    ):
+    is_listed = _most(isinstance(row.get("messages"), list) and "role" not in row for row in messages)
+    if is_listed and not content.is_document:
         return "openai-finetune"
     if _most(bool(item) for item in items) and any(map(lists.is_item, items)):
         return "openai-responses"
@@ -169,15 +168,14 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, and JSON that a format knows, or a
-    list that names roles of messages at its beginning. Also one that is damaged: reading it tells why."""
+    """Return whether a file of a folder is one: any JSONL, databases of OpenCode, JSON that a format knows, or a list
+    that begins with roles of messages. Also one that is damaged: reading it tells why."""
     if file.name.endswith((".jsonl", ".jsonl.gz")):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith(".meta.json"):
         return False
-    is_database = file.name.endswith(".db")
     try:
-        if is_database:
+        if file.name.endswith(".db"):
             return (parts.find_tables(file) or set()) >= parts.OPENCODE_TABLES
         content = load(file)
         is_known = _detect(content) in {*FORMATS} - {"messages"}
@@ -185,7 +183,7 @@ def _is_transcript(file: Path) -> bool:
         if is_known or (content.is_document and not is_listed):
             return is_known
     except TranscriptError:
-        if is_database:
+        if file.name.endswith(".db"):
             return True
     with suppress(OSError, EOFError, zlib.error), opened(file) as opening:
         spoken = rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|gemini)"'

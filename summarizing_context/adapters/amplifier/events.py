@@ -124,8 +124,8 @@ class UsageMeter:
         self._ends: list[Callable[[], Any]] = []
 
     def listen(self, register: Callable[..., Any]) -> None:
-        for event, handler in (("llm:request", self._on_request), ("llm:response", self._on_response)):
-            end = register(event, handler, 0, f"context-summarizing {event}")
+        for event in ("llm:request", "llm:response"):
+            end = register(event, self._hear, 0, f"context-summarizing {event}")
             self._ends += [end] if callable(end) else []
 
     def close(self) -> None:
@@ -138,18 +138,17 @@ class UsageMeter:
         self._view, self._request_id = object(), None
         _sent.set(self._view)
 
-    def _is_sent_here(self) -> bool:
-        """Return whether this flow of calls sends the newest view, which waits for an answer."""
-        return self._view is not None and _sent.get() is self._view and not in_summary.get()
-
-    async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
-        if self._is_sent_here() and self._request_id is None:
-            self._request_id = data.get("request_id")
-
-    async def _on_response(self, event: str, data: Mapping[str, Any]) -> None:
-        usage = data.get("usage")
-        is_other = self._request_id not in (None, data.get("request_id", self._request_id))
-        if not self._is_sent_here() or is_other or not isinstance(usage, Mapping):
+    async def _hear(self, event: str, data: Mapping[str, Any]) -> None:
+        if self._view is None or _sent.get() is not self._view or in_summary.get():
+            return  # this flow of calls does not send the newest view, or that has its answer
+        usage, known = data.get("usage"), self._request_id
+        if event == "llm:request":
+            self._request_id = data.get("request_id") if known is None else known
+        if (
+            event == "llm:request"
+            or known not in (None, data.get("request_id", known))
+            or not isinstance(usage, Mapping)
+        ):
             return
 
         def count(*names: str) -> int:

@@ -167,58 +167,49 @@ class _Fitter:
 
     def rows_of(self, message: Message) -> Iterator[Message]:
         row = as_row(message)
+        content = row["content"]
+        blocks = content if isinstance(content, list) else []
         if reading.is_result(message):
-            yield self._result(row, reading.call_id(message.get("tool_call_id")), row["content"])
+            yield self._result(row, reading.call_id(message.get("tool_call_id")), content)
         elif row["role"] == "assistant":
-            yield self._assistant(row)
+            # without thinking that no provider takes back: it has no signature, nor the state that others keep
+            named = ("signature", "content")
+            kept = [block for block in blocks if block["type"] != "thinking" or any(map(block.get, named))]
+            if kept != blocks:
+                row, blocks = {**row, "content": kept}, kept
+            shown = [block for block in blocks if block["type"] == "tool_call"]
+            ids = {block["id"] for block in shown}
+            added = [call for call in _calls_of(row) if call["id"] not in ids]
+            own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
+            wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
+            text = [{"type": "text", "text": content}] if added and content and isinstance(content, str) else []
+            made = [
+                {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
+                for block in [*text, *blocks, *added]
+            ]
+            if made != blocks:
+                row = {**without(reading.without_wire_content(row), "tool_calls"), "content": made}
+                if wired:
+                    row["tool_calls"] = [  # under the names of all who read them
+                        {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
+                        for block in made
+                        if block["type"] == "tool_call"
+                    ]
+            yield _spoken(row) or {**row, "content": NO_TEXT}
         elif row["role"] == "user":
-            yield from self._user(row)
+            # results first, each as a row of its own; then what a person, or a program, has said
+            blocks = blocks if isinstance(content, list) else [{"type": "text", "text": content}]
+            for block in blocks:
+                if block["type"] == "tool_result":
+                    failed = {"is_error": True} if block.get("is_error") is True else {}
+                    yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
+            rest = [block for block in blocks if block["type"] != "tool_result"] + list(_calls_of(row))
+            if "tool_calls" in row or any(block["type"] in ("tool_call", "tool_result") for block in blocks):
+                row = {**without(row, "tool_calls"), "content": list(map(_worded, rest))}
+            if rest or not blocks:
+                yield _spoken(row) or {**row, "content": NO_TEXT}
         elif said := _spoken(row):
             yield said
-
-    def _assistant(self, row: Message) -> Message:
-        content = row["content"]
-        # without thinking that no provider takes back: it has no signature, nor the state that others keep
-        blocks = [
-            block
-            for block in (content if isinstance(content, list) else [])
-            if block["type"] != "thinking" or block.get("signature") or block.get("content")
-        ]
-        if isinstance(content, list):
-            row = row if blocks == content else {**row, "content": blocks}
-        shown = [block for block in blocks if block["type"] == "tool_call"]
-        ids = {block["id"] for block in shown}
-        added = [call for call in _calls_of(row) if call["id"] not in ids]
-        own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
-        wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
-        text = [{"type": "text", "text": content}] if added and content and isinstance(content, str) else []
-        made = [
-            {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
-            for block in [*text, *blocks, *added]
-        ]
-        if made != blocks:
-            row = {**without(reading.without_wire_content(row), "tool_calls"), "content": made}
-            if wired:
-                row["tool_calls"] = [  # under the names of all who read them
-                    {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
-                    for block in made
-                    if block["type"] == "tool_call"
-                ]
-        return _spoken(row) or {**row, "content": NO_TEXT}
-
-    def _user(self, row: Message) -> Iterator[Message]:
-        """Yield results first, each as a row of its own; then what a person, or a program, has said."""
-        content = row["content"]
-        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
-        for block in blocks:
-            if block["type"] == "tool_result":
-                failed = {"is_error": True} if block.get("is_error") is True else {}
-                yield self._result({"role": "tool", **failed}, block["tool_call_id"], block["output"])
-        rest = [block for block in blocks if block["type"] != "tool_result"] + list(_calls_of(row))
-        if "tool_calls" in row or any(block["type"] in ("tool_call", "tool_result") for block in blocks):
-            row = {**without(row, "tool_calls"), "content": list(map(_worded, rest))}
-        if rest or not blocks:
-            yield _spoken(row) or {**row, "content": NO_TEXT}
 
     def _result(self, row: Message, answered: str, output: Any) -> Message:
         waiting = self.open[answered]
