@@ -331,11 +331,8 @@ def _changed(message: BaseMessage, row: Message, own: Mapping[str, Any]) -> Base
     if isinstance(message.content, list):  # and behind it the blocks of calls that have stayed
         args = {call["id"]: call["args"] for call in message.tool_calls}
         stayed = {call["id"] for call in calls["tool_calls"] if args.get(call["id"]) == call["args"]}
-        blocks: list[Any] = [
-            block
-            for block in message.content
-            if isinstance(block, dict) and _is_call(block) and block.get("call_id", block.get("id")) in stayed
-        ]
+        said: list[Any] = [block for block in message.content if isinstance(block, dict) and _is_call(block)]
+        blocks = [block for block in said if block.get("call_id", block.get("id")) in stayed]
         if blocks and isinstance(content, str):
             content = [{"type": "text", "text": content}] if content else []
         content = [*content, *blocks] if blocks else content

@@ -73,8 +73,8 @@ class OpenTelemetryEvents:
             self._view.record(data["tokens_after"])
             self._freed.add(max(0, data["freed"]))
             self._stand_ins.add(data["stand_ins"])
-            names = ("messages", "stand_ins", "tokens.before", "tokens.after", "header.tokens")
-            told = {f"{_OURS}.{name}": data[name.replace(".", "_")] for name in names}
+            figures = ("messages", "stand_ins", "tokens.before", "tokens.after", "header.tokens")
+            told = {f"{_OURS}.{name}": data[name.replace(".", "_")] for name in figures}
             attributes = {**self._base, **reason, **told, "gen_ai.conversation.compacted": True}
             # under the span of the request, which has waited for it
             self._tracer.start_span(f"{_OURS}.activate", attributes=attributes, start_time=began).end(now)
@@ -95,12 +95,9 @@ class OpenTelemetryEvents:
         if data["made_by"] == "model" and data["provider"] not in self._traced:
             name = "chat" if data["model"] is None else f"chat {data['model']}"
             kind_of_span = SpanKind.CLIENT
-            usage = {
-                "gen_ai.usage.input_tokens": data.get("input_tokens"),
-                "gen_ai.usage.output_tokens": data.get("output_tokens"),
-                "gen_ai.usage.cache_read.input_tokens": data.get("cached_tokens"),
-            }
-            attributes |= operation | {key: value for key, value in usage.items() if value is not None}
+            names = ("input_tokens", "output_tokens", "cached_tokens")
+            usage = {name.replace("cached_", "cache_read.input_"): data.get(name) for name in names}
+            attributes |= operation | {f"gen_ai.usage.{key}": each for key, each in usage.items() if each is not None}
         # in a trace of its own, for no request waits for a summary
         span = self._tracer.start_span(name, Context(), kind_of_span, attributes, start_time=began)
         if failure:

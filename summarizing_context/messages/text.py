@@ -22,8 +22,10 @@ _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|
 
 def cleaned(body: str) -> str:
     """`body` without ANSI escape sequences and runs of empty lines, and with plain line ends."""
-    body = _ANSI.sub("", body).replace("\r\n", "\n").replace("\r", "\n")
-    return re.sub(r"\n{3,}", "\n\n", body)
+    if "\x1b" in body:
+        body = _ANSI.sub("", body)
+    body = body.replace("\r\n", "\n").replace("\r", "\n")
+    return re.sub(r"\n{3,}", "\n\n", body) if "\n\n\n" in body else body
 
 
 def shown(text: str) -> str:

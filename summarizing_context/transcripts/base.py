@@ -151,11 +151,6 @@ class Draft:
         kind = ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"
         self.skipped.update({kind: int(count)} if count else {})
 
-    def rewind(self, at: int) -> None:
-        """Take back the messages from index `at` on."""
-        self.skip("rewound", count=len(self.messages) - at)
-        del self.messages[at:], self.lines[at:]
-
 
 def opened(path: Path) -> gzip.GzipFile | BufferedReader | BytesIO:
     """Open a file, or the standard input, for reading what it holds unpacked."""

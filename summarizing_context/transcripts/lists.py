@@ -148,7 +148,8 @@ def read_codex(content: Content) -> Iterator[Draft]:
                     at = turns[-min(count, len(turns))]
                     while at > turns[0] and at - 1 not in turns and said[at - 1]["role"] in ("user", "developer"):
                         at -= 1
-                    draft.rewind(at)
+                    draft.skip("rewound", count=len(said) - at)
+                    del said[at:], draft.lines[at:]
     yield draft
 
 

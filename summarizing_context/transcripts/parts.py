@@ -179,10 +179,10 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def find_tables(path: Path) -> set[str] | None:
     """Return the tables of a database of SQLite; None for another file. Raise `TranscriptError` where it is damaged."""
-    is_database = False
+    beginning = b""
     with suppress(OSError), path.open("rb") as file:  # reading it will tell why
-        is_database = file.read(16) == b"SQLite format 3\0"
-    if not is_database:
+        beginning = file.read(16)
+    if beginning != b"SQLite format 3\0":
         return None
     with _opened(path) as database:
         return {name for (name,) in database.execute("SELECT name FROM sqlite_master")}

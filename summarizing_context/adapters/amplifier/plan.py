@@ -187,10 +187,8 @@ def _read_place(path: Path) -> tuple[Path, list[Any]]:
     try:
         return path.with_name(f"{path.name}.db"), list(json.loads(path.read_text(encoding="utf-8-sig")))
     except (ValueError, RecursionError, OSError) as error:
-        raise StoreCorruptError(
-            f"{path} begins like a JSON list but cannot be read ({type(error).__name__}); repair it, or name "
-            "another storage_path"
-        ) from None
+        fault = f"begins like a JSON list but cannot be read ({type(error).__name__})"
+        raise StoreCorruptError(f"{path} {fault}; repair it, or name another storage_path") from None
 
 
 async def take_transcript(
