@@ -144,11 +144,8 @@ class UsageMeter:
         usage, known = data.get("usage"), self._request_id
         if event == "llm:request":
             self._request_id = data.get("request_id") if known is None else known
-        if (
-            event == "llm:request"
-            or known not in (None, data.get("request_id", known))
-            or not isinstance(usage, Mapping)
-        ):
+            return
+        if known not in (None, data.get("request_id", known)) or not isinstance(usage, Mapping):
             return
 
         def count(*names: str) -> int:
