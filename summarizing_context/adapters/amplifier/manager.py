@@ -192,7 +192,8 @@ class SummarizingContextManager:
             provider = self._provider()
 
         tools: list[dict[str, Any]] = []
-        for tool in (self._tools() or {}).values():
+        mounted = self._tools()
+        for tool in mounted.values() if isinstance(mounted, Mapping) else ():
             try:  # foreign code; the host sends no tool whose definition raises
                 schema = getattr(tool, "input_schema", None) or {}
                 definition = {"name": tool.name, "description": tool.description, "parameters": schema}
