@@ -26,7 +26,7 @@ from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
 from summarizing_context.views.header import Sources, native_instructions
-from summarizing_context.views.planner import BAND, NextView, is_natural_end, plan_activation
+from summarizing_context.views.planner import BAND, NextView, moment, plan_activation
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.view import (
     NO_WHOLE,
@@ -328,9 +328,8 @@ class Viewer:
                 view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
                 view.attempted_at = None
             elif view.attempted_at is not None:
-                tokens, length = self._log_size
-                view.attempted_at = min(view.attempted_at, tokens)
-                view.attempted_length = min(view.attempted_length, length)
+                view.attempted_at = min(view.attempted_at, self._log.history_tokens)
+                view.attempted_length = min(view.attempted_length, len(self._log))
         self._keep_shown()
 
     def change(
@@ -379,31 +378,12 @@ class Viewer:
         self._feed(view)
         if view.tail.is_stale:
             view.pending = view.pending or "restored"
-        used = view.state.head_tokens + view.tail.tokens
-        task_ended, is_end = self._moment(view.state, in_band=used >= BAND * room.high)
-        reason = "explicit" if task_ended is not None else reason
-        blocks, shown = [] if self._native is None else self._native.ready(view.provider), view.state.native
-        recipe = None if self._native is None else self._native.recipe_for(view.provider)
-        loses_native = shown is not None and shown.recipe != recipe and not self.only_looks
-        if shown is not None and not loses_native and all(block.stop < shown.stop for block in blocks):
-            blocks.append(shown)
-        if loses_native:
-            view.pending = view.pending or "provider_changed"
         now = NextView(
-            self._sources,
-            view,
-            room,
-            reason,
-            focus,
-            request,
-            memories,
-            system,
-            only_looks=self.only_looks,
-            task_ended=task_ended,
-            is_natural_end=is_end,
-            native=blocks,
-            loses_native=loses_native,
+            self._sources, view, room, reason, focus, request, memories, system, self.only_looks, native=self._native
         )
+        reason = now.reason
+        if now.loses_native:
+            view.pending = view.pending or "provider_changed"
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
             if now.is_attempt:
@@ -462,6 +442,8 @@ class Viewer:
         """Return the record of a change that is about to be committed."""
         self._recorded += 1  # used once, also where the store fails
         before, state, report, items = change.before, change.state, change.report, change.tail.items
+        now_shown = state.stop, state.since, state.nodes
+        in_both = {name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
 
         # tokens with which the view handed out last and the changed one begin alike, tools included; of the first
         # message that differs, the lines that are alike
@@ -494,13 +476,8 @@ class Viewer:
             log_version=self._log.version,
             undoes=undoes,
             # an activation that only begins the view differently cannot be undone
-            can_undo=undoes is None
-            and (before.stop, before.since, before.nodes) != (state.stop, state.since, state.nodes),
-            ends_turn=before.bounds != state.bounds
-            and before
-            == msgspec.structs.replace(
-                state, **{name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
-            ),
+            can_undo=undoes is None and (before.stop, before.since, before.nodes) != now_shown,
+            ends_turn=before.bounds != state.bounds and before == msgspec.structs.replace(state, **in_both),
         )
 
     def load_records(self, rows: Iterable[StoredActivation]) -> None:
@@ -509,8 +486,8 @@ class Viewer:
             try:
                 figures = msgspec.json.decode(row.figures, type=dict[str, Any])
                 figures |= {"number": row.number, "provider": row.provider_key, "log_version": row.log_version}
-                figures["is_undone"] = bool(row.is_undone)
-                figures["can_undo"] = bool(row.has_before) and figures.get("undoes") is None
+                can_undo = bool(row.has_before) and figures.get("undoes") is None
+                figures |= {"is_undone": bool(row.is_undone), "can_undo": can_undo}
                 self.records.append(msgspec.convert(list(ActivationRecord(**figures)), ActivationRecord))
             except (msgspec.MsgspecError, TypeError) as error:
                 logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
@@ -556,20 +533,11 @@ class Viewer:
             unread += sum(segment.size // segment.parts for segment in missing)
         high = self._shares.high_water * left
         used = state.head_tokens + tail.tokens + unread
-        task_ended, is_end = self._moment(state, in_band=used >= BAND * high)
+        task_ended, is_end = moment(self._sources, state, in_band=used >= BAND * high)
         if reason is not None or used > high or is_end or task_ended is not None:
             again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
             unread += max(again, tail.tokens, 20 * log.rules.size)  # tokens that are read as quickly as a rule
         return unread > much
-
-    def _moment(self, state: ActivationState, *, in_band: bool) -> tuple[int | None, bool]:
-        """Return up to which entry the agent has called its task done, unless that is covered or other messages of its
-        own followed; and whether the newest messages are a natural end, in the band where that counts."""
-        log = self._log
-        ended = log.kept_texts.ended_at
-        if log.steps and ended >= log.steps[-1] and (start := log.group_start(ended)) > state.stop:
-            return start, False
-        return None, in_band and self._settings.natural_ends and is_natural_end(log, self._sources.ledger)
 
     def view(self, key: str, budget: int, activation: ActivationReport | None) -> View:
         """The view as `change` has left it: what came since then is for the next one."""
@@ -607,18 +575,17 @@ class Viewer:
     def raw_messages(self, key: str, budget: int, request: ActivationRequest | None) -> int:
         """Return how many messages have to stay raw; 0 where more could be covered for a request, at a price."""
         provider_view = self._view_for(key, self._left(budget))
-        if provider_view is None or (request is not None and request.keep_messages is None):
+        if provider_view is None:
             return 0
         tail, present = provider_view.tail, provider_view.state.stop
         least = None if request is None else request.keep_messages
-        can_cover = least is not None and tail.stop_leaving(least, present) is not None
+        can_cover = request is not None and (least is None or tail.stop_leaving(least, present) is not None)
         return 0 if can_cover else len(tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
-        if self.latest is None:
-            return Room(max(0, max_tokens - self.system_rows.tokens), self._shares).high
-        return self._room_of(self.latest.state).high
+        shown, first = self.latest, Room(max(0, max_tokens - self.system_rows.tokens), self._shares)
+        return first.high if shown is None else self._room_of(shown.state).high
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
@@ -762,7 +729,7 @@ class Viewer:
         states = [provider_view.state for provider_view in self._provider_views.values()]
         places = []
         for state in states:
-            merges = tuple(node for node in state.tree if node.width > 1)
+            merges = tuple(node for node in state.tree if node.stop - node.start > 1)
             start = merges[-1].stop if merges else state.tree[0].start if state.tree else 0
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         room = max((state.room for state in states), default=0)

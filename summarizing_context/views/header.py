@@ -92,7 +92,7 @@ class Sources:
 
 def _block_text(node: HeaderNode) -> str:
     text = neutral(node.text)
-    return text if node.form == "line" else f'<summary messages="{node.name}">\n{text}\n</summary>'
+    return text if node.form == "line" else f'<summary messages="{node.start}-{node.stop - 1}">\n{text}\n</summary>'
 
 
 def _without_rules(made: Text) -> Text:
@@ -152,7 +152,7 @@ def choose_summaries(
             kept, left = len(places), for_tree / 2
             for node in reversed(places):
                 left -= written[node].tokens
-                if node.width > 1 or (kept < len(places) and left < 0):
+                if node.stop - node.start > 1 or (kept < len(places) and left < 0):
                     break
                 kept -= 1
             if first := places[kept].start if kept < len(places) else places[-1].stop:
@@ -225,7 +225,7 @@ def _merge_oldest(
     `most`; beyond that the nearest merge is taken, even as an extract.
     """
     total = _tokens(write(places))
-    leaves = [node for node in places if node.width == 1]
+    leaves = [node for node in places if node.stop - node.start == 1]
     if total <= target or not leaves:
         return list(places)
 

@@ -35,7 +35,7 @@ from summarizing_context.views.view import (
     extend_tail,
     tail_at,
 )
-from summarizing_context.worker.native_blocks import NativeBlock
+from summarizing_context.worker.native_blocks import NativeBlocks
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
@@ -54,6 +54,16 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     if ledger is not None:
         ledger.current(20_000)  # tokens that it may read now; more is read ahead in the background
     return ledger is not None and ledger.end >= step
+
+
+def moment(sources: Sources, state: ActivationState, *, in_band: bool) -> tuple[int | None, bool]:
+    """Return up to which entry the agent has called its task done, unless that is covered or other messages of its own
+    followed; and whether the newest messages are a natural end, in the band where that counts."""
+    log = sources.log
+    ended = log.kept_texts.ended_at
+    if log.steps and ended >= log.steps[-1] and (start := log.group_start(ended)) > state.stop:
+        return start, False
+    return None, in_band and sources.settings.natural_ends and is_natural_end(log, sources.ledger)
 
 
 class Plan(NamedTuple):
@@ -86,15 +96,14 @@ class NextView:
     memories: Sequence[str]  # of earlier sessions, the most relevant first
     system: str  # names the system prompt that leads
     only_looks: bool = False
-    task_ended: int | None = None  # the agent says that a task is done: what came before this entry may be covered
-    is_natural_end: bool = False
-    native: Sequence[NativeBlock] = ()  # blocks of the provider that it may show, the one that covers most last
-    loses_native: bool = False  # it shows one that may not be sent any longer
+    native: NativeBlocks | None = None
 
     def __post_init__(self) -> None:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
         self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
         self.tokens = state.head_tokens + tail.tokens
+        self.task_ended, self.is_natural_end = moment(self.sources, state, in_band=self.tokens >= BAND * room.high)
+        self.reason = "explicit" if self.task_ended is not None else self.reason
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
         # what a decision says beside its plan: an activation was tried, with or without success; this plan is too
@@ -116,6 +125,15 @@ class NextView:
         # its high water, or would be if it showed the newest message whole
         self.overflows = self.tokens > room.tokens or self.is_widened
         self.is_high = self.tokens + self.cut_short > room.high
+
+        # blocks of the provider that it may show, the one that covers most last; whether it shows one that may not be
+        # sent any longer
+        native, shown, provider = self.native, state.native, self.provider_view.provider
+        self.blocks = [] if native is None else native.ready(provider)
+        recipe = None if native is None else native.recipe_for(provider)
+        self.loses_native = shown is not None and shown.recipe != recipe and not self.only_looks
+        if shown is not None and not self.loses_native and all(block.stop < shown.stop for block in self.blocks):
+            self.blocks.append(shown)
 
         # more messages than the view should have; half of them at least are the tail's; how many an activation for
         # their number leaves raw, at least
@@ -239,7 +257,7 @@ class NextView:
             tail = tail_at(log, sources.price, cut.stop, room, since)
             made, pins = ActivationState(focus=state.focus), tuple[TailItem, ...]()
             if staying is not None and tail.tokens <= room.tokens:
-                fair = () if squeeze or gives_way else reversed(self.native)
+                fair = () if squeeze or gives_way else reversed(self.blocks)
                 native = next((block for block in fair if block.stop <= cut.stop), None)
                 made, pins = write_head(
                     sources, state, cut, tail, staying, memories=self.memories, topic=self.topic, native=native

@@ -364,8 +364,7 @@ def _joined(message: Message, reading: Reading, *, thinking: bool = False, silen
             if (part.whole and not silent) or (thinking and part.kind == "thinking"):
                 blocks.append(block)
             elif part.kind == "call":
-                known = read_block(block)
-                blocks.append(known.changed(emptied) if silent else block)
+                blocks.append(read_block(block).changed(emptied) if silent else block)
             elif part.kind == "result":
                 known = read_block(block)
                 blocks.append(known.saying(_as_result(known, said([part])) if known.field else said([part])))

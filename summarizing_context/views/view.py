@@ -620,12 +620,11 @@ class ProviderView:
     beside: ActivationState | None = None  # of the view that the provider was shown before this one, until it is shown
     asked_room: int = 0  # tokens of the room of its latest request; 0 before one in this process
     is_unsaved: bool = False  # it has given up calls since its state was kept
+    provider: str = field(init=False)  # the key of the provider
 
-    @property
-    def provider(self) -> str:
-        """The key of the provider."""
+    def __post_init__(self) -> None:
         key, mark, room = self.key.rpartition(ROOM_MARK)
-        return key if mark and room.isdecimal() else self.key
+        self.provider = key if mark and room.isdecimal() else self.key
 
     def has_turn_ended(self, log: MessageLog) -> bool:
         """Whether a turn of the log that went on across an activation has ended: what was signed in it has to go then,
