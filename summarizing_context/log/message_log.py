@@ -447,11 +447,8 @@ class MessageLog:
 
     def open_calls(self) -> list[OpenCall]:
         """The calls that wait for a result of a host, oldest first."""
-        waiting, made, found = OpenCalls(), list[tuple[int, int]](), list[OpenCall]()
-        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
-            made += [(index, at) for at in range(len(entry.facts.calls))]
-            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
-        for index, at in [made[ordinal] for ordinal in sorted(waiting.unanswered())]:
+        found: list[OpenCall] = []
+        for index, at in self._waiting():
             reading = self.entries[index].read(index).reading
             part = [part for part in reading.parts if part.half == "call" and part.id in reading.calls][at]
             arguments: Any = part.texts[0] if part.texts else ""
@@ -459,6 +456,14 @@ class MessageLog:
                 arguments = json.loads(arguments)
             found.append(OpenCall(index, part.id, part.name, arguments, part.shape))
         return found
+
+    def _waiting(self) -> list[tuple[int, int]]:
+        """The same, unread: for each its message, and which of the calls of that it is."""
+        waiting, made = OpenCalls(), list[tuple[int, int]]()
+        for index, entry in enumerate(self.entries[self.closed_groups_stop :], self.closed_groups_stop):
+            made += [(index, at) for at in range(len(entry.facts.calls))]
+            waiting.take(entry.facts.calls, entry.facts.answers, entry.facts.held)
+        return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
         """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
@@ -472,7 +477,7 @@ class MessageLog:
             return
         place, before = (stop - 1, stop - 1) if makes_calls else (stop, self.loaded)
         known = self.interruptions[-1] if self.interruptions else 0
-        if any(known <= call.message < before for call in self.open_calls()):
+        if any(known <= index < before for index, _ in self._waiting()):
             self.interruptions.append(place)
 
     def interruptions_behind(self, stop: int) -> tuple[int, ...]:
