@@ -237,6 +237,6 @@ def _register(name: str, mounting: Callable[[Any], Any]) -> str:
         await mounting(coordinator)
 
     module = ModuleType(f"amplifier_module_{name}")
-    module.mount = mount  # type: ignore[attr-defined]
+    module.mount = mount
     sys.modules[module.__name__] = module
     return module.__name__

@@ -26,7 +26,7 @@ async def filled(hook: Any, **options: Any) -> tuple[Any, Any]:
     return manager, cleanup
 
 
-async def test_a_hook_has_acted_before_the_view_and_may_use_the_context() -> None:
+async def test_a_hook_has_acted_before_the_view_and_may_use_the_context():
     acted: list[int] = []
 
     async def hook(event: str, data: dict[str, Any]) -> None:
@@ -44,7 +44,7 @@ async def test_a_hook_has_acted_before_the_view_and_may_use_the_context() -> Non
     await cleanup()
 
 
-async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch):
     monkeypatch.setattr(amplifier_events, "_SEND_WITHIN", 0.05)
     ended: list[str] = []
 
@@ -90,7 +90,7 @@ async def turns(number: int = 50) -> None:
 
 @pytest.mark.parametrize("other", [FIRST, SECOND], ids=["same provider", "another provider"])
 @pytest.mark.parametrize("together", [True, False], ids=["together", "later"])
-async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(other: Provider, together: bool) -> None:
+async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(other, together):
     told: list[int] = []
     acts, may_act = asyncio.Event(), asyncio.Event()
 
@@ -114,7 +114,7 @@ async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(oth
     await cleanup()
 
 
-async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> None:
+async def test_a_request_that_would_not_compact_does_not_wait_for_hooks():
     may_act = asyncio.Event()
     may_act.set()
 
@@ -133,7 +133,7 @@ async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> Non
     await cleanup()
 
 
-async def test_a_hook_that_always_compacts_comes_to_an_end() -> None:
+async def test_a_hook_that_always_compacts_comes_to_an_end():
     told: list[int] = []
 
     async def hook(event: str, data: dict[str, Any]) -> None:

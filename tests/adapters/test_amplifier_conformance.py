@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from xml.etree import ElementTree
 
 from tests.docs.checkout import PACKAGE, run_python
@@ -21,7 +20,7 @@ class TestStructure(ContextStructuralTests):
 """
 
 
-def test_the_hosts_own_suites_pass_and_none_is_skipped(tmp_path: Path) -> None:
+def test_the_hosts_own_suites_pass_and_none_is_skipped(tmp_path):
     (tmp_path / "test_suites.py").write_text(SUITES)
     (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
     report = tmp_path / "report.xml"
@@ -29,6 +28,5 @@ def test_the_hosts_own_suites_pass_and_none_is_skipped(tmp_path: Path) -> None:
     done = run_python(["-m", "pytest", *options, str(tmp_path)], cwd=tmp_path, env={"PYTEST_ADDOPTS": ""})
     assert done.returncode == 0, done.stdout
     suite = ElementTree.parse(report).getroot().find("testsuite")
-    assert suite is not None
     counts = {name: suite.get(name) for name in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "11", "failures": "0", "errors": "0", "skipped": "0"}

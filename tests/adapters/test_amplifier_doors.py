@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -16,7 +15,7 @@ from tests.adapters.host import session_of
 from tests.docs.checkout import PACKAGE, ROOT
 
 
-async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_folder_source(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))  # the host's loader puts the folder there
     plan = {"module": "context-summarizing", "source": str(PACKAGE), "config": {"max_tokens": 5_000}}
     async with session_of({}, context=plan, resolver=FolderSource(PACKAGE)) as session:
@@ -29,7 +28,7 @@ async def test_a_folder_source(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["summarizing_context", str(PACKAGE)])
-async def test_the_hosts_validator_passes(name: str) -> None:
+async def test_the_hosts_validator_passes(name):
     result = await ContextValidator().validate(name)
     assert result.passed, [check.message for check in result.errors]
     assert len(result.checks) == 9
@@ -37,7 +36,7 @@ async def test_the_hosts_validator_passes(name: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["json", "yaml"])
-async def test_a_documented_mount_plan_works(language: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_documented_mount_plan_works(language, monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".amplifier").mkdir()
     page = (ROOT / "docs" / "integrate" / "amplifier.md").read_text(encoding="utf-8")

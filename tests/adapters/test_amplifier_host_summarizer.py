@@ -49,7 +49,7 @@ class Provider:
         return self.answer
 
 
-async def test_the_request_is_plain_and_names_the_model_both_ways() -> None:
+async def test_the_request_is_plain_and_names_the_model_both_ways():
     usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
     provider = Provider(usage=usage)
     reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
@@ -64,7 +64,7 @@ async def test_the_request_is_plain_and_names_the_model_both_ways() -> None:
     assert not in_summary.get()
 
 
-async def test_a_provider_that_takes_no_options_is_asked_without() -> None:
+async def test_a_provider_that_takes_no_options_is_asked_without():
     class Strict:
         async def complete(self, request: Any) -> Any:
             return ChatResponse(content=[TextBlock(text="Short.")])
@@ -84,21 +84,21 @@ async def test_a_provider_that_takes_no_options_is_asked_without() -> None:
         (SimpleNamespace(content=5), SummarizerError, "protocol"),
     ],
 )
-async def test_what_goes_wrong_is_told_in_our_words(answer: Any, error: type[Exception], words: str) -> None:
+async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     with pytest.raises(error, match=words) as caught:
         await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is None
 
 
-async def test_an_answer_that_was_cut_off_says_so() -> None:
+async def test_an_answer_that_was_cut_off_says_so():
     cut = Provider(finish_reason="length")
     assert (await HostSummarizer(lambda: cut).summarize(JOB)).truncated
     full = Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)
     assert (await HostSummarizer(lambda: Provider(usage=full)).summarize(JOB)).truncated
 
 
-async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> None:
+async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
     ended = []
 
     class Slow(Provider):
@@ -128,7 +128,7 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> N
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])
-async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error: BaseException) -> None:
+async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error):
     class Aborts(Provider):
         async def complete(self, request: Any, **options: Any) -> Any:
             raise error
@@ -139,7 +139,7 @@ async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(erro
 
 
 @pytest.mark.parametrize("immediate", [True, False])
-async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_its_provider(immediate: bool) -> None:
+async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_its_provider(immediate):
     async def hang(request: Any) -> Any:
         await asyncio.Event().wait()
 
@@ -162,14 +162,14 @@ async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_
         assert figures.summaries_pending >= 8, "and nothing is given up"
 
 
-def test_the_provider_of_lowest_priority_is_chosen() -> None:
+def test_the_provider_of_lowest_priority_is_chosen():
     low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
     mounted = {"plain": plain, "low": low, "high": high}
     assert choose_provider(mounted) is high
     assert choose_provider({}) is choose_provider(None) is None
 
 
-async def test_without_a_host_there_is_no_host_to_ask() -> None:
+async def test_without_a_host_there_is_no_host_to_ask():
     with pytest.raises(SettingsError, match="mounted under Amplifier"):
         async with open_context(Settings(summarizer="host")):
             pass
@@ -179,7 +179,7 @@ async def summarize(request: Any) -> ChatResponse:
     return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
 
 
-async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled() -> None:
+async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled():
     model = Model(window=6_000, summarize=summarize, factor=1.5)
     taught: list[dict[str, Any]] = []
 

@@ -34,7 +34,7 @@ def manager_of(path: Path, **options: Any) -> SummarizingContextManager:
         "[]",
     ],
 )
-async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> None:
+async def test_a_list_is_taken_over_once_and_kept(tmp_path, text):
     path = tmp_path / "context.json"
     path.write_text(text, encoding="utf-8")
     threads = set(threading.enumerate())
@@ -43,7 +43,6 @@ async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> 
         assert len(await manager.get_messages()) == (0 if text == "[]" else 2) + turn
         await manager.add_message(MORE)
         figures = manager.statistics()
-        assert figures is not None
         assert figures.store.endswith("context.json.db")
         await manager.close()
     assert path.read_text(encoding="utf-8") == text
@@ -62,7 +61,7 @@ def begin(store: str, is_marked: bool) -> None:
 
 
 @pytest.mark.parametrize("how", ["empty", "marked", "without a message"])
-async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path: Path, how: str) -> None:
+async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path, how):
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
     if how == "without a message":
@@ -74,21 +73,17 @@ async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_p
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS
     figures = manager.statistics()
-    assert figures is not None
     assert figures.store == f"{path}.db"
     await manager.close()
 
 
-async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(tmp_path, monkeypatch):
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
     monkeypatch.setattr("summarizing_context.stores.sqlite.store.os.access", lambda *_: False)  # for any user
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS
     figures = manager.statistics()
-    assert figures is not None
     assert "in memory only" in figures.store
     await manager.close()
 
@@ -96,7 +91,7 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
 @pytest.mark.parametrize(
     ("text", "error"), [('[{"role": "user"', StoreCorruptError), ("[5]", MessageError), ('{"a": 1}', StoreCorruptError)]
 )
-async def test_what_is_no_list_of_messages_is_refused_and_left(tmp_path: Path, text: str, error: Any) -> None:
+async def test_what_is_no_list_of_messages_is_refused_and_left(tmp_path, text, error):
     path = tmp_path / "context.json"
     path.write_text(text)
     manager = manager_of(path)
@@ -106,7 +101,7 @@ async def test_what_is_no_list_of_messages_is_refused_and_left(tmp_path: Path, t
     assert path.read_text() == text
 
 
-async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(tmp_path: Path) -> None:
+async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(tmp_path):
     manager = manager_of(tmp_path / "context.db")
     await manager.add_message({"role": "user", "content": "Begin."})
     with pytest.raises(WrongEventLoopError):

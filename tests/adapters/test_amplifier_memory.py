@@ -43,9 +43,7 @@ def config(path: Path, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("summarizer", ["host", "extractive"])
-async def test_an_agent_remembers_server_address_ci_and_owner_in_its_next_session(
-    tmp_path: Path, summarizer: str
-) -> None:
+async def test_an_agent_remembers_server_address_ci_and_owner_in_its_next_session(tmp_path, summarizer):
     """Agent remembers project-specific information; retrieved when relevant to current task."""
     heard: list[tuple[str, Any]] = []
 
@@ -84,7 +82,7 @@ class Noting(Model):
         return ChatResponse(content=[block], tool_calls=[ToolCall(id=id, name=name, arguments=arguments)])
 
 
-async def test_a_model_remembers_searches_and_forgets_across_sessions(tmp_path: Path) -> None:
+async def test_a_model_remembers_searches_and_forgets_across_sessions(tmp_path):
     options = config(tmp_path, memory_tools=True)
     async with session_of(options, model=Noting(20_000), session_id="one") as session:
         told = await session.execute('memory_remember {"content": "The gate is at port 9.", "about": "gate"}')
@@ -101,7 +99,7 @@ async def test_a_model_remembers_searches_and_forgets_across_sessions(tmp_path: 
     assert "memory_remember" not in (session.coordinator.get("tools") or {})
 
 
-async def test_the_tools_are_mounted_on_demand_only() -> None:
+async def test_the_tools_are_mounted_on_demand_only():
     for options, mounted in (
         ({}, 0),
         ({"recall_tool": True}, 1),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,7 +25,7 @@ async def mounted(config: Any = None) -> tuple[Any, Any]:
     return coordinator.get("context"), cleanup
 
 
-async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> None:
+async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path):
     tasks, threads = asyncio.all_tasks(), threading.enumerate()
     config = {"storage_path": str(tmp_path / "run.db"), "persistence": {"required": True}}
     first, end_first = await mounted(config)
@@ -41,7 +40,7 @@ async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> No
     await end_second()
 
 
-async def test_cleanup_may_come_before_the_first_use_and_twice() -> None:
+async def test_cleanup_may_come_before_the_first_use_and_twice():
     _, cleanup = await mounted()
     await cleanup()
     await cleanup()
@@ -53,7 +52,7 @@ async def test_cleanup_may_come_before_the_first_use_and_twice() -> None:
         await manager.get_messages()
 
 
-async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path: Path) -> None:
+async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path):
     manager, cleanup = await mounted({"storage_path": str(tmp_path / "run.db")})
     adding = asyncio.create_task(manager.add_message(HELLO))
     await asyncio.sleep(0)
@@ -65,7 +64,7 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path: Path)
     await cleanup()
 
 
-async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path: Path) -> None:
+async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path):
     config = {"storage_path": str(tmp_path / "run.db")}
     manager, cleanup = await mounted(config)
     await manager.add_message(HELLO)
@@ -79,14 +78,14 @@ async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path: Path) -
     await cleanup()
 
 
-async def test_the_session_is_called_as_the_host_calls_it() -> None:
+async def test_the_session_is_called_as_the_host_calls_it():
     manager, _ = await mounted()
     assert manager.session_id == "test-session"
     named, _ = await mounted({"session_id": "mine"})
     assert named.session_id == "mine"
 
 
-async def test_a_coordinator_without_anything_will_do() -> None:
+async def test_a_coordinator_without_anything_will_do():
     mounts: list[Any] = []
 
     async def take(point: str, manager: Any) -> None:
@@ -99,14 +98,14 @@ async def test_a_coordinator_without_anything_will_do() -> None:
     await cleanup()
 
 
-async def test_on_session_ready_leaves_another_context_alone() -> None:
+async def test_on_session_ready_leaves_another_context_alone():
     coordinator = MockCoordinator()
     await on_session_ready(coordinator)
     await coordinator.mount("context", object())
     await on_session_ready(coordinator)
 
 
-async def test_options_that_nobody_knows_are_refused_at_once() -> None:
+async def test_options_that_nobody_knows_are_refused_at_once():
     with pytest.raises(SettingsError, match="did you mean max_tokens"):
         await mount(MockCoordinator(), {"max_token": 100})
     with pytest.raises(SettingsError, match="needs a model"):
@@ -114,9 +113,7 @@ async def test_options_that_nobody_knows_are_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("place", [".", "file/run.db", "missing/run.db", "x" * 300, "/proc/run.db"])
-async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_required(
-    tmp_path: Path, place: str
-) -> None:
+async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_required(tmp_path, place):
     (tmp_path / "file").write_text("notes")
     manager, cleanup = await mounted({"storage_path": str(tmp_path / place)})
     await manager.add_message(HELLO)
@@ -128,9 +125,7 @@ async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_re
     await cleanup()
 
 
-async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(tmp_path, monkeypatch):
     path = str(tmp_path / "run.db")
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message(HELLO)
@@ -147,7 +142,7 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
     await cleanup()
 
 
-async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("notes")
     manager, cleanup = await mounted({"storage_path": str(path)})
@@ -157,7 +152,7 @@ async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) ->
     assert path.read_text() == "notes"
 
 
-async def test_a_degraded_session_tells_the_hooks(tmp_path: Path) -> None:
+async def test_a_degraded_session_tells_the_hooks(tmp_path):
     coordinator, seen = MockCoordinator(), []
 
     async def note(event: str, data: dict[str, Any]) -> None:
@@ -174,22 +169,21 @@ async def test_a_degraded_session_tells_the_hooks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("persistence", [{}, {"enabled": True}])
 @pytest.mark.parametrize("folder", [True, False])
 async def test_persistence_without_a_path_is_the_documented_file_or_memory_where_the_host_has_no_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, persistence: dict[str, Any], folder: bool
-) -> None:
+    tmp_path, monkeypatch, persistence, folder
+):
     monkeypatch.setenv("HOME", str(tmp_path))
     if folder:
         (tmp_path / ".amplifier").mkdir()
     manager, cleanup = await mounted({"persistence": persistence})
     await manager.add_message(HELLO)
     figures = manager.statistics()
-    assert figures is not None
     assert (tmp_path / ".amplifier" / "contexts.db").is_file() == folder
     assert ("in memory only" in figures.store) != folder
     await cleanup()
 
 
 @pytest.mark.parametrize("preserve", [True, False])
-async def test_system_rows_between_others_are_covered_with_them_where_the_plan_says_so(preserve: bool) -> None:
+async def test_system_rows_between_others_are_covered_with_them_where_the_plan_says_so(preserve):
     config = {"max_tokens": 2_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
     manager, cleanup = await mounted({**config, "summary_max_tokens": 20, "preserve_system": preserve})
     late = {"role": "system", "content": "The branch is main."}

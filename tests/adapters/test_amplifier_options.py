@@ -17,7 +17,7 @@ def refusal(config: Any) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_no_options_mean_our_defaults() -> None:
+def test_no_options_mean_our_defaults():
     for empty in (None, {}):
         plan = read_options(empty)
         assert plan.settings == Settings()
@@ -51,11 +51,11 @@ def test_no_options_mean_our_defaults() -> None:
         ({"max_messages": 40, "keep_recent": 10}, {"max_messages": 40, "keep_recent": 10}),
     ],
 )
-def test_the_hosts_options_mean_what_its_documents_say(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
     assert read_options(theirs).settings == Settings(**ours)
 
 
-def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
+def test_the_rest_of_the_options_is_kept_beside_the_settings():
     persistence = {"path": "a.db", "required": True}
     plan = read_options({"preserve_system": False, "session_id": "s", "persistence": persistence})
     assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
@@ -88,23 +88,23 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"max_tokens": "many"}, "max_tokens = 'many' is refused"),
     ],
 )
-def test_a_refusal_names_the_option_and_says_what_to_do(config: Any, words: str) -> None:
+def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
     assert any(words in problem for problem in refusal(config)), refusal(config)
 
 
-def test_an_empty_path_is_none() -> None:
+def test_an_empty_path_is_none():
     assert read_options({"persistence": {"path": ""}}) == read_options({"persistence": {}})
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_told_at_once():
     wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
     assert len(refusal(wrong)) == 4
 
 
-def test_options_are_a_mapping() -> None:
+def test_options_are_a_mapping():
     for bad in (5, "text", [("max_tokens", 5)]):
         assert "are a mapping" in refusal(bad)[0]
 
 
-def test_an_api_key_is_not_shown() -> None:
+def test_an_api_key_is_not_shown():
     assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))

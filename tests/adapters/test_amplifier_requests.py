@@ -25,7 +25,7 @@ async def mounted(config: Any = None) -> tuple[Any, Any, Any]:
     return coordinator.get("context"), cleanup, coordinator
 
 
-async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log() -> None:
+async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log():
     calls = []
 
     async def prompt() -> str:
@@ -47,7 +47,7 @@ async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_
         assert "system_changed" not in context.statistics().activations_by_reason
 
 
-async def test_a_host_that_repeats_itself_is_sent_what_providers_take() -> None:
+async def test_a_host_that_repeats_itself_is_sent_what_providers_take():
     model = Model(window=6_000)
     async with session_of(SMALL, model=model) as session:
         context = session.coordinator.get("context")
@@ -59,7 +59,7 @@ async def test_a_host_that_repeats_itself_is_sent_what_providers_take() -> None:
 
 
 @pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
-async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model: str, stays: bool) -> None:
+async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model, stays):
     context, cleanup, _ = await mounted(SMALL)
     info = {"id": model, "context_window": 6_000, "max_output_tokens": 1_000}
     provider = SimpleNamespace(name="anthropic", get_model_info=lambda: info)
@@ -77,7 +77,7 @@ async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model: 
     await cleanup()
 
 
-async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do() -> None:
+async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do():
     manager, cleanup, _ = await mounted()
     await manager.set_system_prompt_factory(lambda: "You are kind.")
     base = manager._system_prompt_factory
@@ -91,7 +91,7 @@ async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do() -> None:
     await cleanup()
 
 
-async def test_a_factory_that_fails_fails_the_request_and_no_other() -> None:
+async def test_a_factory_that_fails_fails_the_request_and_no_other():
     manager, cleanup, _ = await mounted()
 
     def broken() -> str:
@@ -106,7 +106,7 @@ async def test_a_factory_that_fails_fails_the_request_and_no_other() -> None:
     await cleanup()
 
 
-async def test_preserve_system_false_spares_the_prompt_of_the_request() -> None:
+async def test_preserve_system_false_spares_the_prompt_of_the_request():
     config = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
     manager, cleanup, _ = await mounted({**config, "summary_max_tokens": 20, "preserve_system": False})
     await manager.set_system_prompt_factory(lambda: "You are kind.")
@@ -118,7 +118,7 @@ async def test_preserve_system_false_spares_the_prompt_of_the_request() -> None:
     await cleanup()
 
 
-async def test_the_time_is_stamped_and_nothing_else_is_touched() -> None:
+async def test_the_time_is_stamped_and_nothing_else_is_touched():
     manager, cleanup, _ = await mounted()
     rows = [
         HELLO,
@@ -138,7 +138,7 @@ async def test_the_time_is_stamped_and_nothing_else_is_touched() -> None:
     await cleanup()
 
 
-async def test_every_event_is_announced_finite_and_without_text() -> None:
+async def test_every_event_is_announced_finite_and_without_text():
     seen: list[tuple[str, dict[str, Any]]] = []
 
     async def note(event: str, data: dict[str, Any]) -> None:
@@ -173,7 +173,7 @@ async def test_every_event_is_announced_finite_and_without_text() -> None:
     assert (budget["budget"], budget["window"]) == (4_500, 6_000)
 
 
-async def test_only_the_answer_to_its_own_newest_view_teaches_a_session() -> None:
+async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
     taught: list[float] = []
 
     async def note(event: str, data: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,9 +46,7 @@ def read(path: Path) -> list[Row]:
 
 
 @pytest.mark.parametrize("copy", ["none", "shorter", "whole", "longer", "shorter and interrupted"])
-async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(
-    killed: Path, tmp_path: Path, copy: str
-) -> None:
+async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(killed, tmp_path, copy):
     shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
     log, view, own = read(killed / "log.json"), read(killed / "view.json"), [ANSWER, *MORE[2:]]
     more = own if copy == "longer" else []
@@ -96,7 +93,7 @@ async def names(manager: SummarizingContextManager) -> list[str | None]:
 
 @pytest.mark.parametrize("left_out", [[], [SYSTEM, DEVELOPER, HOOK]])
 @pytest.mark.parametrize("cut", range(len(LOG) + 1))
-async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path: Path, cut: int, left_out: list[Row]) -> None:
+async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path, cut, left_out):
     again = await resumed(tmp_path, given=[row for row in LOG[:cut] if row not in left_out])
     assert await log_of(again) == LOG
     assert await names(again) == []
@@ -104,7 +101,7 @@ async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("cut", range(1, len(LOG) + 1))
-async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_path: Path, cut: int) -> None:
+async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_path, cut):
     whole = [*LOG, *MORE]
     ours = LOG[:cut]
     again = await resumed(tmp_path, given=saved_by_host(whole), log=ours)
@@ -140,9 +137,7 @@ COPIES: dict[str, list[Row]] = {
 
 
 @pytest.mark.parametrize("copy", COPIES)
-async def test_a_copy_that_differs_is_ignored_with_a_warning(
-    tmp_path: Path, copy: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_copy_that_differs_is_ignored_with_a_warning(tmp_path, copy, caplog):
     again = await resumed(tmp_path, given=COPIES[copy], log=LONG)
     assert "differs from the log" in caplog.text
     await again.set_messages([SYSTEM, *COPIES[copy]])
@@ -152,14 +147,14 @@ async def test_a_copy_that_differs_is_ignored_with_a_warning(
     await again.close()
 
 
-async def test_another_prompt_of_the_host_hides_nothing_behind_the_end_of_the_log(tmp_path: Path) -> None:
+async def test_another_prompt_of_the_host_hides_nothing_behind_the_end_of_the_log(tmp_path):
     prompt: Row = {"role": "system", "content": "Another prompt."}
     again = await resumed(tmp_path, given=[prompt, *SAVED, MORE[2]], log=LONG)
     assert await log_of(again) == [*LONG, MORE[2]]
     await again.close()
 
 
-async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_as_a_checkpoint(tmp_path: Path) -> None:
+async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_as_a_checkpoint(tmp_path):
     theirs: list[Row] = [{"role": "user", "content": "Something else."}, ANSWER]
     again = await resumed(tmp_path, given=saved_by_host(LOG))
     await again.add_message(RESULTS[1])
@@ -171,7 +166,7 @@ async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_a
     await again.close()
 
 
-async def test_a_host_that_has_gone_on_may_go_back_and_keeps_the_system_rows(tmp_path: Path) -> None:
+async def test_a_host_that_has_gone_on_may_go_back_and_keeps_the_system_rows(tmp_path):
     again = await resumed(tmp_path, given=saved_by_host(LOG))
     await again.add_message(RESULTS[1])
     await again.set_messages(saved_by_host(LOG[:4]))
@@ -185,7 +180,7 @@ async def test_a_host_that_has_gone_on_may_go_back_and_keeps_the_system_rows(tmp
     await again.close()
 
 
-async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path: Path) -> None:
+async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path):
     again = await resumed(tmp_path, given=saved_by_host(LOG))
     await again.add_message(RESULTS[1])
     given = [{"role": "system", "content": "Another prompt."}, *saved_by_host(LOG)]
@@ -195,14 +190,14 @@ async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path: Pa
 
 
 @pytest.mark.parametrize("wrong", [[{"content": "no role"}], "text", None, [7]])
-async def test_a_copy_that_is_no_list_of_messages_is_refused_and_changes_nothing(tmp_path: Path, wrong: Any) -> None:
+async def test_a_copy_that_is_no_list_of_messages_is_refused_and_changes_nothing(tmp_path, wrong):
     with pytest.raises(ValueError, match="message"):
         await resumed(tmp_path, given=wrong)
     again = SummarizingContextManager({"storage_path": str(tmp_path / "other.db")})
     await again.close()
 
 
-async def test_a_new_session_in_a_file_takes_what_it_is_given(tmp_path: Path) -> None:
+async def test_a_new_session_in_a_file_takes_what_it_is_given(tmp_path):
     fresh = SummarizingContextManager({"storage_path": str(tmp_path / "run.db")})
     await fresh.set_messages(LOG)
     assert await fresh.get_messages() == LOG

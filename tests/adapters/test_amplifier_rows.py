@@ -42,7 +42,7 @@ async def sent(*rows: Row) -> list[Row]:
     return found
 
 
-async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are() -> None:
+async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are():
     loop = {**call("c1", visibility=None), "tool_calls": [{"id": "c1", "tool": "read", "arguments": {"path": "a"}}]}
     thought = {"role": "assistant", "content": [{**THOUGHT, "signature": None, "content": ["a", "b"]}, *texts("Yes.")]}
     done = {**result("c1"), "name": "read", "metadata": None}
@@ -50,7 +50,7 @@ async def test_rows_of_the_hosts_own_shapes_go_out_as_they_are() -> None:
     assert await sent(*rows) == rows
 
 
-async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_come_back_as_given() -> None:
+async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_come_back_as_given():
     asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "words " * 300}}
     found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": [{"url": "a", "title": "b " * 300}]}
     use = {"type": "tool_use", "id": "c1", "name": "read", "input": {"path": "a"}}
@@ -61,7 +61,7 @@ async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_
     await manager.add_message(said)
     await manager.set_messages(rows)
     assert await manager.get_messages() == rows == await manager.get_messages_for_request()
-    assert manager.statistics().history_tokens > 600  # type: ignore[union-attr]
+    assert manager.statistics().history_tokens > 600
     small = await manager.get_messages_for_request(token_budget=500)
     assert refusals(small) == []
     assert "wire_content" not in str(small) or str([asked, found])[1:-1] in str(small), "both or neither"
@@ -86,11 +86,11 @@ def texts(*said: str) -> list[Row]:
         ({"type": "redacted_thinking"}, {"type": "text", "text": "[redacted_thinking]"}),
     ],
 )
-async def test_blocks_of_other_kinds_are_translated(block: Any, expected: dict[str, Any]) -> None:
+async def test_blocks_of_other_kinds_are_translated(block, expected):
     assert (await sent({"role": "user", "content": [block]}))[0]["content"] == [expected]
 
 
-async def test_an_id_that_was_used_before_gets_a_name_of_its_own() -> None:
+async def test_an_id_that_was_used_before_gets_a_name_of_its_own():
     rows = await sent(
         ASK, call("c1"), result("c1", "one"), call("c1"), result("c1", "two"), call("a.b:c"), result("a.b:c")
     )
@@ -102,7 +102,7 @@ async def test_an_id_that_was_used_before_gets_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("unsigned", [{}, {"signature": None}, {"signature": "", "content": []}])
-async def test_thinking_that_nobody_takes_back_is_left_out(unsigned: Row) -> None:
+async def test_thinking_that_nobody_takes_back_is_left_out(unsigned):
     thought = {**THOUGHT, **unsigned}
     state = {**THOUGHT, "content": ["encrypted", "id"]}
     rows = await sent(ASK, {"role": "assistant", "content": [thought, state, *texts("Well.")]}, ASK)
@@ -112,7 +112,7 @@ async def test_thinking_that_nobody_takes_back_is_left_out(unsigned: Row) -> Non
     assert (await sent(ASK, called, result("c1")))[1]["content"] == call("c1")["content"]
 
 
-async def test_halves_of_characters_are_replaced_where_they_stand() -> None:
+async def test_halves_of_characters_are_replaced_where_they_stand():
     half = "\ud83d"
     rows = await sent(
         {"role": "system", "content": half}, {"role": "user", "content": f"a{half}"}, call(half), result(half)
@@ -121,14 +121,14 @@ async def test_halves_of_characters_are_replaced_where_they_stand() -> None:
     assert rows[3] == result(rows[2]["content"][0]["id"])
 
 
-async def test_results_inside_a_users_row_become_rows_behind_their_calls() -> None:
+async def test_results_inside_a_users_row_become_rows_behind_their_calls():
     block = {"type": "tool_result", "tool_use_id": "c1", "content": texts("x"), "is_error": True}
     rows = await sent(ASK, call("c1"), {"role": "user", "content": [block, *texts("And?")]})
     assert rows[2] == {**result("c1"), "content": texts("x"), "is_error": True}
     assert rows[3] == {"role": "user", "content": texts("And?")}
 
 
-async def test_calls_that_are_only_listed_become_blocks() -> None:
+async def test_calls_that_are_only_listed_become_blocks():
     function = {"name": "read", "arguments": '{"path": "a"}'}
     listed = [{"id": "c1", "type": "function", "function": function}]
     chat = {"role": "assistant", "content": "See.", "tool_calls": listed}
@@ -139,14 +139,14 @@ async def test_calls_that_are_only_listed_become_blocks() -> None:
     assert rows[3]["content"] == call("c2")["content"]
 
 
-async def test_calls_that_a_users_row_lists_are_text() -> None:
+async def test_calls_that_a_users_row_lists_are_text():
     listed = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}]
     rows = await sent(ASK, {"role": "user", "content": "", "tool_calls": listed}, ASK)
     assert [("a.py" in str(row["content"]), NO_TEXT in row["content"]) for row in rows[1:2]] == [(True, False)]
     assert await sent(ASK, {**ASK, "tool_calls": 5}) == [ASK, ASK]
 
 
-async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes() -> None:
+async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes():
     manager = SummarizingContextManager()
     for row in (ASK, call("c1")):
         await manager.add_message(row)
@@ -158,12 +158,12 @@ async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_com
 
 @pytest.mark.parametrize("content", ["", "  \n", None, [], texts(" ")])
 @pytest.mark.parametrize("role", ["user", "assistant"])
-async def test_no_text_is_empty(content: Any, role: str) -> None:
+async def test_no_text_is_empty(content, role):
     assert (await sent(ASK, {"role": role, "content": content}, ASK))[1]["content"] == NO_TEXT
     assert await sent({"role": "system", "content": content}, ASK) == [ASK]
 
 
-async def test_the_first_row_is_a_users_and_an_answers_image_is_named() -> None:
+async def test_the_first_row_is_a_users_and_an_answers_image_is_named():
     rows = await sent({"role": "system", "content": "Be kind."}, {"role": "assistant", "content": [IMAGE]}, ASK)
     said = ["Be kind.", "[the conversation begins with the assistant]", texts("[image]"), "Go."]
     assert [row["content"] for row in rows] == said
@@ -186,7 +186,7 @@ BLOCKS = st.builds(
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(BLOCKS | JSON, max_size=4) | JSON, st.sampled_from(["user", "assistant", "tool", "system"]))
-def test_whatever_was_logged_the_host_accepts_it(content: Any, role: str) -> None:
+def test_whatever_was_logged_the_host_accepts_it(content, role):
     async def shown() -> None:
         manager = SummarizingContextManager({"token_counter": "estimate"})
         try:
@@ -201,7 +201,7 @@ def test_whatever_was_logged_the_host_accepts_it(content: Any, role: str) -> Non
     asyncio.run(shown())
 
 
-async def test_values_that_are_no_json_are_written_down() -> None:
+async def test_values_that_are_no_json_are_written_down():
     manager = SummarizingContextManager()
     await manager.add_message(
         {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}

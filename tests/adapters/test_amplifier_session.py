@@ -23,7 +23,7 @@ async def hang(request: Any) -> Any:
 
 
 @pytest.mark.parametrize(("summarizer", "summarize"), [("extractive", None), ("host", hang)])
-async def test_every_request_of_a_long_session_is_valid_and_inside_the_window(summarizer: str, summarize: Any) -> None:
+async def test_every_request_of_a_long_session_is_valid_and_inside_the_window(summarizer, summarize):
     """Hooks inject rows behind every tool, a user cancels, and a summary that is asked for may never come."""
     tasks, model = asyncio.all_tasks(), Model(window=6_000, summarize=summarize)
     options: dict[str, Any] = {"hooks": {ACT: inject}, "loop": Loop(("Turn 12.",))}
@@ -45,7 +45,7 @@ async def test_every_request_of_a_long_session_is_valid_and_inside_the_window(su
     await until(lambda: asyncio.all_tasks() == tasks)  # what was cancelled ends in the loop's next rounds
 
 
-async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> None:
+async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request():
     async def fail(event: str, data: dict[str, Any]) -> None:
         raise ValueError("a hook of somebody else's")
 
@@ -62,7 +62,7 @@ async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> No
     assert len(model.requests) == 36
 
 
-async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
+async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too():
     async with session_of({}) as session:
         context = session.coordinator.get("context")
         await context.add_message({"role": "system", "content": "word " * 500})
@@ -73,7 +73,7 @@ async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
         assert (error.budget_tokens, len(error.rows) > 0) == (100, True)
 
 
-async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request() -> None:
+async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request():
     async with session_of(SMALL, model=Model(window=4_000, output=500)) as session:
         context = session.coordinator.get("context")
         assert not await context.should_compact()

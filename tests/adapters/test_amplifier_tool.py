@@ -28,7 +28,7 @@ class RecallingModel(Model):
         return super()._answer(request)
 
 
-async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost() -> None:
+async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost():
     model = RecallingModel(window=6_000)
     async with session_of({**SMALL, "recall_tool": True}, model=model) as session:
         await session.execute("The walrus listens on port 48231.")
@@ -38,7 +38,7 @@ async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost() -> N
         assert "48231" in answer
 
 
-async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session() -> None:
+async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session():
     async with session_of({"recall_tool": True}) as session:
         coordinator = session.coordinator
         tool = coordinator.get("tools")["context_recall"]
@@ -55,7 +55,7 @@ async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session()
     assert late.error["type"] == "ContextClosedError"
 
 
-async def test_a_tool_that_somebody_else_mounted_in_its_place_stays() -> None:
+async def test_a_tool_that_somebody_else_mounted_in_its_place_stays():
     coordinator = MockCoordinator()
     cleanup = await mount(coordinator, {"recall_tool": True})
     other = type("Other", (), {"name": "context_recall"})()
@@ -64,7 +64,7 @@ async def test_a_tool_that_somebody_else_mounted_in_its_place_stays() -> None:
     assert coordinator.get("tools")["context_recall"] is other
 
 
-async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_context() -> None:
+async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_context():
     async with session_of(SMALL, model=Model(window=6_000)) as session:
         await session.execute("Never touch the vendor folder.")
         mounted = session.coordinator.get("context")
@@ -83,7 +83,7 @@ async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_co
         await mounted.handle_command("/context status")
 
 
-async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget() -> None:
+async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget():
     class Wide:
         name, description = "wide", "reads and writes " * 200
         input_schema = {"type": "object", "properties": {"path": {"type": "string"}}}  # noqa: RUF012

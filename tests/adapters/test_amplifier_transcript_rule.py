@@ -39,11 +39,10 @@ async def filled(**options: Any) -> tuple[SummarizingContextManager, list[Row]]:
 async def activations(manager: SummarizingContextManager) -> int:
     await manager.get_messages_for_request()
     figures = manager.statistics()
-    assert figures is not None
     return figures.activations
 
 
-async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing() -> None:
+async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing():
     manager, kept = await filled()
     before, view, count = await manager.get_messages(), await manager.get_messages_for_request(), 1
     without = [[], [HOOK], [HOOK, EPHEMERAL], [EPHEMERAL]]
@@ -71,7 +70,7 @@ async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing() -
         lambda rows: [],
     ],
 )
-async def test_anything_else_replaces_the_log(change: Any) -> None:
+async def test_anything_else_replaces_the_log(change):
     manager, kept = await filled()
     given = change(kept)
     await manager.set_messages(given)
@@ -79,7 +78,7 @@ async def test_anything_else_replaces_the_log(change: Any) -> None:
     await manager.close()
 
 
-async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it() -> None:
+async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
     manager = SummarizingContextManager(SMALL)
     hook, human = {**HOOK, "role": "system"}, {"role": "system", "content": "Mind the style."}
     for row in (hook, *dialogue(0, 1), human):
@@ -91,7 +90,7 @@ async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it() -> None:
     await manager.close()
 
 
-async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front() -> None:
+async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front():
     manager, kept = await filled()
     await manager.wait_idle()
     await manager.close()

@@ -159,7 +159,7 @@ class Trap:
         self._armed = False
         self._connect = sqlite3.connect
         if self._left:
-            sqlite3.connect = self._connect_and_watch  # type: ignore[assignment]
+            sqlite3.connect = self._connect_and_watch
 
     def arm(self) -> None:
         self._armed = True

@@ -43,8 +43,6 @@ def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
     def run(work: str, **plan: Any) -> list[str]:
-        assert crasher.stdin is not None
-        assert crasher.stdout is not None
         crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
         crasher.stdin.flush()
         outcome = json.loads(crasher.stdout.readline())

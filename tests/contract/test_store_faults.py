@@ -222,7 +222,7 @@ async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, ha
         assert acknowledged == []
 
 
-async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
+async def test_a_file_that_is_there_again_is_opened_anew(path):
     async with opened(path, "a") as store:
         os.remove(path)
         with pytest.raises(StoreError, match="removed"):
@@ -232,7 +232,7 @@ async def test_a_file_that_is_there_again_is_opened_anew(path: Path):
             assert await log_of(other, "b") == ["kept"]
 
 
-async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_a_store_whose_thread_cannot_start_says_so_and_is_closed(path, monkeypatch):
     def refuse(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 

@@ -21,7 +21,7 @@ async def open_store(path: Path | str) -> Any:
     return store
 
 
-async def test_a_session_goes_on_in_a_given_store(tmp_path: Path):
+async def test_a_session_goes_on_in_a_given_store(tmp_path):
     path = tmp_path / "run.db"
     store = await open_store(path)
     async with open_context(SETTINGS, store=store) as context:
@@ -55,7 +55,7 @@ async def test_a_given_store_is_closed_also_when_the_context_does_not_open():
             await store.sessions()
 
 
-async def test_a_given_store_is_closed_once(tmp_path: Path):
+async def test_a_given_store_is_closed_once(tmp_path):
     closed = []
 
     async def close() -> None:
@@ -73,7 +73,7 @@ async def test_a_given_store_is_closed_once(tmp_path: Path):
 
 async def test_a_path_in_place_of_a_store_is_refused():
     with pytest.raises(SettingsError, match=r"Settings\(store=\)"):
-        async with open_context(SETTINGS, store="run.db"):  # type: ignore[arg-type]
+        async with open_context(SETTINGS, store="run.db"):
             pass
 
 
@@ -82,5 +82,5 @@ async def test_a_store_that_lacks_something_is_refused_with_what_it_lacks():
         async def claim(self, session_id: str) -> None: ...
 
     with pytest.raises(SettingsError, match=r"Half and lacks append, .*, name, "):
-        async with open_context(SETTINGS, store=Half()):  # type: ignore[arg-type]
+        async with open_context(SETTINGS, store=Half()):
             pass

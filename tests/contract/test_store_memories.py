@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ def learnt(content: str, message: int, session_id: str = "s", **more: Any) -> Ne
     return NewMemory(content, {**place, "subject": "gate", **more})
 
 
-async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp_path: Path):
+async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp_path):
     async with opened(tmp_path / "a.db", "s") as store:
         memories = store.memories
         read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
@@ -42,29 +41,27 @@ async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp
             assert len(await keep_memories(memories, other, [learnt("Gate 1.", 0)], **read)) == 1
 
 
-async def test_memories_of_a_session_without_a_project_are_written_by_its_writer_alone(tmp_path: Path):
+async def test_memories_of_a_session_without_a_project_are_written_by_its_writer_alone(tmp_path):
     own = MemoryScope(None, "s")
     async with opened(tmp_path / "a.db", "s") as writer, opened(tmp_path / "a.db") as other:
         (kept,) = await keep_memories(writer.memories, own, [NewMemory("Mine.", {})])
         for edit in (MemoryEdit(None, "Of another host."), MemoryEdit(kept.id, "Other."), MemoryEdit(kept.id, None)):
             with pytest.raises(StoreError):
-                await other.memories.edit(own, lambda known, marked, edit=edit: [edit])  # type: ignore[misc]
+                await other.memories.edit(own, lambda known, marked, edit=edit: [edit])
         assert [memory.content for memory in await other.memories.all(own)] == ["Mine."]
         await keep_memories(other.memories, SCOPE, [NewMemory("Ours.", {})])  # those of a project are everybody's
         assert [memory.content for memory in await writer.memories.all(SCOPE)] == ["Ours."]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
-async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(
-    tmp_path: Path, order: tuple[int, int]
-):
+async def test_of_one_session_what_was_said_last_is_kept_in_whatever_order_it_is_read(tmp_path, order):
     async with opened(tmp_path / "a.db", "s") as store:
         for message in order:
             await keep_memories(store.memories, SCOPE, [learnt(f"Gate {message}.", message)])
         assert [one.content for one in await store.memories.all(SCOPE)] == ["Gate 2."]
 
 
-async def test_an_edit_is_all_or_nothing_and_tells_the_ids(tmp_path: Path):
+async def test_an_edit_is_all_or_nothing_and_tells_the_ids(tmp_path):
     async with opened(tmp_path / "a.db", "s") as store:
         new = [MemoryEdit(None, "One.", {"n": 1}), MemoryEdit(None, "Two.")]
         first, second = await store.memories.edit(SCOPE, lambda known, marked: new, "model", ["a"])
@@ -84,7 +81,7 @@ async def test_an_edit_is_all_or_nothing_and_tells_the_ids(tmp_path: Path):
         assert [one.content for one in await store.memories.all(SCOPE)] == ["First."]
 
 
-async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(tmp_path: Path):
+async def test_a_memory_that_another_of_the_same_reading_replaces_has_the_id_of_that(tmp_path):
     async with opened(tmp_path / "a.db", "s") as store:
         about = [learnt("Ada owns it.", 1, relation="owner"), learnt("It is at :80.", 2, relation="place")]
         kept = await keep_memories(store.memories, SCOPE, [*about, learnt("It is gone.", 3)])

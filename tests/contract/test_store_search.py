@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from pathlib import Path
 
 import anyio
 import pytest
@@ -118,7 +117,7 @@ WORDS = [f"w{number}x" for number in range(40)]
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_an_oracle_finds_the_same(tmp_path: Path, seed: int):
+async def test_an_oracle_finds_the_same(tmp_path, seed):
     rng = random.Random(seed)
     logs: dict[str, list[str]] = {"s": [], "t": []}
     async with opened(tmp_path / "run.db", *logs) as store:
@@ -147,7 +146,7 @@ QUERIES = st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join)
 
 @settings(max_examples=3, deadline=None)
 @given(st.lists(QUERIES, min_size=4, max_size=8))
-def test_no_query_is_a_syntax_error(queries: list[str]):
+def test_no_query_is_a_syntax_error(queries):
     async def ask() -> None:
         async with opened(":memory:", "s") as store:
             for query in queries:

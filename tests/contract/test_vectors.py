@@ -27,7 +27,7 @@ def embed(texts: list[str]) -> list[list[float]]:
     return [[1.0, 0.1] if "cat" in text or "kitten" in text else [0.0, 1.0] for text in texts]
 
 
-embed.recipe = "cats/1"  # type: ignore[attr-defined]
+embed.recipe = "cats/1"
 
 
 @pytest.fixture(params=["sqlite", pytest.param("chroma", marks=needs_chroma)])
@@ -56,7 +56,7 @@ class Opened:
 
 
 @of_every_backend
-async def test_vectors_are_kept_and_compared(settings: Settings):
+async def test_vectors_are_kept_and_compared(settings):
     async with Opened(settings) as vectors:
         assert await vectors.missing("r", [1, 2, 3], SIZE) == [1, 2, 3]
         assert await vectors.near("r", [1, 2], ONE) == {}
@@ -68,7 +68,7 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
 
 
 @of_every_backend
-async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
+async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings):
     async with Opened(settings) as vectors:
         await vectors.save("r", {1: ONE, 2: OTHER})
         assert await vectors.missing("r", [1, 2], len(LONG)) == [1, 2]
@@ -82,7 +82,7 @@ async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_
 
 
 @of_every_backend
-async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
+async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings):
     place = Opened(settings)
     async with place as vectors:
         await place.store.claim(SCOPE.session_id)
@@ -97,7 +97,7 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
         assert await vectors.near("r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
 
 
-async def test_memories_are_found_by_meaning(settings: Settings):
+async def test_memories_are_found_by_meaning(settings):
     for _ in range(2):  # the second time from what is kept
         async with open_context(settings, embedder=embed) as context:
             await context.memory.store("She has a cat")
@@ -107,7 +107,7 @@ async def test_memories_are_found_by_meaning(settings: Settings):
 
 
 @needs_chroma
-async def test_a_chroma_folder_is_private_and_what_it_lost_is_made_anew(tmp_path: Path):
+async def test_a_chroma_folder_is_private_and_what_it_lost_is_made_anew(tmp_path):
     settings = Settings(store=tmp_path / "run.db", session_id="s", vector_store="chroma")
     folder = tmp_path / "run.db.chroma"
     async with open_context(settings, embedder=embed) as context:

@@ -57,7 +57,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return play_with(request.param, tmp_path_factory.mktemp("contract"))
 
 
-def test_every_request_is_lawful(session: Session):
+def test_every_request_is_lawful(session):
     judge = session.played.conversation.judge
     assert judge.problems == []
     assert judge.seen["requests"] == STEPS
@@ -65,22 +65,22 @@ def test_every_request_is_lawful(session: Session):
     assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 50
 
 
-def test_the_hosts_history_stays_whole(session: Session):
+def test_the_hosts_history_stays_whole(session):
     said = [row for row in session.played.history if row.mark]  # a host may store results of its own for lost ones
     assert said == session.played.conversation.log
     assert len(said) > 2 * STEPS
 
 
-def test_a_request_begins_with_the_one_before_but_at_an_activation(session: Session):
+def test_a_request_begins_with_the_one_before_but_at_an_activation(session):
     assert 8 < session.played.conversation.judge.seen["breaks"] <= session.played.activations
 
 
-def test_a_restart_goes_on_with_the_same_bytes(session: Session):
+def test_a_restart_goes_on_with_the_same_bytes(session):
     assert session.played.restarts == [True, True]
 
 
 @pytest.mark.parametrize("host", HOSTS)
-def test_nothing_waits_for_a_summarizer_that_never_answers(host: str, tmp_path: Path):
+def test_nothing_waits_for_a_summarizer_that_never_answers(host, tmp_path):
     summarizer = ScriptedSummarizer(delay=float("inf"))
     played = play_with(host, tmp_path, summarizer=summarizer).played
     judge = played.conversation.judge
@@ -92,7 +92,7 @@ def test_nothing_waits_for_a_summarizer_that_never_answers(host: str, tmp_path: 
     assert played.restarts == [True, True]
 
 
-def test_the_session_is_read_over_mcp(session: Session):
+def test_the_session_is_read_over_mcp(session):
     mcp = pytest.importorskip("mcp")
     make_server = importlib.import_module("summarizing_context.adapters.mcp").make_server
 
@@ -112,7 +112,7 @@ def test_the_session_is_read_over_mcp(session: Session):
     assert [row.mark for row in sent if f"[{row.mark}]" not in found] == []
 
 
-def test_opentelemetry_records_each_activation_and_no_text(session: Session):
+def test_opentelemetry_records_each_activation_and_no_text(session):
     if session.telemetry is None:
         pytest.skip("OpenTelemetry's SDK is not installed")
     recorded = session.telemetry.recorded()

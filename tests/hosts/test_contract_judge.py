@@ -42,7 +42,7 @@ def without(sent: list[Row], mark: str) -> list[Row]:
 
 
 def changed(sent: list[Row], mark: str, **fields: object) -> list[Row]:
-    return [replace(row, **fields) if row.mark == mark else row for row in sent]  # type: ignore[arg-type]
+    return [replace(row, **fields) if row.mark == mark else row for row in sent]
 
 
 def swapped(sent: list[Row], one: int, other: int) -> list[Row]:
@@ -61,7 +61,7 @@ def swapped(sent: list[Row], one: int, other: int) -> list[Row]:
         [*changed(WHOLE[:8], "r1", calls=LOG[6].calls[:1]), *LOG[8:]],
     ],
 )
-def test_what_is_right_has_no_problem(sent: list[Row]):
+def test_what_is_right_has_no_problem(sent):
     assert problems(sent) == []
 
 
@@ -91,6 +91,6 @@ def test_what_is_right_has_no_problem(sent: list[Row]):
         (changed(WHOLE, "p1", role="assistant"), "p1 is assistant's"),
     ],
 )
-def test_what_is_wrong_is_told(sent: list[Row], told: str):
+def test_what_is_wrong_is_told(sent, told):
     found = problems(sent)
     assert any(told in problem for problem in found), found

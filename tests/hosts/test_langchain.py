@@ -61,7 +61,7 @@ def say(agent: Any, text: str, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
 
 
-def test_messages_that_stay_word_for_word_are_the_states_own(middleware: Any):
+def test_messages_that_stay_word_for_word_are_the_states_own(middleware):
     sent = Sent()
     model = ScriptedModel(messages=working())
     agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
@@ -88,7 +88,7 @@ def test_messages_that_stay_word_for_word_are_the_states_own(middleware: Any):
         (AnthropicModel, "claude-opus-5-5", True),
     ],
 )
-def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware: Any, kind: Any, name: str, stays: bool):
+def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, kind, name, stays):
     sent, model = Sent(), kind(messages=working(), model_name=name)
     agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
     for turn in range(2):
@@ -103,7 +103,7 @@ def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware: A
         assert first.model_settings == told == {name: getattr(first.model, name) for name in told}
 
 
-def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware: Any):
+def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware):
     sent, model = Sent(), ScriptedModel(messages=working())
     agent = create_agent(
         model, [read], system_prompt="You fix code.", middleware=[middleware(), sent], checkpointer=InMemorySaver()
@@ -119,7 +119,7 @@ def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware
     assert len(messages) < len(state)
 
 
-def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: Any):
+def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware):
     @tool
     def dump() -> str:
         """Read everything."""
@@ -139,7 +139,7 @@ def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: A
     assert len(state[2].content) == 36_000
 
 
-def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware: Any):
+def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(middleware):
     image = {"image": {"format": "png", "source": {"bytes": b"png"}}}
     sent, model = Sent(), ScriptedModel(messages=always("Done."))
     agent = create_agent(model, [], middleware=[middleware(merge_user_rows=True), sent])
@@ -148,7 +148,7 @@ def test_bytes_of_an_image_stay_also_where_its_message_is_joined_to_another(midd
     assert message.content[-1] == image
 
 
-def test_child_agents_have_sessions_of_their_own(middleware: Any):
+def test_child_agents_have_sessions_of_their_own(middleware):
     ours = middleware()
     helper_model = ScriptedModel(messages=always("Found nothing."))
     helper = create_agent(helper_model, [], middleware=[ours])
@@ -169,7 +169,7 @@ def test_child_agents_have_sessions_of_their_own(middleware: Any):
     assert all(name.startswith("langchain:t1:tools:") for name in names[1:])
 
 
-def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware: Any):
+def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware):
     ours, model = middleware(), ScriptedModel(messages=working(steps=0))
     agent = create_agent(model, [], middleware=[ours])
     talks: dict[str, list[Any]] = {"Blue.": [], "Red.": []}
@@ -183,7 +183,7 @@ def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(m
     assert [(each.messages, each.activations) for each in figures] == [(5, 0), (5, 0)]
 
 
-def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middleware: Any):
+def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middleware):
     ours, model = middleware(), ScriptedModel(messages=working())
     agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
 
@@ -202,7 +202,7 @@ def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middlewa
     assert all("log_replaced" not in each.activations_by_reason for each in ours.statistics().values())
 
 
-def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(middleware: Any):
+def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(middleware):
     model = ScriptedModel(messages=always("I see."))
     agent = create_agent(model, [], middleware=[middleware()])
 
@@ -219,7 +219,7 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
     assert sorted(map(sorted, said)) == [["run0"], ["run1"], ["run2"], ["run3"], ["run4"]]
 
 
-def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware: Any):
+def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
     helper = SummaryModel(text="summarized")
     ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
     agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
@@ -231,7 +231,7 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware:
     assert "summarized" not in texts
 
 
-def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
+def test_the_window_of_the_models_profile_is_the_budget(middleware):
     profile = {"max_input_tokens": 3_500, "max_output_tokens": 500}
     model = ScriptedModel(messages=working(), profile=profile)
     settings = Settings(segment_min=200, segment_target=400, segment_max=800)
@@ -264,7 +264,7 @@ class Marks(AgentMiddleware):
         ({}, {"cache_control": {"type": "ephemeral", "ttl": "1h"}}, 0),
     ],
 )
-def test_a_cache_lives_as_long_as_the_request_asks_for(middleware: Any, settings: Any, block: Any, expiries: int):
+def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, block, expiries):
     now = [0.0]
     model = ScriptedModel(messages=iter([AIMessage("One."), AIMessage("Two.")]), model_name="claude-opus-5-5")
     ours = middleware(clock=lambda: now[0], max_tokens=20_000)

@@ -68,7 +68,7 @@ async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
     assert f"message s1 {len(writer) - 1}: " in await ask(client, "context_search", query="Heron")
 
 
-async def test_over_stdio_beside_the_writer(tmp_path: Path):
+async def test_over_stdio_beside_the_writer(tmp_path):
     store = tmp_path / "run.db"
     command = f"-m summarizing_context mcp --store {store} --session s1 --json {tmp_path / 'at'}"
     server = StdioServerParameters(command=sys.executable, args=command.split(), cwd=ROOT)
@@ -77,7 +77,7 @@ async def test_over_stdio_beside_the_writer(tmp_path: Path):
     assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"
 
 
-async def test_nothing_is_written(tmp_path: Path):
+async def test_nothing_is_written(tmp_path):
     store = tmp_path / "run.db"
     async with writing(store):
         pass
@@ -90,7 +90,7 @@ async def test_nothing_is_written(tmp_path: Path):
     assert store.read_bytes() == before
 
 
-async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(tmp_path: Path):
+async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(tmp_path):
     store = tmp_path / "run.db"
     new = "The port is 7777."
     async with (
@@ -107,7 +107,7 @@ async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_fi
         assert "changed last: new, old" in await refused(client, "context_expand", range="0", session="other")
 
 
-async def test_a_server_of_one_session_reads_no_other(tmp_path: Path):
+async def test_a_server_of_one_session_reads_no_other(tmp_path):
     store = tmp_path / "run.db"
     async with (
         writing(store, "mine", "Nothing is here."),
@@ -121,7 +121,7 @@ async def test_a_server_of_one_session_reads_no_other(tmp_path: Path):
         assert "no argument 'scope'" in await refused(client, "context_search", query="staging", scope="all")
 
 
-async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
+async def test_wrong_arguments_are_explained_to_the_model(tmp_path):
     async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db", "s1")) as client:
         assert "`query` is missing" in await refused(client, "context_recall")
         assert "it has the messages 0 to 60" in await refused(client, "context_expand", range="70-90")
@@ -136,7 +136,7 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
             await client.call_tool("forget", {})
 
 
-async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(tmp_path: Path):
+async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(tmp_path):
     async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
         place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}
         settings = Settings(store=tmp_path / "run.db", **place)

@@ -18,7 +18,7 @@ from summarizing_context import MissingExtraError
         ("pydantic_ai", "pydantic_ai", "pydantic-ai"),
     ],
 )
-def test_the_extra_is_named(adapter: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extra_is_named(adapter, package, extra, monkeypatch):
     for name in [name for name in sys.modules if name.split(".")[0] == package]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, package, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -44,7 +43,7 @@ def says(body: dict[str, Any]) -> list[dict[str, Any]]:
     return [{**head, "call_id": f"call_{n}", "arguments": f'{{"path": "{n}.py"}}'} for n in names]
 
 
-async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_path: Path):
+async def test_the_compacted_window_leads_each_request_and_none_is_refused(tmp_path):
     provider = Compacting(items=says)
     async with serving(provider) as server:
         sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}

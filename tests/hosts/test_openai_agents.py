@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,7 +84,7 @@ async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
         pass
 
 
-async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
+async def test_unknown_items_go_out_as_they_came_and_in_their_places():
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "anyio"}}
     shell = {"type": "shell_call", "call_id": "sh_1", "action": {"commands": ["ls"]}}
     listed = {"type": "shell_call_output", "call_id": "sh_1", "output": [{"stdout": "a.py", "stderr": ""}]}
@@ -99,7 +98,7 @@ async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
         assert len(str(await (await shorten.context()).get_messages())) < 3_000, "no bytes of pictures are in the log"
 
 
-async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_stay_found() -> None:
+async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_stay_found():
     search = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "execution": "server", "arguments": {}}
     late = {"type": "tool_search_output", "call_id": None, "execution": "server", "tools": [{"name": "late"}]}
     async with summarizing_filter(small()) as shorten:
@@ -114,7 +113,7 @@ async def test_what_the_server_has_compacted_goes_on_and_tools_that_it_found_sta
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(streamed: bool) -> None:
+async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(streamed):
     for managed in ({"conversation_id": "c"}, {"previous_response_id": "r"}, {"auto_previous_response_id": True}):
         async with summarizing_filter(small()) as shorten:
             run = Scripted(shorten, steps(1))
@@ -125,15 +124,13 @@ async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(s
             assert await (await shorten.context()).get_messages() == []
 
 
-async def test_what_holds_only_new_items_is_refused() -> None:
+async def test_what_holds_only_new_items_is_refused():
     async with summarizing_filter(small()) as shorten:
         with pytest.raises(SettingsError, match="output of 'c1' without its call"):
             await filtered(shorten, [output("c1")])
 
 
-async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected(
-    tmp_path: Path,
-) -> None:
+async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected(tmp_path):
     other = [{"role": "user", "content": "Something else."}]
     settings = small(store=tmp_path / "run.db")
     async with summarizing_filter(settings) as shorten:
@@ -150,7 +147,7 @@ async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_fi
         assert await filtered(again, other) == other
 
 
-async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
+async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own():
     for own in (None, RunConfig(tracing_disabled=True)):
         inner = Agent(name="helper", model=ScriptedModel([ModelStep(output=[assistant_message("Found.")])]))
         tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
@@ -166,7 +163,7 @@ async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
                 assert "Found." in json.dumps(run.seen[-1])
 
 
-async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_path: Path) -> None:
+async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_path):
     settings = small(store=str(tmp_path / "s.db"))
     session = SQLiteSession("s1")
 

@@ -126,7 +126,7 @@ async def test_a_summary_that_is_given_up_tells_its_error():
 
 
 @pytest.mark.parametrize(("provider", "name"), [("openai", "chat m"), ("anthropic", "summarizing_context.summarize")])
-def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider: str, name: str):
+def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider, name):
     telemetry = Telemetry()
     usage = {"input_tokens": 10, "output_tokens": 2, "cached_tokens": None}
     origin = {"made_by": "model", "provider": provider, "model": "m"}

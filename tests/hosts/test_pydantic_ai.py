@@ -110,7 +110,7 @@ def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
     return [part for message in messages for part in message.parts if isinstance(part, kind)]
 
 
-async def test_each_conversation_has_a_context_of_its_own() -> None:
+async def test_each_conversation_has_a_context_of_its_own():
     async with SummarizingCapability(small()) as capability:
         run = Scripted(capability)
         one, two = await run.turns(1), await run.turns(1)
@@ -126,7 +126,7 @@ async def tell(run: Scripted, number: int) -> None:
     await run.agent.run(message_history=history, conversation_id="shared")
 
 
-async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history() -> None:
+async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history():
     settings = small(max_wait=0.05)
     async with SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
@@ -137,7 +137,7 @@ async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own
     assert sorted(map(sorted, said)) == [[f"run{number}"] for number in range(8)]
 
 
-async def test_a_conversation_is_never_closed_within_a_request() -> None:
+async def test_a_conversation_is_never_closed_within_a_request():
     async with SummarizingCapability(
         small(max_wait=0.05), summarizer=ScriptedSummarizer(delay=float("inf"))
     ) as capability:
@@ -150,7 +150,7 @@ async def test_a_conversation_is_never_closed_within_a_request() -> None:
     assert len(run.seen) == 3
 
 
-async def test_the_window_of_the_models_profile_is_the_budget() -> None:
+async def test_the_window_of_the_models_profile_is_the_budget():
     settings = small(max_tokens=100_000, safety_margin=0, reserved_output=0)
     async with scripted(settings, profile={"context_window": 3_000}) as run:
         context = await run.context_of(await run.turns(3))
@@ -161,7 +161,7 @@ async def test_the_window_of_the_models_profile_is_the_budget() -> None:
         assert context.budget().max_tokens == 3_000
 
 
-async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -> None:
+async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log():
     image = BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
     reply = ModelResponse(parts=[TextPart("A cat.")])
     settings = small(max_tokens=20_000)
@@ -173,7 +173,7 @@ async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -
         assert len(str(await context.get_messages())) < 1_000
 
 
-async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning() -> None:
+async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beginning():
     fake = Fake()
     async with served(fake) as upstream, SummarizingCapability(small()) as capability:
         client = AsyncAnthropic(base_url=upstream, api_key="k", max_retries=0)
@@ -191,7 +191,7 @@ async def test_a_model_that_binds_thinking_refuses_no_request_of_a_rewritten_beg
     assert "thinking-binding-controls-2026-08-01" in fake.seen[-1]["headers"]["anthropic-beta"]
 
 
-async def test_system_prompts_stay() -> None:
+async def test_system_prompts_stay():
     async with scripted(system_prompt="You are careful.") as run:
         await run.turns(4)
         for messages in run.seen:
@@ -209,7 +209,7 @@ async def test_system_prompts_stay() -> None:
         ({}, [CachePoint(ttl="1h")], False),
     ],
 )
-async def test_a_cache_lives_as_long_as_the_request_asks_for(asked: Any, mark: list[Any], is_cold: bool) -> None:
+async def test_a_cache_lives_as_long_as_the_request_asks_for(asked, mark, is_cold):
     now, said = [0.0], ModelResponse(parts=[TextPart("Yes.")])
     async with SummarizingCapability(small(), clock=lambda: now[0]) as capability:
         model = FunctionModel(lambda messages, info: said, model_name="claude-opus-5-5")

@@ -24,7 +24,7 @@ OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/hosts/oldest.tx
         ("pydantic_ai", "pydantic-ai-slim", "pydantic-ai"),
     ],
 )
-def test_the_oldest_version_is_the_same_everywhere(page: str, package: str, extra: str):
+def test_the_oldest_version_is_the_same_everywhere(page, package, extra):
     floors = [re.fullmatch(rf"{package}>=([\d.]+)", line) for line in EXTRAS[extra]]
     (floor,) = [found[1] for found in floors if found]
     assert OLDEST[package].startswith(f"{floor}.")

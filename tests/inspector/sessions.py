@@ -100,7 +100,6 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
         env={**os.environ, "COLUMNS": "200"},
     )
     try:
-        assert process.stderr is not None
         yield opened(process.stderr.readline().split()[0]), process
     finally:
         if process.poll() is None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
         yield url, store
 
 
-def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path]) -> None:
+def test_the_page_shows_all_of_a_session(browser, served):
     opened = Opened(browser, served[0], viewport={"width": 1366, "height": 900})
     with opened as page:
         assert page.inner_text("#title") == "s1"
@@ -53,7 +52,7 @@ def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path])
     assert {url.split("/")[2] for url in opened.asked} == {served[0].split("/")[2]}
 
 
-def test_a_message_that_is_added_is_seen_without_a_reload(browser: Any, served: tuple[str, Path]) -> None:
+def test_a_message_that_is_added_is_seen_without_a_reload(browser, served):
     url, store = served
 
     async def add() -> int:
@@ -69,7 +68,7 @@ def test_a_message_that_is_added_is_seen_without_a_reload(browser: Any, served: 
         assert page.inner_text("#live") == "Live"
 
 
-def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
+def test_an_undo_needs_the_typed_name(browser, tmp_path):
     store = fill_store(tmp_path / "run.db", "mine", 100)
 
     async def cover() -> None:
@@ -91,7 +90,7 @@ def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
         assert f"Activation {before} is undone" in page.inner_text("#notice")
 
 
-def test_a_message_is_pinned_where_it_is_read(browser: Any, tmp_path: Path) -> None:
+def test_a_message_is_pinned_where_it_is_read(browser, tmp_path):
     store = fill_store(tmp_path / "run.db", "mine", 100)
 
     async def pinned() -> list[int | None]:
@@ -106,7 +105,7 @@ def test_a_message_is_pinned_where_it_is_read(browser: Any, tmp_path: Path) -> N
     assert run_apart(pinned) == [3]
 
 
-def test_the_keyboard_reaches_everything(browser: Any, served: tuple[str, Path]) -> None:
+def test_the_keyboard_reaches_everything(browser, served):
     with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
         page.keyboard.press("Tab")
         assert page.evaluate_handle("document.activeElement").as_element().inner_text() == "Skip to the session"
@@ -126,7 +125,7 @@ def test_the_keyboard_reaches_everything(browser: Any, served: tuple[str, Path])
         assert page.locator("#panel-view").is_visible()
 
 
-def test_everything_that_can_be_pressed_has_a_name(browser: Any, served: tuple[str, Path]) -> None:
+def test_everything_that_can_be_pressed_has_a_name(browser, served):
     with Opened(browser, served[0]) as page:
         names = [
             button.get_attribute("aria-label") or button.inner_text() for button in page.locator("button:visible").all()
@@ -141,7 +140,7 @@ def test_everything_that_can_be_pressed_has_a_name(browser: Any, served: tuple[s
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1366, 390])
-def test_nothing_stands_beyond_the_edge(browser: Any, served: tuple[str, Path], width: int, scheme: str) -> None:
+def test_nothing_stands_beyond_the_edge(browser, served, width, scheme):
     options = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
     with Opened(browser, served[0], **options) as page:
         assert page.locator("html").get_attribute("data-theme") == scheme

@@ -103,7 +103,7 @@ def check(page: Any) -> None:
     assert "stolen" not in page.title()
 
 
-def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser: Any, url: str) -> None:
+def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser, url):
     opened = Opened(browser, url, viewport={"width": 1366, "height": 900})
     with opened as page:
         check(page)
@@ -138,7 +138,7 @@ def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser: Any, url:
     assert {asked.split("/")[2] for asked in opened.asked} == {url.split("/")[2]}
 
 
-def test_a_line_of_a_megabyte_is_read_to_its_end_and_stays_inside_the_page(browser: Any, url: str) -> None:
+def test_a_line_of_a_megabyte_is_read_to_its_end_and_stays_inside_the_page(browser, url):
     length = "() => Math.max(...[...document.querySelectorAll('dialog pre')].map((pre) => pre.textContent.length))"
     with Opened(browser, url, viewport={"width": 390, "height": 844}) as page:
         widths = "(bars) => bars.map((bar) => bar.offsetWidth)"
@@ -156,7 +156,7 @@ def test_a_line_of_a_megabyte_is_read_to_its_end_and_stays_inside_the_page(brows
         check(page)
 
 
-def test_what_would_hide_or_turn_text_round_is_shown_as_dots(browser: Any, url: str) -> None:
+def test_what_would_hide_or_turn_text_round_is_shown_as_dots(browser, url):
     with Opened(browser, url) as page:
         page.get_by_role("tab", name="Plan").click()
         text = page.inner_text("#panel-plan")
@@ -167,7 +167,7 @@ def test_what_would_hide_or_turn_text_round_is_shown_as_dots(browser: Any, url: 
 @pytest.mark.parametrize(
     "fragment", ["<img src=x onerror=alert(1)>", "javascript:alert(1)", "none", "%3Cscript%3E", "%", "%E0%A4%A"]
 )
-def test_a_hostile_address_chooses_no_session_and_runs_nothing(browser: Any, url: str, fragment: str) -> None:
+def test_a_hostile_address_chooses_no_session_and_runs_nothing(browser, url, fragment):
     with Opened(browser, f"{url}#{fragment}") as page:
         assert page.inner_text("#title") == "s1"
         check(page)

@@ -44,7 +44,7 @@ def store(filled: Path, tmp_path: Path) -> Path:
     return tmp_path / filled.name
 
 
-async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store: Path) -> None:
+async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store):
     async with asking(app_of(store)) as client:
         listed = (await client.get("/api/sessions")).json()
         assert [one["session_id"] for one in listed["sessions"]] == ["s1"]
@@ -63,7 +63,7 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store: Pa
     assert told["warning"] is None
 
 
-async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(store: Path) -> None:
+async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(store):
     async with asking(app_of(store)) as client:
         records = (await client.get("/api/session", params={"id": "s1"})).json()["activations"]
         assert len(records) > 2
@@ -79,7 +79,7 @@ async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(sto
         assert gone.status_code == 404
 
 
-async def test_messages_search_and_ledger(store: Path) -> None:
+async def test_messages_search_and_ledger(store):
     async with asking(app_of(store)) as client:
         page = (await client.get("/api/messages", params={"id": "s1", "start": 0, "stop": 100})).json()
         assert len(page["messages"]) == page["next"] < 100
@@ -90,7 +90,7 @@ async def test_messages_search_and_ledger(store: Path) -> None:
         assert RULE in [fact["value"] for fact in facts]
 
 
-async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path: Path) -> None:
+async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path):
     path = tmp_path / "run.db"
     await fill(path, "s1", 340)
     async with asking(app_of(path)) as client:
@@ -124,9 +124,7 @@ async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path:
         ({"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}, 200),
     ],
 )
-async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(
-    store: Path, headers: dict[str, str], status: int
-) -> None:
+async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(store, headers, status):
     async with asking(app_of(store), **headers) as client:
         answer = await client.get("/api/sessions")
     assert answer.status_code == status
@@ -134,7 +132,7 @@ async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(
 
 
 @pytest.mark.parametrize("path", ["/", "/static/inspector.js", "/static/../app.py", "/api/session?id=none", "/none"])
-async def test_every_answer_says_what_a_browser_may_do(store: Path, path: str) -> None:
+async def test_every_answer_says_what_a_browser_may_do(store, path):
     async with asking(app_of(store)) as client:
         answer = await client.get(path)
     policy = answer.headers["content-security-policy"]
@@ -147,7 +145,7 @@ async def test_every_answer_says_what_a_browser_may_do(store: Path, path: str) -
     assert (answer.status_code == 200) == (path in ("/", "/static/inspector.js"))
 
 
-async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
+async def test_the_page_asks_nothing_of_other_hosts(store):
     async with asking(app_of(store)) as client:
         names = ("inspector.css", "inspector.js", "dom.js", "dialogs.js", "panels.js", "ribbon.js")
         texts = [(await client.get(path)).text for path in ("/", *(f"/static/{name}" for name in names))]
@@ -158,7 +156,7 @@ async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
         assert "style=" not in text
 
 
-async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path: Path) -> None:
+async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path):
     path = tmp_path / "run.db"
     await fill(path, "s1", 5, {"role": "user", "content": HOSTILE})
     async with asking(app_of(path)) as client:
@@ -171,7 +169,7 @@ async def undo(client: httpx.AsyncClient, **given: Any) -> httpx.Response:
     return await client.post("/api/undo", **given)
 
 
-async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
+async def test_an_undo_has_to_be_confirmed_by_name(store):
     async with asking(app_of(store), origin=HERE) as client:
         right = {"session": "s1", "confirm": "s1"}
         assert (await undo(client, json={"session": "s1", "confirm": "yes"})).status_code == 400
@@ -195,7 +193,7 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
 
-async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path: Path) -> None:
+async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path):
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
     await fill(path, "s1", 3, {"role": "user", "content": long})
     async with asking(app_of(path)) as client:
@@ -211,7 +209,7 @@ async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path: Path) -
         assert gone.status_code == 404
 
 
-async def test_a_session_that_is_open_elsewhere_is_not_undone(store: Path) -> None:
+async def test_a_session_that_is_open_elsewhere_is_not_undone(store):
     async with writing(store) as context:
         async with asking(app_of(store)) as client:
             refused = await undo(client, json={"session": "s1", "confirm": "s1"})
@@ -229,7 +227,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_undone(store: Path) -> No
         assert context.activations()[-1].undoes == context.activations()[-2].number
 
 
-async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path: Path) -> None:
+async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):
     path, name = tmp_path / "run.db", "chat:0123456789ab:agent-77aa88bb99"
     await fill(path, name, 100)
     async with writing(path, name) as context:
@@ -239,7 +237,7 @@ async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path: Path) -> None:
         assert (await undo(client, json={"session": name, "confirm": name[-8:]})).status_code == 200
 
 
-async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(store: Path) -> None:
+async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(store):
     async def pin(client: httpx.AsyncClient, message: object) -> httpx.Response:
         return await client.post("/api/pin", json={"session": "s1", "message": message})
 
@@ -260,7 +258,7 @@ async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_se
         assert [one.index for one in context.pins()] == [1, 2]
 
 
-async def test_it_is_mounted_in_another_application(store: Path) -> None:
+async def test_it_is_mounted_in_another_application(store):
     outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
     async with asking(outer, host="agents.example:9") as client:
         assert "static/inspector.js" in (await client.get("/inspect/")).text
@@ -269,7 +267,7 @@ async def test_it_is_mounted_in_another_application(store: Path) -> None:
         assert (await client.get("/inspect/static/inspector.css")).status_code == 200
 
 
-def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path: Path) -> None:
+def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path):
     store = fill_store(tmp_path / "run.db", "s1", 5)
     with started(store, tmp_path) as (url, process):
         asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
@@ -282,7 +280,7 @@ def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tm
         events.close()
 
 
-def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path) -> None:
+def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path):
     store = fill_store(tmp_path / "run.db", "s1", 3)
     with started(store, tmp_path) as (url, _):
         for path in tmp_path.glob("run.db*"):
@@ -292,7 +290,7 @@ def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path: Path
             assert next(iter(events)).startswith(b"data:")
 
 
-def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_loopback_addresses_are_listened_on(tmp_path, capsys):
     with pytest.raises(SettingsError, match="SSH tunnel"):
         bound_socket("0.0.0.0", 0)
     store = fill_store(tmp_path / "run.db", "s1", 3)

@@ -91,8 +91,6 @@ def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
         text=True,
     ) as worker:
         try:
-            assert worker.stderr is not None
-            assert worker.stdout is not None
             assert "requests for summaries are answered" in worker.stderr.readline()
             assert json.loads(worker.stdout.readline())["serves"] == "worker"
             worker.send_signal(signal.SIGTERM)

@@ -115,7 +115,7 @@ async def working(address: str, model: Model, name: str = "worker", **more: Any)
                 await running
 
 
-async def test_a_fault_that_no_retry_mends_ends_the_worker(address: str, monkeypatch: pytest.MonkeyPatch):
+async def test_a_fault_that_no_retry_mends_ends_the_worker(address, monkeypatch):
     async def broken(*_: object, **__: object) -> None:
         raise TypeError("a fault of the queue")
 

@@ -44,8 +44,6 @@ class Workers:
         self.killed: set[int] = set()
 
     def start(self) -> int:
-        assert self._crasher.stdin is not None
-        assert self._crasher.stdout is not None
         plan = {"address": self._address, "calls": str(self._calls)}
         self._crasher.stdin.write(json.dumps(plan) + "\n")
         self._crasher.stdin.flush()

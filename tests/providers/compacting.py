@@ -153,7 +153,6 @@ class Compacting:
             _must(len(found) == 1, "input: more than one compaction item")
             window = self._given.get(found[0].get("encrypted_content", ""))
             _must(window is not None, "input: the encrypted content could not be verified")
-            assert window is not None
             _must(items[: len(window)] == window, "input: the compacted window is not as it was returned")
             self.carried += 1
             items = items[len(window) :]

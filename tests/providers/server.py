@@ -61,7 +61,6 @@ class ProviderServer:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
-        assert task is not None
         self.connections.add(task)
         try:
             while (request := await self._read(reader)) is not None and await self._answer(request, writer):

@@ -46,9 +46,7 @@ def models_of(server: ProviderServer) -> dict[str, set[str]]:
     return found
 
 
-def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
-    log: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatch, capsys):
     with serving_apart(answering) as server:
         assert ask(log, server, "--dry-run", "--json", "-") == 0
         told: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -97,9 +95,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
         ({"category": "gossip"}, "has none of the categories"),
     ],
 )
-def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
-    log: Path, changed: dict[str, object], said: str, capsys: pytest.CaptureFixture[str]
-):
+def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, changed, said, capsys):
     def badly(request: Request) -> Answer:
         words = says(request.body, [{**QUESTIONS[0], **changed}])
         return Answer(body=json.dumps(completion(words)).encode())
@@ -125,16 +121,14 @@ BOTH = ("--model", WRITER, "--judge-model", JUDGE)
         ((*BOTH, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
     ],
 )
-def test_wrong_arguments_are_explained_on_one_line(
-    log: Path, given: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
-):
+def test_wrong_arguments_are_explained_on_one_line(log, given, said, capsys):
     assert main(["eval", "ask", str(log), "--dry-run", *given]) == 2
     told = capsys.readouterr().err
     assert said in told
     assert len(told.splitlines()) == 1
 
 
-def test_settings_of_ones_own_and_a_cap_for_all_calls(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_settings_of_ones_own_and_a_cap_for_all_calls(log, tmp_path, capsys):
     (tmp_path / "mine" / "segment").mkdir(parents=True)
     prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
     (tmp_path / "mine" / "segment" / "v9.md").write_text(write_prompt(prompt), encoding="utf8")
@@ -167,9 +161,7 @@ def test_settings_of_ones_own_and_a_cap_for_all_calls(log: Path, tmp_path: Path,
     assert "other settings or prompts" in capsys.readouterr().err
 
 
-def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(
-    log: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_tuning_on_the_folder_has_answers_from_both_prompts_read_and_marked(log, capsys):
     Path("mine.md").write_text(f"{latest('segment').text}\nKeep every port.", encoding="utf8")
     with serving_apart(answering) as server:
         assert ask(log, server, "--arms", "ours,tail") == 0

@@ -39,7 +39,7 @@ def plan(protocol: Protocol, root: str | None = None, **changes: Any) -> Plan:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol: Protocol, monkeypatch: Any):
+async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol, monkeypatch):
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY", raising=False)
     (told,) = await replay_log("log", LOG, replace(plan(protocol), dry_run=True))
     async with serving(metered) as server:

@@ -42,7 +42,7 @@ async def test_texts_are_sent_together_and_vectors_come_back_in_their_order():
 @pytest.mark.parametrize(
     "reply", [{}, {"data": None}, data([1.0]), data([1.0], []), data([1.0], ["x"]), data([1.0], None)]
 )
-async def test_a_reply_without_a_vector_for_each_text_is_refused(reply: dict[str, Any]):
+async def test_a_reply_without_a_vector_for_each_text_is_refused(reply):
     made = embedder()
     with mocked() as router:
         router.post(f"{URL}/embeddings").respond(json=reply)
@@ -72,7 +72,7 @@ PLACES = [{name: GIVEN[name] for name in names} for many in range(5) for names i
 
 @pytest.mark.parametrize("place", PLACES, ids="+".join)
 @pytest.mark.parametrize("summarizer", ["extractive", "openai", "anthropic", "host"])
-async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str, place: dict[str, str], monkeypatch):
+async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer, place, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     settings = Settings(summarizer=summarizer, model="m", embedding="openai", embedding_model="e", **place)
@@ -88,7 +88,6 @@ async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str,
             make_embedder(settings, read_only=False)
         return
     made = make_embedder(settings, read_only=False)
-    assert made is not None
     with mocked() as router:
         route = router.post(url__regex=".*").respond(json=data([1.0]))
         await made.embed(["text"])
@@ -103,7 +102,7 @@ async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str,
 
 
 @pytest.mark.parametrize("address", ["https://api.openai.com/v1/", "https://env.example/v1"])
-def test_the_key_of_the_environment_goes_to_the_address_of_the_environment(address: str, monkeypatch):
+def test_the_key_of_the_environment_goes_to_the_address_of_the_environment(address, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
     monkeypatch.setenv("OPENAI_BASE_URL", "https://env.example/v1/")
     OpenAIEmbedder("m", base_url=address)

@@ -81,7 +81,7 @@ STATUSES = [
 
 
 @pytest.mark.parametrize(("status", "kind", "fault"), STATUSES, ids=[str(case[0]) for case in STATUSES])
-async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol, status: int, kind: Any, fault: Fault):
+async def test_a_status_becomes_an_error_that_says_what_to_do(protocol, status, kind, fault):
     headers = {"location": "https://elsewhere.example/"} if status < 400 else {}
     error = await failure(protocol, status_code=status, headers=headers, json={"error": {"message": SPOKEN}})
     assert type(error) is kind
@@ -105,7 +105,7 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol
     ],
     ids=lambda value: "-".join(value.values())[:12] if isinstance(value, dict) else str(value),
 )
-async def test_the_wait_that_is_asked_for_is_told(protocol: Protocol, status: int, headers: Any, seconds: float | None):
+async def test_the_wait_that_is_asked_for_is_told(protocol, status, headers, seconds):
     error = await failure(protocol, status_code=status, headers=headers, text=SPOKEN)
     assert error.retry_after == seconds
 
@@ -125,7 +125,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("response", [body for _, body in BODIES], ids=[name for name, _ in BODIES])
-async def test_what_is_no_json_object_is_a_failure(protocol: Protocol, response: dict[str, Any]):
+async def test_what_is_no_json_object_is_a_failure(protocol, response):
     error = await failure(protocol, **response)
     assert error.args == (Fault.NOT_JSON,)
 
@@ -167,7 +167,7 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "error as success", ANTHROPIC, {"type": "error", "error": {"message": SPOKEN}}, SummarizerError, Fault.SERVER
 
 
-async def test_a_reply_that_is_no_summary_is_refused(protocol: Protocol):
+async def test_a_reply_that_is_no_summary_is_refused(protocol):
     own = [case for case in shapes() if case[1] is protocol]
     assert len(own) >= (10 if protocol in (OPENAI, ANTHROPIC) else 5), (
         "name replies of this provider in `shapes` that are no summary"
@@ -177,7 +177,7 @@ async def test_a_reply_that_is_no_summary_is_refused(protocol: Protocol):
         assert (type(error), error.args) == (kind, (reason,)), name
 
 
-async def test_a_reply_that_was_cut_off_says_so(protocol: Protocol):
+async def test_a_reply_that_was_cut_off_says_so(protocol):
     assert (await got(protocol, json=protocol.reply("half", reason=protocol.cut))).truncated
     assert (await got(protocol, json=protocol.reply("", reason=protocol.cut))).truncated
     assert not (await got(protocol, json=protocol.reply())).truncated
@@ -185,7 +185,7 @@ async def test_a_reply_that_was_cut_off_says_so(protocol: Protocol):
 
 
 @pytest.mark.parametrize("reason", [None, LEFT_OUT, 7], ids=["null", "missing", "number"])
-async def test_a_reply_without_a_reason_is_whole_only_where_its_usage_proves_it(protocol: Protocol, reason: Any):
+async def test_a_reply_without_a_reason_is_whole_only_where_its_usage_proves_it(protocol, reason):
     assert not (await got(protocol, json=protocol.reply(reason=reason))).truncated
     assert (await got(protocol, json=protocol.reply(reason=reason, usage=LEFT_OUT))).truncated
 
@@ -202,7 +202,7 @@ async def test_a_reply_without_a_reason_is_whole_only_where_its_usage_proves_it(
     ],
     ids=["missing", "text", "empty", "negative", "wrong types", "null"],
 )
-async def test_usage_that_cannot_be_true_is_none(protocol: Protocol, usage: Any):
+async def test_usage_that_cannot_be_true_is_none(protocol, usage):
     reply = await got(protocol, json=protocol.reply(usage=usage))
     assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == (GOOD, None, None, False)
 
@@ -210,7 +210,7 @@ async def test_usage_that_cannot_be_true_is_none(protocol: Protocol, usage: Any)
 @pytest.mark.parametrize(
     ("cached", "told"), [(400, 400), (0, None), (-1, None), ("9", None), (True, None), (None, None), ({}, None)]
 )
-async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol, cached: Any, told: int | None):
+async def test_what_the_provider_read_from_its_cache_is_told(protocol, cached, told):
     usages = {
         OPENAI: {"prompt_tokens": 900, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": cached}},
         ANTHROPIC: {"input_tokens": 500, "cache_read_input_tokens": cached, "output_tokens": 30},
@@ -219,7 +219,7 @@ async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol,
     assert (await got(protocol, json=protocol.reply(usage=usage))).cached_tokens == told
 
 
-async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol: Protocol):
+async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol):
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
     thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
     choices = completion(GOOD, reasoning_content=SPOKEN)
@@ -232,7 +232,7 @@ async def test_of_parts_answers_and_thinking_the_text_is_taken(protocol: Protoco
         assert (await got(protocol, json=in_its_way(protocol, replies))).text == text
 
 
-async def test_a_closed_summarizer_says_so(protocol: Protocol):
+async def test_a_closed_summarizer_says_so(protocol):
     summarizer = protocol.made()
     await summarizer.close()
     await summarizer.close()

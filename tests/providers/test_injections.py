@@ -22,7 +22,7 @@ from tests.laws.checkers import find_tail
 from tests.laws.judge import SMALL, Judge
 from tests.summarizers.scripted import job
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol, system_text, user_text
+from .protocols import KEY, MODEL, PROTOCOLS, system_text, user_text
 from .server import Answer, ProviderServer, serving
 
 INJECTIONS = (
@@ -159,7 +159,7 @@ def contents() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence(dialect: str):
+async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence(dialect):
     log = hostile_session(dialect)
     async with open_context(Settings(max_tokens=BUDGET, **SMALL), count_tokens=count) as context:
         judge = Judge(context, budget=BUDGET)
@@ -185,9 +185,7 @@ def obedient(body: Any) -> str:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_a_model_gets_them_fenced_and_if_it_obeys_none_becomes_a_constraint_or_leaves_the_fence(
-    protocol: Protocol,
-):
+async def test_a_model_gets_them_fenced_and_if_it_obeys_none_becomes_a_constraint_or_leaves_the_fence(protocol):
     shown = ""
     async with serving(lambda _: Answer(model=obedient)) as server:
         log = hostile_session(protocol.name)
@@ -219,7 +217,7 @@ BULLETS = ("- ", "* ", "1. ", "  - ", "")
 
 
 @pytest.mark.parametrize(("heading", "bullet"), [(HEADINGS[n % 8], BULLETS[n % 5]) for n in range(8)])
-def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(heading: str, bullet: str):
+def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(heading, bullet):
     stopped = 0
     for (content, mark), (text, _) in zip(contents(), marked_injections(), strict=False):
         copied = "\n".join(f"{bullet}{line}" for line in text.splitlines() if line.strip())
@@ -250,7 +248,7 @@ def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(he
         *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
     ],
 )
-def test_a_heading_of_rules_is_one_of_facts_however_it_is_written(heading: str):
+def test_a_heading_of_rules_is_one_of_facts_however_it_is_written(heading):
     done = "## Done\n- The build was fixed in a.py."
     taken = check_reply(f"{done}\n{heading}\n- {RULE}", job()).text
     assert taken.replace("Read.\n", "") == f"{done}\n## Facts\n- {RULE}"
@@ -259,7 +257,7 @@ def test_a_heading_of_rules_is_one_of_facts_however_it_is_written(heading: str):
 @pytest.mark.parametrize(
     "line", ["- Rules: be quick", "- the sort order", "apply(rules), then order", "| rule | use |"]
 )
-def test_a_line_that_speaks_of_rules_is_no_heading(line: str):
+def test_a_line_that_speaks_of_rules_is_no_heading(line):
     assert check_reply(f"## Facts\n{line}\n- a.py is fixed", job()).text == f"## Facts\n{line}\n- a.py is fixed"
 
 

@@ -13,7 +13,7 @@ import pytest
 from summarizing_context.cli import main
 from tests.evaluation.sessions import write
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol
+from .protocols import KEY, MODEL, PROTOCOLS
 from .serve import answering, serving_apart
 from .server import Answer
 
@@ -32,9 +32,7 @@ def command(
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-def test_a_recorded_run_is_replayed_to_the_byte(
-    protocol: Protocol, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_recorded_run_is_replayed_to_the_byte(protocol, case, tmp_path, monkeypatch, capsys):
     key = f"{protocol.name.upper()}_API_KEY"
     monkeypatch.setenv(key, KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
@@ -65,9 +63,7 @@ def test_a_recorded_run_is_replayed_to_the_byte(
     assert "another-model at" in capsys.readouterr().err
 
 
-def test_a_dry_run_tells_the_price_and_sends_nothing(
-    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_dry_run_tells_the_price_and_sends_nothing(case, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with serving_apart(lambda _: Answer()) as server:
         url = ("--base-url", f"{server.root}/v1", "--dry-run", "--json", "-")

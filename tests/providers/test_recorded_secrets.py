@@ -74,7 +74,7 @@ def held(text: str) -> list[str]:
     return sorted(part for part in PARTS if part in text)
 
 
-def test_no_part_of_a_secret_is_sent_or_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_part_of_a_secret_is_sent_or_written(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "hiding_secrets.py").write_text(FUNCTION, encoding="utf8")
@@ -103,9 +103,7 @@ def test_no_part_of_a_secret_is_sent_or_written(tmp_path: Path, monkeypatch: pyt
     ("named", "words"),
     [("no_such_module:redact", "no_such_module"), ("json:loads", "redact must turn"), ("json", "json")],
 )
-def test_a_function_that_cannot_redact_is_explained(
-    named: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_function_that_cannot_redact_is_explained(named, words, tmp_path, capsys):
     asked = [transcript(tmp_path), "--model", MODEL, "--cassette", tmp_path / "c.jsonl"]
     assert main([str(word) for word in ["eval", "run", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
     assert re.search(words, capsys.readouterr().err)

@@ -57,7 +57,7 @@ async def test_an_anthropic_message_is_asked_for_with_instructions_that_the_prov
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_the_content_cannot_close_its_fence_and_no_packed_reply_is_asked_for(protocol: Protocol):
+async def test_the_content_cannot_close_its_fence_and_no_packed_reply_is_asked_for(protocol):
     request, again = await asked(protocol, times=2)
     assert request.content == again.content, "equal jobs are equal bytes"
     body = json.loads(request.content)
@@ -72,7 +72,7 @@ async def test_the_content_cannot_close_its_fence_and_no_packed_reply_is_asked_f
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-async def test_requests_for_other_ranges_begin_alike_so_that_the_provider_can_cache_that(protocol: Protocol):
+async def test_requests_for_other_ranges_begin_alike_so_that_the_provider_can_cache_that(protocol):
     other = job(content="### user\nAnother part.", start=40, stop=60, range_hash="ab" * 32, source_tokens=9)
     summarizer = protocol.made()
     with mocked() as router:
@@ -104,7 +104,7 @@ async def test_a_server_that_knows_only_max_tokens_is_asked_with_that_from_then_
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
-def test_the_recipe_names_what_changes_the_output_and_not_the_key(protocol: Protocol, monkeypatch: Any):
+def test_the_recipe_names_what_changes_the_output_and_not_the_key(protocol, monkeypatch):
     monkeypatch.delenv(f"{protocol.name.upper()}_BASE_URL", raising=False)
     plain = protocol.made().recipe
     assert plain.startswith(f"{protocol.name}/{MODEL};")

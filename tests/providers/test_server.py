@@ -39,7 +39,7 @@ async def ask(protocol: Protocol, server: ProviderServer, *, times: int = 1, **o
         await summarizer.close()
 
 
-async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many_calls(protocol: Protocol):
+async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many_calls(protocol):
     async with serving() as server:
         replies = await ask(protocol, server, times=3)
         assert {reply.text for reply in replies} == {replies[0].text}
@@ -59,7 +59,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize(("answer", "kind", "told"), FAULTS.values(), ids=FAULTS)
-async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, answer: Answer, kind: Any, told: Fault):
+async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol, answer, kind, told):
     async with serving(lambda _: answer) as server:
         with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
             await ask(protocol, server, timeout=0.1 if answer.ending == "stall" else 60.0)
@@ -69,7 +69,7 @@ async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, 
 
 
 @pytest.mark.parametrize("status", [200, 500])
-async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, status: int):
+async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol, status):
     async with serving(lambda _: Answer(status, ending="flood")) as server:
         summarizer = protocol.made(base_url=protocol.base_url(server.root))
         tracemalloc.start()
@@ -86,7 +86,7 @@ async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, sta
         assert peak < 60_000_000  # the SDK's own modules are among it
 
 
-async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol: Protocol):
+async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol):
     before = asyncio.all_tasks()
     async with serving(lambda _: Answer(ending="stall")) as server:
         summarizer = protocol.made(base_url=protocol.base_url(server.root))
@@ -103,7 +103,7 @@ def settings(protocol: Protocol, **changes: Any) -> Settings:
     return Settings(**{"summarizer": protocol.name, "model": MODEL, "api_key": KEY, **changes})
 
 
-async def test_without_a_model_or_a_key_a_context_is_not_opened(protocol: Protocol, monkeypatch: Any):
+async def test_without_a_model_or_a_key_a_context_is_not_opened(protocol, monkeypatch):
     with pytest.raises(SettingsError, match=f"'{protocol.name}' needs a model .* for example model = '[a-z]"):
         async with open_context(settings(protocol, model=None)):
             pass
@@ -119,7 +119,7 @@ async def test_without_a_model_or_a_key_a_context_is_not_opened(protocol: Protoc
                 pass
 
 
-async def test_reading_a_session_needs_no_key(protocol: Protocol, monkeypatch: Any, tmp_path: Any):
+async def test_reading_a_session_needs_no_key(protocol, monkeypatch, tmp_path):
     store = str(tmp_path / "run.db")
     async with open_context(settings(protocol, store=store)) as context:
         await context.add_message({"role": "user", "content": "hello"})
@@ -129,7 +129,7 @@ async def test_reading_a_session_needs_no_key(protocol: Protocol, monkeypatch: A
         assert len(await context.get_messages()) == 1
 
 
-async def test_a_context_closes_its_summarizer(protocol: Protocol):
+async def test_a_context_closes_its_summarizer(protocol):
     threads = set(threading.enumerate())
     async with serving() as server:
         place = protocol.base_url(server.root)
@@ -148,7 +148,7 @@ async def test_a_context_closes_its_summarizer(protocol: Protocol):
     assert {name for name in left if not name.startswith(("AnyIO worker", "asyncio_"))} == set()  # of the loop itself
 
 
-def test_the_sdk_is_not_imported_before_the_first_call(protocol: Protocol):
+def test_the_sdk_is_not_imported_before_the_first_call(protocol):
     code = (
         "import sys, asyncio, summarizing_context as sc\n"
         f"settings = sc.Settings(summarizer={protocol.name!r}, model='m', api_key='k')\n"

@@ -76,9 +76,7 @@ def tune(*arguments: object) -> int:
     return main(["tune", "logs", *map(str, (*OPTIONS, *arguments))])
 
 
-def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
         tried = ("--prompt", "mine/segment/v7.md")
@@ -112,7 +110,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
 
 
-def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout: Path):
+def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout):
     (checkout / "worse.md").write_text(latest("segment").text, encoding="utf8")
     with serving_apart(answering) as server:
         where = ("--base-url", OPENAI.base_url(server.root))
@@ -124,9 +122,7 @@ def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_
     assert any({*pair["old_keeps"]} - {*pair["new_keeps"]} for pair in told["tuning"]["pairs"])
 
 
-def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(
-    checkout: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops_before_one_call_more(checkout, capsys):
     keep(checkout, 2)
     own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
     with serving_apart(answering) as server:
@@ -152,7 +148,7 @@ def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops
     assert "name the model that they are for" in capsys.readouterr().err
 
 
-def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout: Path):
+def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
     keep(checkout, 2)
     tried = ("--yes", "--prompt", "mine/segment/v7.md")
 
@@ -178,9 +174,7 @@ def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout: Path):
 
 
 @pytest.mark.parametrize("optimizer", ["model", "gepa"])
-def test_the_model_writes_a_better_prompt_from_hindsight(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], optimizer: str
-):
+def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, capsys, optimizer):
     if optimizer == "gepa":
         pytest.importorskip("gepa", reason="the extra gepa is not installed")
     keep(checkout, 3)

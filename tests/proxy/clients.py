@@ -76,7 +76,7 @@ class AnthropicAgent:
         marked = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
         reminded = [{"type": "text", "text": self.reminder}] if self.reminder else []
         sent = [*self.history[:-1], {"role": "user", "content": [*marked, *reminded]}]
-        async with self.client.messages.stream(messages=sent, **self.options) as stream:  # type: ignore[arg-type]
+        async with self.client.messages.stream(messages=sent, **self.options) as stream:
             message = await stream.get_final_message()
         fields = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("id", "name", "input")}
         said = [{"type": b.type, **{name: getattr(b, name) for name in fields[b.type]}} for b in message.content]

@@ -214,7 +214,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-async def test_a_provider_that_gives_no_answer_is_told_and_harms_nobody(kind: str):
+async def test_a_provider_that_gives_no_answer_is_told_and_harms_nobody(kind):
     async with hostile(BROKEN[kind]) as upstream, proxied(upstream) as address:
         answer = await said(address, asked())
         assert (await status(address))["failures"] == 0
@@ -253,7 +253,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind: str):
+async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind):
     provide, wanted = STRANGE[kind]
     async with hostile(provide) as upstream, proxied(upstream) as address:
         answer = await said(address, asked())
@@ -265,6 +265,6 @@ async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind:
 
 
 @pytest.mark.parametrize("token", [None, "", "short", "sixteen letters and blanks"])
-def test_a_proxy_that_is_open_to_other_machines_has_a_token_that_keeps_them_out(token: str | None):
+def test_a_proxy_that_is_open_to_other_machines_has_a_token_that_keeps_them_out(token):
     with pytest.raises(SettingsError, match="token"):
         make_app(ProxySettings(Settings(store=":memory:"), token=token), "0.0.0.0")

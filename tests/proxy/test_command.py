@@ -11,7 +11,6 @@ import socket
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 
@@ -31,18 +30,17 @@ sys.exit(7)
 """
 
 
-def test_a_command_runs_behind_a_proxy_of_its_own(tmp_path: Path):
+def test_a_command_runs_behind_a_proxy_of_its_own(tmp_path):
     store = ["--store", str(tmp_path / "run.db"), "--summarizer", "client"]
     command = [*PROGRAM, "run", *store, "--", sys.executable, "-c", ASKING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.split(), done.returncode) == (["0", "client"], 7)
 
 
-def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path: Path):
+def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path):
     sleeping = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
     command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", sleeping]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         pid = int(process.stdout.readline())
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 128 + signal.SIGTERM
@@ -62,7 +60,7 @@ sys.exit(10 + len(told))
 """
 
 
-def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path: Path):
+def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path):
     keyboard, terminal = pty.openpty()
     command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
     process = subprocess.Popen(
@@ -74,7 +72,6 @@ def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path: Path):
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )
     with process:
-        assert process.stdout is not None
         try:
             assert process.stdout.readline() == "ready\n"
             os.write(keyboard, b"\x03")
@@ -85,10 +82,9 @@ def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path: Path):
             os.close(terminal)
 
 
-def test_an_interrupt_of_the_proxy_alone_is_passed_on(tmp_path: Path):
+def test_an_interrupt_of_the_proxy_alone_is_passed_on(tmp_path):
     command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        assert process.stdout is not None
         try:
             assert process.stdout.readline() == "ready\n"
             process.send_signal(signal.SIGINT)
@@ -113,7 +109,7 @@ sys.exit(main(sys.argv[2:]))
 
 
 @pytest.mark.parametrize("turns", [0, 2])
-def test_an_interrupt_while_the_command_starts_is_not_lost(tmp_path: Path, turns: int):
+def test_an_interrupt_while_the_command_starts_is_not_lost(tmp_path, turns):
     options = ["proxy", "run", "--store", str(tmp_path / "run.db"), "--", "sleep", "30"]
     with subprocess.Popen([sys.executable, "-c", INTERRUPTED, str(turns), *options]) as process:
         try:
@@ -128,10 +124,9 @@ def test_all_addresses_of_ipv6_hold_those_of_ipv4():
         socket.create_connection(("127.0.0.1", listening.getsockname()[1]), 5).close()
 
 
-def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
     command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
         port = port_of(process.stderr.readline())
         try:
             for _ in range(100):
@@ -162,7 +157,7 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest
         (["run", "--store", "x.db", "--", "no-such-command"], "no-such-command"),
     ],
 )
-def test_what_is_wrong_is_told(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]):
+def test_what_is_wrong_is_told(arguments, words, capsys):
     assert main(["proxy", *arguments]) == 2
     told = capsys.readouterr().err
     assert words in told

@@ -8,7 +8,6 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -53,9 +52,7 @@ async def steps(client: AnthropicAgent, count: int) -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(
-    step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-):
+async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog):
     holder, name = STEPS[step]
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
@@ -86,7 +83,7 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return bound
 
 
-async def test_a_store_that_is_full_lets_requests_go_on(tmp_path: Path, small_store: Callable[..., None]):
+async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, small_store):
     small_store(max_pages=34)
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
@@ -99,9 +96,7 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path: Path, small_st
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 
 
-async def test_a_store_that_another_process_has_locked_lets_requests_go_on(
-    tmp_path: Path, small_store: Callable[..., None]
-):
+async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, small_store):
     small_store(busy_timeout=0.1)
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=3_000) as address:
@@ -121,7 +116,7 @@ async def test_a_store_that_another_process_has_locked_lets_requests_go_on(
     assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2
 
 
-async def test_a_session_that_another_program_has_open_goes_on(tmp_path: Path):
+async def test_a_session_that_another_program_has_open_goes_on(tmp_path):
     fake, store = Fake(), tmp_path / "run.db"
     async with served(fake) as upstream:
         async with proxied(upstream, store, budget=6_000) as address:
@@ -137,7 +132,7 @@ async def test_a_session_that_another_program_has_open_goes_on(tmp_path: Path):
     assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
 
 
-async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch):
     async def never(*_: Any, **__: Any) -> Any:
         await asyncio.sleep(600)
 
@@ -163,9 +158,7 @@ KEYS = {
 }
 
 
-async def test_planted_keys_are_in_no_file_no_log_no_figure_and_no_event(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
-):
+async def test_planted_keys_are_in_no_file_no_log_no_figure_and_no_event(tmp_path, caplog, capfd):
     """They come in headers and in the address, and things go wrong in between."""
     answers = iter([200, 500, 401, 200, 429, 400] * 20)
 

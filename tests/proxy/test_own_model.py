@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from summarizing_context.cli import main
@@ -13,9 +11,7 @@ from tests.proxy.fake import Fake, served
 from tests.proxy.test_summarizers import BUDGET, asked, shown_at_last, summarizing
 
 
-async def test_summaries_go_to_the_server_that_is_named_for_the_provider(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+async def test_summaries_go_to_the_server_that_is_named_for_the_provider(tmp_path, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-own")
     fake = Fake(behave=summarizing())
     settings = {"summarizer": "anthropic", "model": "claude-y"}
@@ -25,15 +21,13 @@ async def test_summaries_go_to_the_server_that_is_named_for_the_provider(
 
 
 @pytest.mark.parametrize("options", [["--summarizer", "openai", "--model", "m"], ["--model", "m"]])
-def test_a_missing_key_is_said_at_the_start(
-    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_missing_key_is_said_at_the_start(options, tmp_path, monkeypatch, capsys):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     assert main(["proxy", "--store", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", *options]) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
 
 
-def test_in_the_shadow_no_key_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_in_the_shadow_no_key_is_needed(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     taken = bound_socket("127.0.0.1", 0)
     with taken:  # so that it ends at once, behind the look at its model
@@ -41,7 +35,7 @@ def test_in_the_shadow_no_key_is_needed(tmp_path: Path, monkeypatch: pytest.Monk
         assert main(["proxy", "--store", str(tmp_path / "p.db"), "--shadow", *options]) == 4
 
 
-async def test_what_fails_in_the_proxy_is_a_notice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_what_fails_in_the_proxy_is_a_notice(tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     fake = Fake()
     settings = {"summarizer": "anthropic", "model": "claude-y"}

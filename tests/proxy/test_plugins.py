@@ -72,7 +72,6 @@ async def test_a_plug_in_gets_its_own_messages_by_place_and_summaries_for_the_re
         items = await proxy.ask(said)
         grown = await proxy.ask([*said, {"role": "assistant", "content": "All is read."}])
         told = await status(proxy.address)
-    assert items is not None
     assert grown == [*items, {"at": len(said)}]  # views grow at their end
     places = [item["at"] for item in items if "at" in item]
     assert places == sorted(places)
@@ -88,18 +87,16 @@ async def test_a_text_that_a_view_shows_shorter_comes_with_its_place():
     said = [*history(3), {"role": "user", "content": "word " * 20_000}]
     async with service() as proxy:
         items = await proxy.ask(said)
-    assert items is not None
     assert items[-1]["at"] == len(said) - 1
     assert 0 < len(items[-1]["content"]) < BUDGET * 5
 
 
-async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path: Path):
+async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
     said, store = history(12), tmp_path / "proxy.db"
     async with service(store) as proxy:
         assert await proxy.ask(said, compact=True) is not None
         said += history(30)[1:]
         items = await proxy.ask(said, compact=True)
-        assert items is not None
         assert [item.get("at") for item in items[1:]] == list(range(len(said) - len(items) + 1, len(said)))
         assert items[0]["content"].startswith("[summarizing-context: the first ")
         assert "Never push to main" in items[0]["content"]
@@ -107,7 +104,6 @@ async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path: 
     async with service(store) as proxy:  # another process
         again = await proxy.ask(now, compact=True)
         told = await status(proxy.address)
-    assert again is not None
     assert "Never push to main" in again[0]["content"]
     assert [session["messages"] for session in told["sessions"]] == [len(said) + 1]
 
@@ -120,7 +116,7 @@ async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
         assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
-async def test_a_line_about_messages_that_no_log_has_changes_nothing(tmp_path: Path):
+async def test_a_line_about_messages_that_no_log_has_changes_nothing(tmp_path):
     line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
     said, store = [{"role": "user", "content": f"{line}\nGo on."}], tmp_path / "run.db"
     await stored(store, history(40))
@@ -139,7 +135,7 @@ async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
         return handover_line("s1", await context.get_messages())
 
 
-async def test_a_line_about_messages_that_a_log_does_not_hold_any_longer_changes_nothing(tmp_path: Path):
+async def test_a_line_about_messages_that_a_log_does_not_hold_any_longer_changes_nothing(tmp_path):
     store = tmp_path / "run.db"
     said = [{"role": "user", "content": await stored(store, history(40))}, {"role": "assistant", "content": "Read."}]
     async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
@@ -150,15 +146,12 @@ async def test_a_line_about_messages_that_a_log_does_not_hold_any_longer_changes
 
 
 @pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])
-async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(
-    more: dict[str, Any], tmp_path: Path
-):
+async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_said_what(more, tmp_path):
     store = tmp_path / "run.db"
     line = await stored(store, [{"role": "system", "content": "The old prompt."}, *history(40)])
     async with service(store) as proxy:
         said = [{"role": "user", "content": line}, {"role": "assistant", "content": "Read."}]
         items = await proxy.ask(said, **more)
-    assert items is not None
     [ours, newest] = items
     assert newest == {"at": 1}
     assert ours["role"] == "user"
@@ -198,7 +191,7 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     assert [record["by_plugin"] for record in told["records"]] == [True, True, False]
 
 
-async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch: pytest.MonkeyPatch):
+async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch):
     monkeypatch.setattr(server, "MAX_BYTES", 1_000)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -276,7 +269,7 @@ def opencode_history() -> list[dict[str, Any]]:
 
 
 @needs_node
-async def test_opencode_sends_a_view_in_place_of_a_long_history(own_home: Path, token: str):
+async def test_opencode_sends_a_view_in_place_of_a_long_history(own_home, token):
     said = opencode_history()
     async with service(token=token) as proxy:
         told = await run_plugin("opencode", proxy.address, said, own_home, OPENCODE)
@@ -289,7 +282,7 @@ async def test_opencode_sends_a_view_in_place_of_a_long_history(own_home: Path, 
 
 @needs_node
 @pytest.mark.parametrize("client", ["opencode", "pi", "claude-code"])
-async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client: str, own_home: Path, token: str):
+async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, own_home, token):
     drivers = {"opencode": OPENCODE, "pi": PI, "claude-code": CLAUDE}
     given = {"opencode": opencode_history(), "pi": pi_entries(), "claude-code": claude_rows()}[client]
     told = await run_plugin(client, "127.0.0.1:9", given, own_home, drivers[client])
@@ -329,7 +322,7 @@ def pi_entries() -> list[dict[str, Any]]:
 
 
 @needs_node
-async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home: Path, token: str):
+async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home, token):
     entries = pi_entries()
     async with service(token=token) as proxy:
         told = await run_plugin("pi", proxy.address, entries, own_home, PI)
@@ -342,7 +335,7 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home: P
 
 
 @needs_node
-async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(own_home: Path, token: str):
+async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(own_home, token):
     late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
     entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
     async with service(token=token) as proxy:
@@ -352,9 +345,7 @@ async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(own_home: Pa
 
 
 @needs_node
-async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_before_a_compaction(
-    own_home: Path, token: str
-):
+async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_before_a_compaction(own_home, token):
     counted = """
     let [open, most] = [0, 0]
     globalThis.fetch = async () => {
@@ -407,7 +398,7 @@ def claude_rows() -> list[dict[str, Any]]:
 
 
 @needs_node
-async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home: Path, token: str):
+async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home, token):
     rows = claude_rows()
     async with service(token=token) as proxy:
         told = await run_plugin("claude-code", proxy.address, rows, own_home, CLAUDE)
@@ -421,7 +412,7 @@ async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home: P
 
 
 @needs_node
-async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home: Path, token: str):
+async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home, token):
     """A row that holds a result and a text, of which the view shows one."""
     use = {"tool_use_id": "c", "tool": "Read", "input": {}}
     result = {"tool_use_id": "c", "text": "the file", "isError": False}
@@ -447,7 +438,7 @@ async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home: Path, to
         assert told["messages"] == [{"role": "user", "text": "Summaries.", "toolUses": []}, *shown]
 
 
-async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path: Path, own_home: Path):
+async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path, own_home):
     store = tmp_path / "run.db"
     await stored(store, history(40))
     told = tmp_path / "told.json"
@@ -462,5 +453,4 @@ async def test_a_session_goes_on_in_another_client_with_its_whole_log(tmp_path: 
         log = await context.get_messages()
     assert len(log) == 82
     assert log[-1]["content"] == "All is read."
-    assert items is not None
     assert items[-1] == {"at": 1}

@@ -27,7 +27,7 @@ def talk(kind: str, count: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("kind", ["responses", "messages"])
-async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_what_follows_is_summarized(kind: str):
+async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_what_follows_is_summarized(kind):
     signed = {"type": "compaction", "id": "c1", "encrypted_content": "gAAA" * 50, "content": "so far", "odd": [1.50]}
     lead = [signed] if kind == "responses" else [{"role": "assistant", "content": [signed]}]
     written = json.dumps(lead, indent=1)[1:-1].strip().encode()  # as no encoder of ours would write it
@@ -48,7 +48,7 @@ async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_w
 
 
 @pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
-async def test_a_body_of_a_thread_goes_on_as_it_came(thread: dict[str, Any]):
+async def test_a_body_of_a_thread_goes_on_as_it_came(thread):
     fake = Fake(behave=answer_all)
     body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "thread": thread, "messages": talk("messages", 60)}
     async with served(fake) as upstream, proxied(upstream, budget=2_000) as address:
@@ -73,7 +73,7 @@ async def test_a_compaction_without_content_is_no_boundary():
 @pytest.mark.parametrize(
     ("model", "way"), [("claude-opus-5-5", "adaptive"), ("claude-opus-5-5", "disabled"), ("claude-x", "adaptive")]
 )
-async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model: str, way: str):
+async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model, way):
     """Where it can be asked for, the provider drops it, and it stays on the wire; else it is left out."""
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
@@ -155,7 +155,7 @@ SESSION = "01234567-89ab-cdef-0123-456789abcdef"
         ({}, None, "chat:"),
     ],
 )
-async def test_clients_are_known_by_what_they_send(headers: dict[str, str], metadata: Any, wanted: str):
+async def test_clients_are_known_by_what_they_send(headers, metadata, wanted):
     body = {"model": "m", "max_tokens": 9, "tools": [{"name": "t"}], "messages": talk("messages", 4)}
     async with served(Fake(behave=answer_all)) as upstream, proxied(upstream) as address:
         await post(address, body=json.dumps(body if metadata is None else {**body, "metadata": metadata}), **headers)

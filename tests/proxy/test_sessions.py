@@ -27,7 +27,7 @@ def contents(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
+async def test_a_long_session_stays_within_its_budget_and_lawful(agent):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
         client = agent(address)
@@ -66,7 +66,7 @@ async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations(
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
+async def test_a_short_session_goes_on_byte_for_byte(agent):
     fake, direct = Fake(), Fake()
     async with served(fake) as upstream, served(direct) as beside, proxied(upstream, budget=BUDGET) as address:
         for to in (address, beside):
@@ -80,7 +80,7 @@ async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent: Any, tmp_path: Path):
+async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent, tmp_path):
     fake = Fake()
     async with served(fake) as upstream:
         async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
@@ -111,7 +111,7 @@ async def test_titles_and_agents_inside_a_client_are_apart():
         named = {"x-claude-code-agent-id": "a-7"}
         inside = [{"role": "user", "content": "Fix the parser"}, {"role": "assistant", "content": "ok"}]
         inside.append({"role": "user", "content": "go on"})
-        await ask(model="claude-x", max_tokens=9, messages=inside, tools=client.options["tools"], extra_headers=named)  # type: ignore[call-overload]
+        await ask(model="claude-x", max_tokens=9, messages=inside, tools=client.options["tools"], extra_headers=named)
         await client.step("go on")
         told = await status(address)
     assert len(told["sessions"]) == 2

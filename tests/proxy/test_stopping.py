@@ -62,7 +62,6 @@ async def started(program: str, upstream: str, store: Path, *options: str) -> tu
     command = [sys.executable, "-c", program, "proxy", "--store", str(store), "--listen", "0", "--budget", "8k"]
     given = [*command, "--anthropic", upstream, *options]
     process = await asyncio.create_subprocess_exec(*given, stderr=asyncio.subprocess.PIPE)
-    assert process.stderr is not None
     return process, (await process.stderr.readline()).decode().split(": ")[0]
 
 
@@ -75,7 +74,7 @@ async def end_of(process: asyncio.subprocess.Process, sign: signal.Signals) -> i
     return status
 
 
-async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path: Path):
+async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path):
     asked = asyncio.Event()
     fake, store = Fake(behave=silent(asked)), tmp_path / "run.db"
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
@@ -112,7 +111,7 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path:
         assert len(context) == len(agent.history) - 1
 
 
-async def test_it_ends_where_another_process_has_locked_the_store(tmp_path: Path):
+async def test_it_ends_where_another_process_has_locked_the_store(tmp_path):
     fake, store = Fake(behave=silent(asyncio.Event())), tmp_path / "run.db"
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
         process, address = await started(WAITING, upstream, store)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -70,9 +69,7 @@ def asked(fake: Fake) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-async def test_the_clients_own_model_is_asked_with_the_clients_own_key(
-    agent: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
+async def test_the_clients_own_model_is_asked_with_the_clients_own_key(agent, tmp_path, caplog):
     fake = Fake(behave=summarizing())
     with caplog.at_level(logging.DEBUG):
         async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as proxy:
@@ -85,7 +82,7 @@ async def test_the_clients_own_model_is_asked_with_the_clients_own_key(
     assert "sk-secret" not in caplog.text
 
 
-async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(tmp_path: Path):
+async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(tmp_path):
     """As a user starts it: the key stands in the environment alone, and nowhere afterwards."""
     fake, other = Fake(), Fake(behave=summarizing())
     async with served(fake) as upstream, served(other) as place:
@@ -97,7 +94,6 @@ async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            assert process.stderr is not None
             words = await process.stderr.readline()
             proxy = words.decode().split(": ")[0]
             assert await shown_at_last(ChatAgent, fake, proxy)

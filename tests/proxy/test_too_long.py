@@ -52,7 +52,7 @@ async def streamed(url: str, body: bytes, headers: dict[str, str]) -> tuple[int,
 
 @AGENTS
 @IN_STREAM
-async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent: Any, in_stream: bool):
+async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent, in_stream):
     fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:
         url, body, headers = await grown(agent, address)
@@ -71,7 +71,7 @@ async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(
 @pytest.mark.parametrize(
     ("agent", "in_stream"), [(AnthropicAgent, False), (ChatAgent, False), (ChatAgent, True), (ResponsesAgent, True)]
 )
-async def test_what_nothing_helps_against_is_passed_on(agent: Any, in_stream: bool):
+async def test_what_nothing_helps_against_is_passed_on(agent, in_stream):
     fake = Fake(refuses_in_stream=in_stream)
     async with served(fake) as upstream, proxied(upstream) as address:
         url, body, headers = await grown(agent, address)
@@ -98,7 +98,7 @@ def lone(agent: Any, address: str) -> tuple[str, bytes, str]:
 
 
 @AGENTS
-async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent: Any):
+async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, budget=8_000) as address:
         url, body, _ = lone(agent, address)
@@ -191,7 +191,7 @@ def refusing(most: int, status: int, words: Any) -> Any:
 
 
 @pytest.mark.parametrize(("status", "words"), WORDS)
-async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request(status: int, words: Any):
+async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request(status, words):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream) as address:
         url, body, headers = await grown(ChatAgent, address)
@@ -202,9 +202,7 @@ async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request
 
 
 @pytest.mark.parametrize(("share", "asked"), [(1.2, 2), (4.0, 1)])
-async def test_an_error_that_tells_nothing_gets_one_shorter_request_near_the_ceiling_and_none_far_from_it(
-    share: float, asked: int
-):
+async def test_an_error_that_tells_nothing_gets_one_shorter_request_near_the_ceiling_and_none_far_from_it(share, asked):
     fake = Fake()
     async with served(fake) as upstream:
         async with proxied(upstream) as address:

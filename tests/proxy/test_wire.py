@@ -69,7 +69,7 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
 
 
 @pytest.mark.parametrize("usage", [b'"\xff"', b"[" * 2_000 + b"]" * 2_000], ids=["no UTF-8", "nested"])
-async def test_a_usage_that_cannot_be_read_is_passed_on(usage: bytes):
+async def test_a_usage_that_cannot_be_read_is_passed_on(usage):
     said = [b'data: {"usage": ' + usage + b"}\n\n", b"data: [DONE]\n\n"]
 
     async def behave(request: Request, raw: bytes) -> Response | None:
@@ -104,7 +104,7 @@ async def test_a_body_that_is_no_request_goes_on_unchanged():
     assert [each["raw"] for each in fake.seen] == [body for body in bodies for _ in range(3)]
 
 
-async def test_a_body_that_is_too_long_for_a_view_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch):
+async def test_a_body_that_is_too_long_for_a_view_goes_on_as_it_comes(monkeypatch):
     monkeypatch.setattr(application, "MAX_BYTES", 10_000)
     fake = Fake(behave=lambda request, raw: _ok())
     body = BODY.encode() + b" " * 300_000
@@ -142,7 +142,7 @@ async def test_what_has_no_history_is_passed_through():
         ("messages", {"messages": [{"role": "assistant", "content": [{"type": "compaction", "content": "x"}]}]}),
     ],
 )
-async def test_what_the_server_compacts_or_keeps_goes_on_unchanged(dialect: str, body: Any):
+async def test_what_the_server_compacts_or_keeps_goes_on_unchanged(dialect, body):
     raw = json.dumps({"model": "m", "tools": [{"name": "t"}], "context_management": {"edits": []}, **body})
     fake = Fake(behave=lambda request, raw: _ok())
     async with served(fake) as upstream, proxied(upstream, budget=1_000) as address:

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import psycopg
@@ -87,7 +86,7 @@ def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
     return f"{pooler}&schema={ours}"
 
 
-async def test_many_hosts_share_few_connections_of_the_server(address: str):
+async def test_many_hosts_share_few_connections_of_the_server(address):
     async with AsyncExitStack() as stack:
         hosts = [f"host-{number}" for number in range(HOSTS)]
         stores = [await stack.enter_async_context(opened(f"{address}&application_name={one}", one)) for one in hosts]
@@ -114,5 +113,5 @@ async def test_many_hosts_share_few_connections_of_the_server(address: str):
         pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
     ],
 )
-async def test_hosts_and_workers_work_as_without_it(case: Any, address: str):
+async def test_hosts_and_workers_work_as_without_it(case, address):
     await case(address)

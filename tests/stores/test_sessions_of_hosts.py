@@ -31,7 +31,6 @@ def mars(address: str) -> Iterator[subprocess.Popen[str]]:
     """A process on another host that has the session `theirs` open."""
     command = [sys.executable, "-c", ELSEWHERE, str(CHILD), "postgres", address, "theirs"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
-        assert child.stdout is not None
         assert child.stdout.readline() == "ready\n"
         yield child
         child.kill()

@@ -73,7 +73,7 @@ class AmplifierHost:
             return manager.close
 
         sys.modules[_MODULE] = ModuleType(_MODULE)
-        sys.modules[_MODULE].mount = mount  # type: ignore[attr-defined]
+        sys.modules[_MODULE].mount = mount
         self._stack = AsyncExitStack()
         self._stack.callback(sys.modules.pop, _MODULE)
         model: Any = Provider(self._conversation)

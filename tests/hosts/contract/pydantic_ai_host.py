@@ -122,6 +122,6 @@ def _row_of(response: ModelResponse) -> Row:
         if isinstance(part, ToolCallPart):
             calls.append(Call(part.tool_call_id, part.tool_name, json.dumps(part.args_as_dict())))
         else:
-            (thinking if isinstance(part, ThinkingPart) else texts).append(str(part.content))  # type: ignore[union-attr]
+            (thinking if isinstance(part, ThinkingPart) else texts).append(str(part.content))
     wire = json.dumps([(part.part_kind, getattr(part, "content", None) or part.args) for part in response.parts])
     return Row("assistant", "\n".join(texts), tuple(calls), thinking="\n".join(thinking), wire=wire)
