@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,13 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def path(tmp_path: Path) -> Path:
     """A file that is not there yet."""
     return tmp_path / "run.db"
+
+
+@pytest.fixture
+async def store(where: str, backend: str) -> AsyncIterator[store_builders.OpenableStore]:
+    """An open store that has claimed the session `s`."""
+    async with store_builders.opened(where, "s") as one:
+        yield one
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -41,22 +41,20 @@ pytestmark = pytest.mark.usefixtures("backend")
 # Sessions and logs
 
 
-async def test_entries_come_back_in_order_and_byte_for_byte(where):
+async def test_entries_come_back_in_order_and_byte_for_byte(store):
     odd = [StoredEntry(b"\xff\x00\xfe", b""), StoredEntry(b"", b"\x00"), StoredEntry(b"\xed\xa0\x80", b"surrogate")]
-    async with opened(where, "s") as store:
-        await store.append("s", odd[:1], nothing)
-        await store.append("s", odd[1:], nothing)
-        loaded = await store.load("s")
+    await store.append("s", odd[:1], nothing)
+    await store.append("s", odd[1:], nothing)
+    loaded = await store.load("s")
     assert loaded.entries == odd
 
 
-async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(where):
-    async with opened(where, "s") as store:
-        await store.append("s", entries("a", "b", "c"), nothing)
-        await store.replace("s", 2, entries("d"), nothing)  # "d" lies on another branch than "a" and "b"
-        await store.save_facts("s", [(1, b"facts of B"), (2, b"facts of D")])
-        await store.save_facts("s", [])
-        loaded = await store.load("s")
+async def test_facts_are_replaced_beside_their_messages_on_every_branch_of_the_log(store):
+    await store.append("s", entries("a", "b", "c"), nothing)
+    await store.replace("s", 2, entries("d"), nothing)  # "d" lies on another branch than "a" and "b"
+    await store.save_facts("s", [(1, b"facts of B"), (2, b"facts of D")])
+    await store.save_facts("s", [])
+    loaded = await store.load("s")
     kept = [(entry.message, entry.facts) for entry in loaded.entries]
     assert kept == [(b"a", b"facts of a"), (b"b", b"facts of B"), (b"d", b"facts of D")]
 
@@ -68,12 +66,11 @@ async def test_logs_of_sessions_are_apart(where):
         assert await log_of(store, "b") == ["b0", "b1", "b2"]
 
 
-async def test_a_session_has_one_writer(where):
-    async with opened(where, "s") as store:
-        with pytest.raises(SessionInUseError) as raised:
-            await store.claim("s")
-        assert raised.value.pid == os.getpid()
-        await store.claim("another")
+async def test_a_session_has_one_writer(store):
+    with pytest.raises(SessionInUseError) as raised:
+        await store.claim("s")
+    assert raised.value.pid == os.getpid()
+    await store.claim("another")
 
 
 async def test_a_session_is_written_by_its_writer_alone(tmp_path):
@@ -103,22 +100,21 @@ async def test_a_session_keeps_its_project_until_a_claim_names_another(tmp_path)
             assert (await store.load("s")).project == kept
 
 
-async def test_a_session_of_a_deleted_name_begins_with_nothing(where):
+async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     own = MemoryScope(None, "s")
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(2), nothing)
-        await store.save_activation("s", "p", b"state", NewActivation(1, "figures"))
-        await store.save_pins("s", "pins", nothing)
-        await store.checkpoints.save("s", None, Place(0, 2), [])
-        await store.memories.edit(own, lambda *_: [MemoryEdit(None, "Mine.")], "reader", ["mark"])
-        assert await store.delete_session("s")
-        assert not await store.delete_session("s")
-        await store.claim("s")
-        found = await store.load("s")
-        assert (len(found.entries), found.activations, found.pins) == (0, [], "")
-        assert await store.list_activations("s") == await store.checkpoints.listed("s") == []
-        assert await store.memories.all(own) == []
-        assert await store.memories.marked(own, "reader", ["mark"]) == set()
+    await store.append("s", numbered(2), nothing)
+    await store.save_activation("s", "p", b"state", NewActivation(1, "figures"))
+    await store.save_pins("s", "pins", nothing)
+    await store.checkpoints.save("s", None, Place(0, 2), [])
+    await store.memories.edit(own, lambda *_: [MemoryEdit(None, "Mine.")], "reader", ["mark"])
+    assert await store.delete_session("s")
+    assert not await store.delete_session("s")
+    await store.claim("s")
+    found = await store.load("s")
+    assert (len(found.entries), found.activations, found.pins) == (0, [], "")
+    assert await store.list_activations("s") == await store.checkpoints.listed("s") == []
+    assert await store.memories.all(own) == []
+    assert await store.memories.marked(own, "reader", ["mark"]) == set()
 
 
 async def test_sessions_are_listed_with_the_newest_change_first(where):
@@ -142,28 +138,26 @@ async def test_sessions_are_listed_with_the_newest_change_first(where):
 # Queueing, callbacks and cancellation
 
 
-async def test_a_refused_entry_fails_alone_and_without_a_callback(where):
+async def test_a_refused_entry_fails_alone_and_without_a_callback(store):
     called: list[str] = []
     good, bad = entry("good"), StoredEntry(["not", "bytes"], b"")
-    async with opened(where, "s") as store:
-        results = await asyncio.gather(
-            store.append("s", [good], lambda: called.append("first")),
-            store.append("s", [good, bad], lambda: called.append("bad")),
-            store.append("s", [good], lambda: called.append("last")),
-            return_exceptions=True,
-        )
-        assert [type(result) for result in results] == [type(None), StoreError, type(None)]
-        assert called == ["first", "last"]
-        assert await log_of(store) == ["good", "good"]
+    results = await asyncio.gather(
+        store.append("s", [good], lambda: called.append("first")),
+        store.append("s", [good, bad], lambda: called.append("bad")),
+        store.append("s", [good], lambda: called.append("last")),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [type(None), StoreError, type(None)]
+    assert called == ["first", "last"]
+    assert await log_of(store) == ["good", "good"]
 
 
-async def test_an_error_does_not_repeat_what_was_to_be_kept(where):
-    async with opened(where, "s") as store:
-        for bad in ({"text": "secret"}, "secret \ud800", ["secret"], 1 << 70):
-            with pytest.raises(StoreError) as raised:
-                await store.append("s", [StoredEntry(b"", b""), StoredEntry(bad, b"")], nothing)
-            assert "secret" not in f"{raised.value} {raised.value.__cause__!r}"
-        assert await log_of(store) == []
+async def test_an_error_does_not_repeat_what_was_to_be_kept(store):
+    for bad in ({"text": "secret"}, "secret \ud800", ["secret"], 1 << 70):
+        with pytest.raises(StoreError) as raised:
+            await store.append("s", [StoredEntry(b"", b""), StoredEntry(bad, b"")], nothing)
+        assert "secret" not in f"{raised.value} {raised.value.__cause__!r}"
+    assert await log_of(store) == []
 
 
 @pytest.mark.parametrize("turns", range(4))
@@ -243,13 +237,12 @@ async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_f
         }
 
 
-async def test_the_state_before_an_activation_comes_back_where_it_was_kept(where):
-    async with opened(where, "s") as store:
-        await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
-        await store.save_activation("s", "q", b"two", NewActivation(2, "{}"))
-        await store.save_activation("s", "p", b"none", NewActivation(3, "{}", before=b"one", undoes=1))
-        assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
-        listed = await store.list_activations("s")
+async def test_the_state_before_an_activation_comes_back_where_it_was_kept(store):
+    await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
+    await store.save_activation("s", "q", b"two", NewActivation(2, "{}"))
+    await store.save_activation("s", "p", b"none", NewActivation(3, "{}", before=b"one", undoes=1))
+    assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
+    listed = await store.list_activations("s")
     assert [(one.number, one.provider_key, one.has_before, one.is_undone) for one in listed] == [
         (1, "p", True, True),
         (2, "q", False, False),
@@ -257,28 +250,26 @@ async def test_the_state_before_an_activation_comes_back_where_it_was_kept(where
     ]
 
 
-async def test_a_replaced_log_forgets_its_activation_states_and_keeps_what_they_were(where):
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(4), nothing)
-        await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
-        await store.replace("s", 2, entries("x"), nothing)
-        assert (await store.load("s")).activations == []
-        assert [(one.number, one.log_version) for one in await store.list_activations("s")] == [(1, 0)]
+async def test_a_replaced_log_forgets_its_activation_states_and_keeps_what_they_were(store):
+    await store.append("s", numbered(4), nothing)
+    await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
+    await store.replace("s", 2, entries("x"), nothing)
+    assert (await store.load("s")).activations == []
+    assert [(one.number, one.log_version) for one in await store.list_activations("s")] == [(1, 0)]
 
 
-async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(where):
+async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(store):
     said = StoredEntry(b"Never push.", b"", (StoredVerdict(b"digest", "v1", b"never push"),))
-    async with opened(where, "s") as store:
-        await store.append("s", [said, entry("m1")], nothing)
-        await store.save_pins("s", "a pin", nothing)
-        await store.save_summary("s", key(1), summary("text"), {key(1): (0, 2)})
-        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"state", "{}")])
-        await store.save_pins("s", "another pin", nothing)
-        await store.checkpoints.fork("s", made.id, "fork")
-        forked = await store.load("fork")
-        assert (forked.pins, forked.activations) == ("a pin", [("p", b"state")])
-        assert forked.verdicts == said.verdicts
-        assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 2))}
+    await store.append("s", [said, entry("m1")], nothing)
+    await store.save_pins("s", "a pin", nothing)
+    await store.save_summary("s", key(1), summary("text"), {key(1): (0, 2)})
+    made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"state", "{}")])
+    await store.save_pins("s", "another pin", nothing)
+    await store.checkpoints.fork("s", made.id, "fork")
+    forked = await store.load("fork")
+    assert (forked.pins, forked.activations) == ("a pin", [("p", b"state")])
+    assert forked.verdicts == said.verdicts
+    assert await store.summaries_of("fork") == {key(1): (summary("text"), (0, 2))}
 
 
 async def test_summaries_of_a_session_come_in_the_order_of_its_log_with_their_places(where):
@@ -341,16 +332,15 @@ async def test_what_a_session_finds_counts_as_its_own(where):
         assert (listed["t"].input_tokens, listed["t"].output_tokens) == (2 * paid[0], 2 * paid[1])
 
 
-async def test_purge_ends_the_use_of_summaries_of_a_log_that_was_replaced(where):
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(4), nothing)
-        for name, place in ((1, (0, 2)), (2, (2, 4))):
-            await store.save_summary("s", key(name), summary("text"), {key(name): place})
-        await store.replace("s", 2, entries("x"), nothing)
-        await store.find_summaries("s", [key(1)], {key(1): (0, 2)})
-        await store.purge()
-        assert await store.summaries_of("s") == {key(1): (summary("text"), (0, 2))}
-        assert await store.find_summaries("s", [key(2)]) == {}
+async def test_purge_ends_the_use_of_summaries_of_a_log_that_was_replaced(store):
+    await store.append("s", numbered(4), nothing)
+    for name, place in ((1, (0, 2)), (2, (2, 4))):
+        await store.save_summary("s", key(name), summary("text"), {key(name): place})
+    await store.replace("s", 2, entries("x"), nothing)
+    await store.find_summaries("s", [key(1)], {key(1): (0, 2)})
+    await store.purge()
+    assert await store.summaries_of("s") == {key(1): (summary("text"), (0, 2))}
+    assert await store.find_summaries("s", [key(2)]) == {}
 
 
 # The end

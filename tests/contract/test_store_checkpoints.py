@@ -12,47 +12,42 @@ pytestmark = pytest.mark.usefixtures("backend")
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
 
 
-async def test_a_checkpoint_comes_back_as_it_was_kept(where):
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(5), nothing)
-        made = await store.checkpoints.save("s", "name", Place(0, 3), SHOWN)
-        assert (made.name, made.seq) == ("name", 3)
-        await store.append("s", entries("m5"), nothing)
-        found = await store.checkpoints.load("s", made.id)
-        assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
-        assert await store.checkpoints.listed("s") == [made]
-        assert await store.checkpoints.listed("other") == []
+async def test_a_checkpoint_comes_back_as_it_was_kept(store):
+    await store.append("s", numbered(5), nothing)
+    made = await store.checkpoints.save("s", "name", Place(0, 3), SHOWN)
+    assert (made.name, made.seq) == ("name", 3)
+    await store.append("s", entries("m5"), nothing)
+    found = await store.checkpoints.load("s", made.id)
+    assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
+    assert await store.checkpoints.listed("s") == [made]
+    assert await store.checkpoints.listed("other") == []
 
 
-async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(where):
+async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(store):
     called: list[int] = []
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(5), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
-        await store.replace("s", 1, [], nothing)
-        assert await store.checkpoints.save("s", None, Place(0, 5), SHOWN) is None
-        assert await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1)) is None
-        assert (await log_of(store), called) == (["m0"], [])
-        assert await store.checkpoints.restore("s", made.id, Place(1, 1), "back", [], lambda: called.append(1))
-        assert (len(await log_of(store)), called) == (5, [1])
-        assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN[:1]] + [
-            ("q", b"\xff\x00")
-        ]
+    await store.append("s", numbered(5), nothing)
+    made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
+    await store.replace("s", 1, [], nothing)
+    assert await store.checkpoints.save("s", None, Place(0, 5), SHOWN) is None
+    assert await store.checkpoints.restore("s", made.id, Place(0, 5), "back", [], lambda: called.append(1)) is None
+    assert (await log_of(store), called) == (["m0"], [])
+    assert await store.checkpoints.restore("s", made.id, Place(1, 1), "back", [], lambda: called.append(1))
+    assert (len(await log_of(store)), called) == (5, [1])
+    assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN[:1]] + [
+        ("q", b"\xff\x00")
+    ]
 
 
-async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(where):
+async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(store):
     called: list[int] = []
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(5), nothing)
-        checkpoints = store.checkpoints
-        assert (
-            await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1)) is None
-        )
-        assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
-        made = await checkpoints.replace("s", Place(0, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
-        assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
-        found = await checkpoints.load("s", made.id)
-        assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
+    await store.append("s", numbered(5), nothing)
+    checkpoints = store.checkpoints
+    assert await checkpoints.replace("s", Place(1, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1)) is None
+    assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
+    made = await checkpoints.replace("s", Place(0, 5), "old", SHOWN, 2, entries("x"), lambda: called.append(1))
+    assert (await log_of(store), called, made.seq, made.name) == (["m0", "m1", "x"], [1], 5, "old")
+    found = await checkpoints.load("s", made.id)
+    assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
 
 
 def ruled(name: str) -> StoredEntry:
@@ -60,31 +55,29 @@ def ruled(name: str) -> StoredEntry:
     return StoredEntry(name.encode(), b"", (StoredVerdict(name.encode(), "v1", b"rule"),))
 
 
-async def test_a_restore_brings_back_what_was_kept_and_counts_as_a_replacement(where):
-    async with opened(where, "s") as store:
-        await store.append("s", [ruled("m0"), ruled("m1")], nothing)
-        await store.save_pins("s", "pins of then", nothing)
-        await store.checkpoints.save("s", "mark", Place(0, 2), SHOWN)
-        await store.replace("s", 1, [ruled("other")], nothing)
-        await store.save_pins("s", "pins of now", nothing)
-        present = await store.checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
-        found = await store.load("s")
-        assert (texts(found), found.pins, found.log_version) == (["m0", "m1"], "pins of then", 2)
-        assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
-        assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
-        assert (present.name, present.seq) == ("before", 2)
-        before = await store.checkpoints.load("s", "before")
-        assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
+async def test_a_restore_brings_back_what_was_kept_and_counts_as_a_replacement(store):
+    await store.append("s", [ruled("m0"), ruled("m1")], nothing)
+    await store.save_pins("s", "pins of then", nothing)
+    await store.checkpoints.save("s", "mark", Place(0, 2), SHOWN)
+    await store.replace("s", 1, [ruled("other")], nothing)
+    await store.save_pins("s", "pins of now", nothing)
+    present = await store.checkpoints.restore("s", "mark", Place(1, 2), "before", [], nothing)
+    found = await store.load("s")
+    assert (texts(found), found.pins, found.log_version) == (["m0", "m1"], "pins of then", 2)
+    assert list(found.activations) == [(one.provider_key, one.state) for one in SHOWN]
+    assert [one.digest for one in found.verdicts] == [b"m0"]  # of what both logs begin with
+    assert (present.name, present.seq) == ("before", 2)
+    before = await store.checkpoints.load("s", "before")
+    assert (texts(before), before.pins) == (["m0", "other"], "pins of now")
 
 
-async def test_a_name_means_its_newest_checkpoint(where):
-    async with opened(where, "s") as store:
-        await store.append("s", numbered(5), nothing)
-        for messages in (2, 4):
-            await store.checkpoints.save("s", "mark", Place(0, messages), [])
-        assert (await store.checkpoints.load("s", "mark")).checkpoint.seq == 4
-        await store.checkpoints.delete("s", "mark")
-        assert [one.seq for one in await store.checkpoints.listed("s")] == [2]
+async def test_a_name_means_its_newest_checkpoint(store):
+    await store.append("s", numbered(5), nothing)
+    for messages in (2, 4):
+        await store.checkpoints.save("s", "mark", Place(0, messages), [])
+    assert (await store.checkpoints.load("s", "mark")).checkpoint.seq == 4
+    await store.checkpoints.delete("s", "mark")
+    assert [one.seq for one in await store.checkpoints.listed("s")] == [2]
 
 
 async def test_a_fork_has_the_project_and_the_rules_that_it_shares_and_takes_no_other_name(where):

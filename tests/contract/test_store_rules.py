@@ -31,21 +31,19 @@ async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_
         assert (await store.load("t")).verdicts == ()
 
 
-async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(where):
-    async with opened(where, "s") as store:
-        await store.append("s", said("a", "b"), nothing)
-        await store.save_verdicts("s", [(0, row("a", "v2")), (1, row("b")._replace(verdict=b"other"))])
-        await store.save_verdicts("s", [])
-        assert (await store.load("s")).verdicts == (row("a"), row("a", "v2"), row("b"))
+async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(store):
+    await store.append("s", said("a", "b"), nothing)
+    await store.save_verdicts("s", [(0, row("a", "v2")), (1, row("b")._replace(verdict=b"other"))])
+    await store.save_verdicts("s", [])
+    assert (await store.load("s")).verdicts == (row("a"), row("a", "v2"), row("b"))
 
 
-async def test_what_a_replaced_log_said_is_forgotten(where):
-    async with opened(where, "s") as store:
-        await store.append("s", said("a", "b", "c", "a"), nothing)
-        await store.replace("s", 2, said("d", "b"), nothing)
-        assert await kept(store) == ["a", "b", "d"]
-        await store.replace("s", 0, said("b"), nothing)
-        assert await kept(store) == ["b"]
+async def test_what_a_replaced_log_said_is_forgotten(store):
+    await store.append("s", said("a", "b", "c", "a"), nothing)
+    await store.replace("s", 2, said("d", "b"), nothing)
+    assert await kept(store) == ["a", "b", "d"]
+    await store.replace("s", 0, said("b"), nothing)
+    assert await kept(store) == ["b"]
 
 
 async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
