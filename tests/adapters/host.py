@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message, ProviderInfo, TextBlock, ToolResult
 from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock, Usage
+from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import message_text_parts
+from summarizing_context import message_text_parts, mount
 from summarizing_context.messages.tokens import estimate_text
-from tests.adapters.validity import anthropic_refusals, openai_refusals
+from tests.adapters.validity import provider_refusals
 
 Row = dict[str, Any]
 ACT = "tool:post"  # the event for which hooks inject
@@ -116,7 +117,7 @@ class Model:
         read = [_row_of(message.model_dump_json()) for message in request.messages]
         rows = [row for row, _ in read]
         self.requests.append(rows)
-        problems = [*anthropic_refusals(rows), *openai_refusals(rows)]  # the loop has made them messages already
+        problems = list(provider_refusals(rows))  # the loop has made them messages already
         self.sent = sum(tokens for _, tokens in read)
         self.largest = max(self.largest, self.sent)
         if self.sent > self.window - self.output:
@@ -140,6 +141,22 @@ class Model:
     async def _emit(self, event: str, data: Row) -> None:
         if self.hooks is not None:
             await self.hooks.emit(event, data)
+
+
+class Obedient(Model):
+    """A provider whose model calls a tool of ours when it is told so, as `name {arguments}`, and repeats its answer."""
+
+    def _answer(self, request: Any) -> ChatResponse:
+        last = request.messages[-1].model_dump()
+        name, _, given = str(last["content"]).partition(" ")
+        if last["role"] == "tool" and last["tool_call_id"].startswith("told"):
+            return ChatResponse(content=[TextBlock(text=str(last["content"]))])
+        if last["role"] != "user" or not name.startswith(("memory_", "context_")):
+            return super()._answer(request)
+        self.calls += 1
+        call = ToolCall(id=f"told{self.calls}", name=name, arguments=json.loads(given))
+        block = ToolCallBlock(id=call.id, name=name, input=call.arguments)
+        return ChatResponse(content=[block], tool_calls=[call])
 
 
 class Read:
@@ -230,13 +247,22 @@ async def session_of(
             sys.modules.pop(name, None)
 
 
+@asynccontextmanager
+async def mounted(config: Row | None = None, coordinator: Any = None) -> AsyncIterator[Any]:
+    """Our context on the host's own test coordinator; cleaned up at the end."""
+    coordinator = coordinator or MockCoordinator()
+    cleanup = await mount(coordinator, config)
+    yield coordinator.get("context")
+    await cleanup()
+
+
 def _register(name: str, mounting: Callable[[Any], Any]) -> str:
     """Let the host find a module under its own naming rule."""
 
-    async def mount(coordinator: Any, config: Row | None = None) -> None:
+    async def mount_it(coordinator: Any, config: Row | None = None) -> None:
         await mounting(coordinator)
 
     module = ModuleType(f"amplifier_module_{name}")
-    module.mount = mount
+    module.mount = mount_it
     sys.modules[module.__name__] = module
     return module.__name__

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from amplifier_core import ProviderInfo
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import mount
 from summarizing_context.adapters.amplifier import events as amplifier_events
+from tests.adapters.host import mounted
 
 SMALL = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 20}
 
 
-async def filled(hook: Any, **options: Any) -> tuple[Any, Any]:
-    """A manager whose next view compacts, with a hook of `context:pre_compact`."""
+@asynccontextmanager
+async def filled(hook: Any) -> AsyncIterator[Any]:
+    """A manager whose next view compacts, with a hook of `context:pre_compact` that is awaited."""
     coordinator = MockCoordinator()
     coordinator.hooks.register("context:pre_compact", hook, 0, "hook")
-    cleanup = await mount(coordinator, {**SMALL, "idle_after": "never", **options})
-    manager = coordinator.get("context")
-    for number in range(80):
-        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-    return manager, cleanup
+    async with mounted({**SMALL, "idle_after": "never", "hooks": "await"}, coordinator) as manager:
+        for number in range(80):
+            await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
+        yield manager
 
 
 async def test_a_hook_has_acted_before_the_view_and_may_use_the_context():
@@ -36,12 +38,11 @@ async def test_a_hook_has_acted_before_the_view_and_may_use_the_context():
         await manager.add_message({"role": "user", "content": "said by the hook"})
         acted.append(data["message_count"])
 
-    manager, cleanup = await filled(hook, hooks="await")
-    view = await manager.get_messages_for_request()
-    assert acted == [80], "once, although the hook asked for a view"
-    assert view[-1]["content"] == "said by the hook"
-    assert [mark.seq for mark in await (await manager.opened()).list_checkpoints()] == [80]
-    await cleanup()
+    async with filled(hook) as manager:
+        view = await manager.get_messages_for_request()
+        assert acted == [80], "once, although the hook asked for a view"
+        assert view[-1]["content"] == "said by the hook"
+        assert [mark.seq for mark in await (await manager.opened()).list_checkpoints()] == [80]
 
 
 async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch):
@@ -59,9 +60,8 @@ async def test_a_hook_that_fails_or_hangs_costs_no_view(monkeypatch):
         raise RuntimeError("a hook")
 
     for hook in (hang, fail):
-        manager, cleanup = await filled(hook, hooks="await")
-        assert len(await manager.get_messages_for_request()) < 80
-        await cleanup()
+        async with filled(hook) as manager:
+            assert len(await manager.get_messages_for_request()) < 80
     assert ended == ["hang", "fail"]
 
 
@@ -99,19 +99,18 @@ async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(oth
         acts.set()
         await may_act.wait()
 
-    manager, cleanup = await filled(hook, hooks="await")
-    first = asyncio.create_task(manager.get_messages_for_request(provider=FIRST))
-    if not together:
+    async with filled(hook) as manager:
+        first = asyncio.create_task(manager.get_messages_for_request(provider=FIRST))
+        if not together:
+            await acts.wait()
+        second = asyncio.create_task(manager.get_messages_for_request(provider=other))
         await acts.wait()
-    second = asyncio.create_task(manager.get_messages_for_request(provider=other))
-    await acts.wait()
-    await turns()
-    assert (len(told), await activated(manager), first.done(), second.done()) == (1, 0, False, False)
-    may_act.set()
-    assert max(len(await first), len(await second)) < 80
-    assert told == list(range(await activated(manager))), "each is told once, and before it"
-    assert len(told) == len({FIRST, other})
-    await cleanup()
+        await turns()
+        assert (len(told), await activated(manager), first.done(), second.done()) == (1, 0, False, False)
+        may_act.set()
+        assert max(len(await first), len(await second)) < 80
+        assert told == list(range(await activated(manager))), "each is told once, and before it"
+        assert len(told) == len({FIRST, other})
 
 
 async def test_a_request_that_would_not_compact_does_not_wait_for_hooks():
@@ -121,16 +120,15 @@ async def test_a_request_that_would_not_compact_does_not_wait_for_hooks():
     async def hook(event: str, data: dict[str, Any]) -> None:
         await may_act.wait()
 
-    manager, cleanup = await filled(hook, hooks="await")
-    view = await manager.get_messages_for_request(provider=FIRST)
-    may_act.clear()
-    waiting = asyncio.create_task(manager.get_messages_for_request(provider=SECOND))
-    await turns()
-    assert await manager.get_messages_for_request(provider=FIRST) == view
-    assert not waiting.done()
-    may_act.set()
-    await waiting
-    await cleanup()
+    async with filled(hook) as manager:
+        view = await manager.get_messages_for_request(provider=FIRST)
+        may_act.clear()
+        waiting = asyncio.create_task(manager.get_messages_for_request(provider=SECOND))
+        await turns()
+        assert await manager.get_messages_for_request(provider=FIRST) == view
+        assert not waiting.done()
+        may_act.set()
+        await waiting
 
 
 async def test_a_hook_that_always_compacts_comes_to_an_end():
@@ -141,8 +139,7 @@ async def test_a_hook_that_always_compacts_comes_to_an_end():
         for _ in range(2):
             await (await manager.opened()).compact(focus=f"the plain words {len(told)} {await activated(manager)}")
 
-    manager, cleanup = await filled(hook, hooks="await")
-    await manager.get_messages_for_request(provider=FIRST)
-    assert len(await manager.get_messages_for_request(provider=SECOND)) < 80
-    assert len(told) < 100
-    await cleanup()
+    async with filled(hook) as manager:
+        await manager.get_messages_for_request(provider=FIRST)
+        assert len(await manager.get_messages_for_request(provider=SECOND)) < 80
+        assert len(told) < 100

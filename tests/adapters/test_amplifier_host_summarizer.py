@@ -25,7 +25,7 @@ from summarizing_context import (
 )
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
-from tests.adapters.host import SMALL, Model, session_of
+from tests.adapters.host import SMALL, Model, session_of, until
 
 CALL = ToolCall(id="1", name="n", arguments={})
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
@@ -44,7 +44,7 @@ class Provider:
     async def complete(self, request: Any, **options: Any) -> Any:
         self.asked.append((request, options))
         self.marked = in_summary.get()
-        if isinstance(self.answer, Exception):
+        if isinstance(self.answer, BaseException):
             raise self.answer
         return self.answer
 
@@ -91,11 +91,12 @@ async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
     assert caught.value.__cause__ is None
 
 
-async def test_an_answer_that_was_cut_off_says_so():
-    cut = Provider(finish_reason="length")
-    assert (await HostSummarizer(lambda: cut).summarize(JOB)).truncated
-    full = Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)
-    assert (await HostSummarizer(lambda: Provider(usage=full)).summarize(JOB)).truncated
+@pytest.mark.parametrize(
+    "answered",
+    [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}],
+)
+async def test_an_answer_that_was_cut_off_says_so(answered):
+    assert (await HostSummarizer(lambda: Provider(**answered)).summarize(JOB)).truncated
 
 
 async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
@@ -129,12 +130,8 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])
 async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error):
-    class Aborts(Provider):
-        async def complete(self, request: Any, **options: Any) -> Any:
-            raise error
-
     with pytest.raises(SummarizerError) as caught:
-        await HostSummarizer(Aborts).summarize(JOB)
+        await HostSummarizer(lambda: Provider(error)).summarize(JOB)
     assert type(caught.value) is SummarizerError
 
 
@@ -148,11 +145,7 @@ async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_
         for turn in range(12):
             await session.execute(f"Turn {turn}")
         context = session.coordinator.get("context")
-        for _ in range(60_000):
-            if context.statistics().model_calls == 9:
-                break
-            await asyncio.sleep(0.001)
-        assert context.statistics().model_calls == 9  # eight summaries, and one for rules
+        await until(lambda: context.statistics().model_calls == 9)  # eight summaries, and one for rules
         await session.coordinator.request_cancel(immediate)
         await session.coordinator.cancellation.trigger_callbacks()
         await asyncio.sleep(0.02)
@@ -175,17 +168,16 @@ async def test_without_a_host_there_is_no_host_to_ask():
             pass
 
 
-async def summarize(request: Any) -> ChatResponse:
-    return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
-
-
 async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled():
-    model = Model(window=6_000, summarize=summarize, factor=1.5)
     taught: list[dict[str, Any]] = []
+
+    async def summarize(request: Any) -> ChatResponse:
+        return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
 
     async def note(event: str, data: dict[str, Any]) -> None:
         taught.append(data)
 
+    model = Model(window=6_000, summarize=summarize, factor=1.5)
     config = {**SMALL, "summarizer": "host", "model": "small-1"}
     async with session_of(config, model=model, hooks={"context:usage_calibrated": note}) as session:
         context = session.coordinator.get("context")

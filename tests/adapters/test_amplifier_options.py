@@ -10,6 +10,8 @@ import pytest
 from summarizing_context import Settings, SettingsError
 from summarizing_context.adapters.amplifier.plan import read_options
 
+DEFAULT = str(Path("~/.amplifier/contexts.db").expanduser())
+
 
 def refusal(config: Any) -> tuple[str, ...]:
     with pytest.raises(SettingsError) as caught:
@@ -17,12 +19,11 @@ def refusal(config: Any) -> tuple[str, ...]:
     return caught.value.problems
 
 
-def test_no_options_mean_our_defaults():
-    for empty in (None, {}):
-        plan = read_options(empty)
-        assert plan.settings == Settings()
-        assert not plan.settings.max_tokens_is_set
-        assert (plan.names_session, plan.preserve_system, plan.required) == (False, True, False)
+@pytest.mark.parametrize("empty", [None, {}])
+def test_no_options_mean_our_defaults(empty):
+    plan = read_options(empty)
+    assert (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
+    assert (plan.names_session, plan.preserve_system, plan.required) == (False, True, False)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +38,9 @@ def test_no_options_mean_our_defaults():
         ({"persistence": {"enabled": True, "path": "a.db"}, "storage_path": "a.db"}, {"store": "a.db"}),
         ({"persistence": {"enabled": True}, "storage_path": "a.db"}, {"store": "a.db"}),
         ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
-        ({"persistence": {}}, {"store": str(Path("~/.amplifier/contexts.db").expanduser())}),
-        ({"persistence": {"enabled": True}}, {"store": str(Path("~/.amplifier/contexts.db").expanduser())}),
+        ({"persistence": {}}, {"store": DEFAULT}),
+        ({"persistence": {"path": ""}}, {"store": DEFAULT}),
+        ({"persistence": {"enabled": True}}, {"store": DEFAULT}),
         ({"persistence": {"enabled": False}}, {}),
         ({"persistence": None, "preserve_system": None}, {}),
         (dict.fromkeys(("storage_path", "max_tokens", "compact_threshold", "session_id", "idle_after")), {}),
@@ -86,24 +88,16 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings():
         ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
         ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
         ({"max_tokens": "many"}, "max_tokens = 'many' is refused"),
+        *((wrong, "are a mapping") for wrong in (5, "text", [("max_tokens", 5)])),
     ],
 )
 def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
     assert any(words in problem for problem in refusal(config)), refusal(config)
 
 
-def test_an_empty_path_is_none():
-    assert read_options({"persistence": {"path": ""}}) == read_options({"persistence": {}})
-
-
 def test_all_problems_are_told_at_once():
     wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
     assert len(refusal(wrong)) == 4
-
-
-def test_options_are_a_mapping():
-    for bad in (5, "text", [("max_tokens", 5)]):
-        assert "are a mapping" in refusal(bad)[0]
 
 
 def test_an_api_key_is_not_shown():

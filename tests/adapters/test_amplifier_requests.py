@@ -11,18 +11,12 @@ from typing import Any
 import pytest
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import SettingsError, mount
+from summarizing_context import SettingsError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.adapters.amplifier.events import ANNOUNCED
-from tests.adapters.host import SMALL, Model, session_of, unstamped
+from tests.adapters.host import SMALL, Model, mounted, session_of, unstamped
 
 HELLO = {"role": "user", "content": "Hello"}
-
-
-async def mounted(config: Any = None) -> tuple[Any, Any, Any]:
-    coordinator = MockCoordinator()
-    cleanup = await mount(coordinator, config)
-    return coordinator.get("context"), cleanup, coordinator
 
 
 async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log():
@@ -60,82 +54,53 @@ async def test_a_host_that_repeats_itself_is_sent_what_providers_take():
 
 @pytest.mark.parametrize(("model", "stays"), [("claude-opus-4-8", True), ("claude-opus-5-5", False)])
 async def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(model, stays):
-    context, cleanup, _ = await mounted(SMALL)
-    info = {"id": model, "context_window": 6_000, "max_output_tokens": 1_000}
-    provider = SimpleNamespace(name="anthropic", get_model_info=lambda: info)
-    await context.add_message({"role": "user", "content": "Fix it."})
-    rows: list[Any] = []
-    for step in range(100):
-        thinking = {"type": "thinking", "thinking": "Which one?", "signature": "c2ln"}
-        call = {"type": "tool_call", "id": f"c{step}", "name": "read", "input": {}}
-        await context.add_message({"role": "assistant", "content": [thinking, call]})
-        await context.add_message({"role": "tool", "tool_call_id": f"c{step}", "content": "a line of code; " * 40})
-        rows = await context.get_messages_for_request(provider=provider)
-        if context.statistics().activations:
-            break
-    assert any("Which one?" in str(row["content"]) for row in rows if row["role"] == "assistant") == stays
-    await cleanup()
+    async with mounted(SMALL) as context:
+        info = {"id": model, "context_window": 6_000, "max_output_tokens": 1_000}
+        provider = SimpleNamespace(name="anthropic", get_model_info=lambda: info)
+        await context.add_message({"role": "user", "content": "Fix it."})
+        rows: list[Any] = []
+        for step in range(100):
+            thinking = {"type": "thinking", "thinking": "Which one?", "signature": "c2ln"}
+            call = {"type": "tool_call", "id": f"c{step}", "name": "read", "input": {}}
+            await context.add_message({"role": "assistant", "content": [thinking, call]})
+            await context.add_message({"role": "tool", "tool_call_id": f"c{step}", "content": "a line of code; " * 40})
+            rows = await context.get_messages_for_request(provider=provider)
+            if context.statistics().activations:
+                break
+        assert any("Which one?" in str(row["content"]) for row in rows if row["role"] == "assistant") == stays
 
 
-async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do():
-    manager, cleanup, _ = await mounted()
-    await manager.set_system_prompt_factory(lambda: "You are kind.")
-    base = manager._system_prompt_factory
-    await manager.set_system_prompt_factory(lambda: f"{base()} It is a git repository.")
-    await manager.add_message(HELLO)
-    assert (await manager.get_messages_for_request())[0]["content"] == "You are kind. It is a git repository."
-    with pytest.raises(SettingsError, match="it is a function, or None"):
-        await manager.set_system_prompt_factory("You are kind.")
-    await manager.set_system_prompt_factory(None)
-    assert unstamped(await manager.get_messages_for_request()) == [HELLO]
-    await cleanup()
-
-
-async def test_a_factory_that_fails_fails_the_request_and_no_other():
-    manager, cleanup, _ = await mounted()
-
+async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do_and_one_that_fails_fails_its_request_alone():
     def broken() -> str:
         raise LookupError("a file that is gone")
 
-    await manager.add_message(HELLO)
-    await manager.set_system_prompt_factory(broken)
-    with pytest.raises(LookupError):
-        await manager.get_messages_for_request()
-    await manager.set_system_prompt_factory(lambda: "Fine.")
-    assert len(await manager.get_messages_for_request()) == 2
-    await cleanup()
-
-
-async def test_preserve_system_false_spares_the_prompt_of_the_request():
-    config = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
-    manager, cleanup, _ = await mounted({**config, "summary_max_tokens": 20, "preserve_system": False})
-    await manager.set_system_prompt_factory(lambda: "You are kind.")
-    await manager.add_message({"role": "developer", "content": "A context file."})
-    for number in range(80):
-        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
-    view = await manager.get_messages_for_request()
-    assert [row["role"] for row in view[:2]] == ["system", "user"]
-    await cleanup()
+    async with mounted() as manager:
+        await manager.set_system_prompt_factory(lambda: "You are kind.")
+        base = manager._system_prompt_factory
+        await manager.set_system_prompt_factory(lambda: f"{base()} It is a git repository.")
+        await manager.add_message(HELLO)
+        assert (await manager.get_messages_for_request())[0]["content"] == "You are kind. It is a git repository."
+        with pytest.raises(SettingsError, match="it is a function, or None"):
+            await manager.set_system_prompt_factory("You are kind.")
+        await manager.set_system_prompt_factory(broken)
+        with pytest.raises(LookupError):
+            await manager.get_messages_for_request()
+        await manager.set_system_prompt_factory(None)
+        assert unstamped(await manager.get_messages_for_request()) == [HELLO]
 
 
 async def test_the_time_is_stamped_and_nothing_else_is_touched():
-    manager, cleanup, _ = await mounted()
-    rows = [
-        HELLO,
-        {**HELLO, "metadata": None},
-        {**HELLO, "metadata": {"source": "hook"}},
-        {**HELLO, "metadata": {"timestamp": "then"}},
-        {**HELLO, "metadata": "odd"},
-    ]
-    for row in rows:
-        await manager.add_message(row)
-    kept = await manager.get_messages()
-    assert HELLO == {"role": "user", "content": "Hello"}, "the caller's own is left alone"
-    for row in kept[:3]:
-        moment = datetime.fromisoformat(row["metadata"].pop("timestamp"))
-        assert moment.utcoffset() is not None
-    assert kept == [{**HELLO, "metadata": {}}] * 2 + rows[2:]
-    await cleanup()
+    async with mounted() as manager:
+        beside = (None, {"source": "hook"}, {"timestamp": "then"}, "odd")
+        rows = [HELLO, *({**HELLO, "metadata": metadata} for metadata in beside)]
+        for row in rows:
+            await manager.add_message(row)
+        kept = await manager.get_messages()
+        assert HELLO == {"role": "user", "content": "Hello"}, "the caller's own is left alone"
+        for row in kept[:3]:
+            moment = datetime.fromisoformat(row["metadata"].pop("timestamp"))
+            assert moment.utcoffset() is not None
+        assert kept == [{**HELLO, "metadata": {}}] * 2 + rows[2:]
 
 
 async def test_every_event_is_announced_finite_and_without_text():
@@ -179,7 +144,7 @@ async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
     async def note(event: str, data: dict[str, Any]) -> None:
         taught.append(round(data["ratio"], 1))
 
-    parent, end_parent, coordinator = await mounted({"token_counter": "estimate"})
+    coordinator = MockCoordinator()
     hooks = coordinator.hooks
     hooks.register("context:usage_calibrated", note, 0, "note")
     child = SummarizingContextManager({"token_counter": "estimate"})
@@ -195,11 +160,11 @@ async def test_only_the_answer_to_its_own_newest_view_teaches_a_session():
         await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": tokens}})
         await hooks.emit("llm:response", {"request_id": told, "usage": {"input_tokens": 9 * tokens}})
 
-    await parent.add_message(HELLO)
-    await parent.get_messages_for_request()
-    await asyncio.create_task(answered(child, 2.0))
-    await answered(parent, 1.5, "b", "z")
-    await answered(parent, 1.5)
-    await end_parent()
+    async with mounted({"token_counter": "estimate"}, coordinator) as parent:
+        await parent.add_message(HELLO)
+        await parent.get_messages_for_request()
+        await asyncio.create_task(answered(child, 2.0))
+        await answered(parent, 1.5, "b", "z")
+        await answered(parent, 1.5)
     await child.close()
     assert taught == [2.0, 1.5]

@@ -7,12 +7,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Row, session_of, unstamped
+from tests.adapters.host import Row, mounted, session_of, unstamped
 from tests.adapters.killed_host import HOOK, SYSTEM, config, model, saved_by_host
 from tests.adapters.validity import refusals
 
@@ -71,46 +73,44 @@ async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(k
         assert await (await context.opened()).list_checkpoints() == []
 
 
-async def resumed(folder: Path, *, given: list[Row], log: list[Row] = LOG) -> SummarizingContextManager:
+@asynccontextmanager
+async def resumed(folder: Path, *, given: Any, log: list[Row] = LOG) -> AsyncIterator[Any]:
     """A session of this log, closed, opened again and given the host's copy."""
     options = {"storage_path": str(folder / "run.db"), "token_counter": "estimate"}
-    first = SummarizingContextManager(options)
-    for row in log:
-        await first.add_message(row)
-    await first.close()
-    again = SummarizingContextManager(options)
-    await again.set_messages(given)
-    return again
+    async with mounted(options) as first:
+        for row in log:
+            await first.add_message(row)
+    async with mounted(options) as again:
+        await again.set_messages(given)
+        yield again
 
 
-async def log_of(manager: SummarizingContextManager) -> list[Row]:
+async def log_of(manager: Any) -> list[Row]:
     return unstamped(await manager.get_messages())
 
 
-async def names(manager: SummarizingContextManager) -> list[str | None]:
+async def names(manager: Any) -> list[str | None]:
     return [mark.name for mark in await (await manager.opened()).list_checkpoints()]
 
 
 @pytest.mark.parametrize("left_out", [[], [SYSTEM, DEVELOPER, HOOK]])
 @pytest.mark.parametrize("cut", range(len(LOG) + 1))
 async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path, cut, left_out):
-    again = await resumed(tmp_path, given=[row for row in LOG[:cut] if row not in left_out])
-    assert await log_of(again) == LOG
-    assert await names(again) == []
-    await again.close()
+    async with resumed(tmp_path, given=[row for row in LOG[:cut] if row not in left_out]) as again:
+        assert await log_of(again) == LOG
+        assert await names(again) == []
 
 
 @pytest.mark.parametrize("cut", range(1, len(LOG) + 1))
 async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_path, cut):
     whole = [*LOG, *MORE]
     ours = LOG[:cut]
-    again = await resumed(tmp_path, given=saved_by_host(whole), log=ours)
-    appended = [row for row in whole[cut:] if row["role"] not in ("system", "developer")]
-    assert await log_of(again) == [*ours, *appended]
-    await again.set_messages([SYSTEM, *saved_by_host(whole)])
-    assert await log_of(again) == [*ours, *appended], "giving it twice appends it once"
-    assert await names(again) == []
-    await again.close()
+    async with resumed(tmp_path, given=saved_by_host(whole), log=ours) as again:
+        appended = [row for row in whole[cut:] if row["role"] not in ("system", "developer")]
+        assert await log_of(again) == [*ours, *appended]
+        await again.set_messages([SYSTEM, *saved_by_host(whole)])
+        assert await log_of(again) == [*ours, *appended], "giving it twice appends it once"
+        assert await names(again) == []
 
 
 def turns(count: int) -> list[Row]:
@@ -138,70 +138,55 @@ COPIES: dict[str, list[Row]] = {
 
 @pytest.mark.parametrize("copy", COPIES)
 async def test_a_copy_that_differs_is_ignored_with_a_warning(tmp_path, copy, caplog):
-    again = await resumed(tmp_path, given=COPIES[copy], log=LONG)
-    assert "differs from the log" in caplog.text
-    await again.set_messages([SYSTEM, *COPIES[copy]])
-    assert await log_of(again) == LONG
-    assert await names(again) == []
-    assert refusals(await again.get_messages_for_request()) == []
-    await again.close()
+    async with resumed(tmp_path, given=COPIES[copy], log=LONG) as again:
+        assert "differs from the log" in caplog.text
+        await again.set_messages([SYSTEM, *COPIES[copy]])
+        assert await log_of(again) == LONG
+        assert await names(again) == []
+        assert refusals(await again.get_messages_for_request()) == []
 
 
 async def test_another_prompt_of_the_host_hides_nothing_behind_the_end_of_the_log(tmp_path):
     prompt: Row = {"role": "system", "content": "Another prompt."}
-    again = await resumed(tmp_path, given=[prompt, *SAVED, MORE[2]], log=LONG)
-    assert await log_of(again) == [*LONG, MORE[2]]
-    await again.close()
+    async with resumed(tmp_path, given=[prompt, *SAVED, MORE[2]], log=LONG) as again:
+        assert await log_of(again) == [*LONG, MORE[2]]
 
 
 async def test_a_host_that_has_gone_on_replaces_what_differs_and_the_log_stays_as_a_checkpoint(tmp_path):
-    theirs: list[Row] = [{"role": "user", "content": "Something else."}, ANSWER]
-    again = await resumed(tmp_path, given=saved_by_host(LOG))
-    await again.add_message(RESULTS[1])
-    await again.set_messages([*saved_by_host(LOG[:5]), *theirs])
-    assert await log_of(again) == [SYSTEM, DEVELOPER, *saved_by_host(LOG[:5]), *theirs], "system rows in front stay"
-    assert await names(again) == ["before the log was replaced"]
-    await (await again.opened()).restore("before the log was replaced")
-    assert await log_of(again) == [*LOG, RESULTS[1]]
-    await again.close()
-
-
-async def test_a_host_that_has_gone_on_may_go_back_and_keeps_the_system_rows(tmp_path):
-    again = await resumed(tmp_path, given=saved_by_host(LOG))
-    await again.add_message(RESULTS[1])
-    await again.set_messages(saved_by_host(LOG[:4]))
-    assert await log_of(again) == LOG[:4]
-    await (await again.opened()).restore("before the log was replaced")
-    assert await log_of(again) == [*LOG, RESULTS[1]]
-    await again.add_message(ANSWER)
-    await again.clear()
-    assert await log_of(again) == []
-    assert (await names(again))[-1] == "before the log was cleared"
-    await again.close()
-
-
-async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path):
-    again = await resumed(tmp_path, given=saved_by_host(LOG))
-    await again.add_message(RESULTS[1])
-    given = [{"role": "system", "content": "Another prompt."}, *saved_by_host(LOG)]
-    await again.set_messages(given)
-    assert await log_of(again) == given
-    await again.close()
+    """It may say something else, go back, or change its system prompt; system rows in front stay."""
+    whole, front = [*LOG, RESULTS[1]], [SYSTEM, DEVELOPER]
+    other, prompt = {"role": "user", "content": "Something else."}, {"role": "system", "content": "Another prompt."}
+    said = saved_by_host(LOG)
+    async with resumed(tmp_path, given=said) as again:
+        await again.add_message(RESULTS[1])
+        for given, log in (
+            ([*said[:3], other, ANSWER], [*front, *said[:3], other, ANSWER]),
+            (saved_by_host(LOG[:4]), LOG[:4]),
+            ([prompt, *said], [prompt, *said]),
+        ):
+            before = await names(again)
+            await again.set_messages(given)
+            assert await log_of(again) == log
+            assert await names(again) == [*before, "before the log was replaced"]
+            await (await again.opened()).restore("before the log was replaced")
+            assert await log_of(again) == whole
+        await again.clear()
+        assert await log_of(again) == []
+        assert (await names(again))[-1] == "before the log was cleared"
 
 
 @pytest.mark.parametrize("wrong", [[{"content": "no role"}], "text", None, [7]])
 async def test_a_copy_that_is_no_list_of_messages_is_refused_and_changes_nothing(tmp_path, wrong):
-    with pytest.raises(ValueError, match="message"):
-        await resumed(tmp_path, given=wrong)
-    again = SummarizingContextManager({"storage_path": str(tmp_path / "other.db")})
-    await again.close()
+    async with resumed(tmp_path, given=[]) as again:
+        with pytest.raises(ValueError, match="message"):
+            await again.set_messages(wrong)
+        assert await log_of(again) == LOG
 
 
 async def test_a_new_session_in_a_file_takes_what_it_is_given(tmp_path):
-    fresh = SummarizingContextManager({"storage_path": str(tmp_path / "run.db")})
-    await fresh.set_messages(LOG)
-    assert await fresh.get_messages() == LOG
-    await fresh.set_messages(saved_by_host(LOG[:4]))
-    assert await fresh.get_messages() == saved_by_host(LOG[:4])
-    assert await names(fresh) == ["before the log was replaced"]
-    await fresh.close()
+    async with mounted({"storage_path": str(tmp_path / "run.db")}) as fresh:
+        await fresh.set_messages(LOG)
+        assert await fresh.get_messages() == LOG
+        await fresh.set_messages(saved_by_host(LOG[:4]))
+        assert await fresh.get_messages() == saved_by_host(LOG[:4])
+        assert await names(fresh) == ["before the log was replaced"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import MessageError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Row
+from tests.adapters.host import Row, mounted
 from tests.adapters.validity import refusals
 
 ASK: Row = {"role": "user", "content": "Go."}
@@ -33,10 +33,9 @@ def result(id: Any, text: str = "done") -> Row:
 
 async def sent(*rows: Row) -> list[Row]:
     """The request of a session that holds these rows, which the host and both providers take."""
-    manager = SummarizingContextManager({"token_counter": "estimate"})
-    await manager.set_messages(rows)
-    found = await manager.get_messages_for_request()
-    await manager.close()
+    async with mounted({"token_counter": "estimate"}) as manager:
+        await manager.set_messages(rows)
+        found = await manager.get_messages_for_request()
     assert refusals(found) == []
     assert [Message(**row).role for row in found] == [row["role"] for row in found]
     return found
@@ -57,15 +56,14 @@ async def test_tools_of_the_server_that_only_the_exact_copy_has_are_counted_and_
     copy = {"anthropic": {"wire_content": [*texts("I look."), asked, found, use], "model": "m"}, "timestamp": "t"}
     said = {"role": "assistant", "content": [*texts("I look."), *call("c1")["content"]], "metadata": copy}
     rows = [ASK, said, result("c1")]
-    manager = SummarizingContextManager({"token_counter": "estimate"})
-    await manager.add_message(said)
-    await manager.set_messages(rows)
-    assert await manager.get_messages() == rows == await manager.get_messages_for_request()
-    assert manager.statistics().history_tokens > 600
-    small = await manager.get_messages_for_request(token_budget=500)
-    assert refusals(small) == []
-    assert "wire_content" not in str(small) or str([asked, found])[1:-1] in str(small), "both or neither"
-    await manager.close()
+    async with mounted({"token_counter": "estimate"}) as manager:
+        await manager.add_message(said)
+        await manager.set_messages(rows)
+        assert await manager.get_messages() == rows == await manager.get_messages_for_request()
+        assert manager.statistics().history_tokens > 600
+        small = await manager.get_messages_for_request(token_budget=500)
+        assert refusals(small) == []
+        assert "wire_content" not in str(small) or str([asked, found])[1:-1] in str(small), "both or neither"
 
 
 def texts(*said: str) -> list[Row]:
@@ -75,10 +73,7 @@ def texts(*said: str) -> list[Row]:
 @pytest.mark.parametrize(
     ("block", "expected"),
     [
-        (
-            {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}},
-            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "QUJD"}},
-        ),
+        ({"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}, IMAGE),
         ({"type": "input_image", "image_url": "u://x"}, {"type": "image", "source": {"type": "url", "url": "u://x"}}),
         ({"type": "input_text", "text": "t"}, {"type": "text", "text": "t"}),
         ({"type": "text", "text": "t", "visibility": "all"}, {"type": "text", "text": "t"}),
@@ -91,9 +86,8 @@ async def test_blocks_of_other_kinds_are_translated(block, expected):
 
 
 async def test_an_id_that_was_used_before_gets_a_name_of_its_own():
-    rows = await sent(
-        ASK, call("c1"), result("c1", "one"), call("c1"), result("c1", "two"), call("a.b:c"), result("a.b:c")
-    )
+    one, two = [call("c1"), result("c1", "one")], [call("c1"), result("c1", "two")]
+    rows = await sent(ASK, *one, *two, call("a.b:c"), result("a.b:c"))
     assert [row["tool_call_id"] for row in rows if row["role"] == "tool"] == ["c1", "c1_2", "a_b_c"]
     assert [row["content"] for row in rows if row["role"] == "tool"] == ["one", "two", "done"]
     twice = {"role": "assistant", "content": [*call("x")["content"], *call("x")["content"]]}
@@ -128,32 +122,32 @@ async def test_results_inside_a_users_row_become_rows_behind_their_calls():
     assert rows[3] == {"role": "user", "content": texts("And?")}
 
 
-async def test_calls_that_are_only_listed_become_blocks():
+async def test_calls_that_are_only_listed_become_blocks_and_those_of_a_users_row_text():
     function = {"name": "read", "arguments": '{"path": "a"}'}
-    listed = [{"id": "c1", "type": "function", "function": function}]
+    listed, python = (
+        [{"id": "c1", "type": "function", "function": function}],
+        {**function, "arguments": '{"path": "a.py"}'},
+    )
     chat = {"role": "assistant", "content": "See.", "tool_calls": listed}
     own = [{"id": "c2", "tool": "read", "arguments": {"path": "a"}}]
     rows = await sent(ASK, chat, result("c1"), {"role": "assistant", "content": "", "tool_calls": own}, result("c2"))
     assert rows[1]["content"] == [*texts("See."), *call("c1")["content"]]
     assert rows[1]["tool_calls"] == [{"id": "c1", "tool": "read", "name": "read", "arguments": {"path": "a"}}]
     assert rows[3]["content"] == call("c2")["content"]
-
-
-async def test_calls_that_a_users_row_lists_are_text():
-    listed = [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.py"}'}}]
-    rows = await sent(ASK, {"role": "user", "content": "", "tool_calls": listed}, ASK)
-    assert [("a.py" in str(row["content"]), NO_TEXT in row["content"]) for row in rows[1:2]] == [(True, False)]
+    of_user = (
+        await sent(ASK, {"role": "user", "content": "", "tool_calls": [{**listed[0], "function": python}]}, ASK)
+    )[1]
+    assert ("a.py" in str(of_user["content"]), NO_TEXT in of_user["content"]) == (True, False)
     assert await sent(ASK, {**ASK, "tool_calls": 5}) == [ASK, ASK]
 
 
 async def test_a_call_in_flight_is_shown_with_a_result_that_says_so_until_it_comes():
-    manager = SummarizingContextManager()
-    for row in (ASK, call("c1")):
-        await manager.add_message(row)
-    assert (await manager.get_messages_for_request())[-1] == result("c1", NOT_YET)
-    await manager.add_message(result("c1"))
-    assert (await manager.get_messages_for_request())[-1]["content"] == "done"
-    await manager.close()
+    async with mounted() as manager:
+        for row in (ASK, call("c1")):
+            await manager.add_message(row)
+        assert (await manager.get_messages_for_request())[-1] == result("c1", NOT_YET)
+        await manager.add_message(result("c1"))
+        assert (await manager.get_messages_for_request())[-1]["content"] == "done"
 
 
 @pytest.mark.parametrize("content", ["", "  \n", None, [], texts(" ")])
@@ -188,35 +182,32 @@ BLOCKS = st.builds(
 @given(st.lists(BLOCKS | JSON, max_size=4) | JSON, st.sampled_from(["user", "assistant", "tool", "system"]))
 def test_whatever_was_logged_the_host_accepts_it(content, role):
     async def shown() -> None:
-        manager = SummarizingContextManager({"token_counter": "estimate"})
-        try:
-            await manager.set_messages([ASK, {"role": role, "content": content, "tool_call_id": "c"}])
-        except MessageError:
-            return
-        finally:
+        async with mounted({"token_counter": "estimate"}) as manager:
+            with suppress(MessageError):
+                await manager.set_messages([ASK, {"role": role, "content": content, "tool_call_id": "c"}])
             rows = await manager.get_messages_for_request() if len(await manager.get_messages()) else []
-            await manager.close()
         assert [Message(**row).role for row in rows] == [row["role"] for row in rows]
 
     asyncio.run(shown())
 
 
 async def test_values_that_are_no_json_are_written_down():
-    manager = SummarizingContextManager()
-    await manager.add_message(
-        {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}
-    )
-    await manager.set_messages(iter([*(await manager.get_messages()), Message(role="user", content="typed")]))
-    arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
-    await manager.add_message({"role": "assistant", "content": "", "tool_calls": [{"id": "c", "arguments": arguments}]})
-    first, second, third = await manager.get_messages()
-    assert first["content"][0]["text"] == "hello"
-    assert first["odd"] == {"3": [1, ["Ellipsis"]], "a": 1}
-    assert second["content"] == "typed"
-    written = {"by": "nan", "icon": "\U0001f600", "most": ["inf"], "of": ["a", "b", "c"]}
-    assert third["tool_calls"][0]["arguments"] == written
-    endless: list[Any] = []
-    endless.append(endless)
-    with pytest.raises(MessageError):
-        await manager.add_message({"role": "user", "content": endless})
-    await manager.close()
+    async with mounted() as manager:
+        await manager.add_message(
+            {"role": "assistant", "content": [TextBlock(text="hello")], "odd": {3: (1, {...}), Path("a"): 1}}
+        )
+        await manager.set_messages(iter([*(await manager.get_messages()), Message(role="user", content="typed")]))
+        arguments = {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")], "of": {"b", "a", "c"}}
+        await manager.add_message(
+            {"role": "assistant", "content": "", "tool_calls": [{"id": "c", "arguments": arguments}]}
+        )
+        first, second, third = await manager.get_messages()
+        assert first["content"][0]["text"] == "hello"
+        assert first["odd"] == {"3": [1, ["Ellipsis"]], "a": 1}
+        assert second["content"] == "typed"
+        written = {"by": "nan", "icon": "\U0001f600", "most": ["inf"], "of": ["a", "b", "c"]}
+        assert third["tool_calls"][0]["arguments"] == written
+        endless: list[Any] = []
+        endless.append(endless)
+        with pytest.raises(MessageError):
+            await manager.add_message({"role": "user", "content": endless})

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from amplifier_core import ChatResponse, TextBlock, ToolResult
-from amplifier_core.message_models import ToolCall, ToolCallBlock
+from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import ContextClosedError, mount
-from tests.adapters.host import SMALL, Model, session_of
-
-
-class RecallingModel(Model):
-    """A provider that, when asked to remember, calls the tool and then answers with what it said."""
-
-    def _answer(self, request: Any) -> ChatResponse:
-        last = request.messages[-1].model_dump()
-        if last["role"] == "user" and "remember" in str(last["content"]).lower():
-            arguments = {"query": "which port does the walrus use"}
-            block = ToolCallBlock(id="recall_1", name="context_recall", input=arguments)
-            made = ToolCall(id="recall_1", name="context_recall", arguments=arguments)
-            return ChatResponse(content=[block], tool_calls=[made])
-        if last["role"] == "tool" and last.get("tool_call_id") == "recall_1":
-            return ChatResponse(content=[TextBlock(text=str(last["content"]))])
-        return super()._answer(request)
+from summarizing_context import ContextClosedError
+from tests.adapters.host import SMALL, Model, Obedient, mounted, session_of
 
 
 async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost():
-    model = RecallingModel(window=6_000)
-    async with session_of({**SMALL, "recall_tool": True}, model=model) as session:
+    async with session_of({**SMALL, "recall_tool": True}, model=Obedient(window=6_000)) as session:
         await session.execute("The walrus listens on port 48231.")
         for turn in range(12):
             await session.execute(f"Turn {turn}: read the next files.")
-        answer = await session.execute("Do you remember the port?")
-        assert "48231" in answer
+        told = await session.execute('context_recall {"query": "which port does the walrus use"}')
+        assert "48231" in told
 
 
 async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session():
@@ -57,10 +38,9 @@ async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session()
 
 async def test_a_tool_that_somebody_else_mounted_in_its_place_stays():
     coordinator = MockCoordinator()
-    cleanup = await mount(coordinator, {"recall_tool": True})
     other = type("Other", (), {"name": "context_recall"})()
-    await coordinator.mount("tools", other, name="context_recall")
-    await cleanup()
+    async with mounted({"recall_tool": True}, coordinator):
+        await coordinator.mount("tools", other, name="context_recall")
     assert coordinator.get("tools")["context_recall"] is other
 
 
@@ -96,18 +76,16 @@ async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget
             raise RuntimeError("no words")
 
     coordinator = MockCoordinator()
-    cleanup = await mount(coordinator, {**SMALL, "max_tokens": 2_000})
-    context = coordinator.get("context")
-    await context.add_message({"role": "user", "content": "hello"})
-    await context.get_messages_for_request()
-    inner = await context.opened()
-    assert inner.last_view.fixed_tokens == 0
-    await coordinator.mount("tools", Wide(), name="wide")
-    await coordinator.mount("tools", Broken(), name="broken")
-    for turn in range(30):
-        await context.add_message({"role": "user", "content": f"{turn}: " + "go on and on " * 10})
+    async with mounted({**SMALL, "max_tokens": 2_000}, coordinator) as context:
+        await context.add_message({"role": "user", "content": "hello"})
         await context.get_messages_for_request()
-        assert inner.last_view.fixed_tokens > 400
-        assert inner.last_view.tokens + inner.last_view.fixed_tokens <= 2_000
-    assert inner.statistics().activations > 0
-    await cleanup()
+        inner = await context.opened()
+        assert inner.last_view.fixed_tokens == 0
+        await coordinator.mount("tools", Wide(), name="wide")
+        await coordinator.mount("tools", Broken(), name="broken")
+        for turn in range(30):
+            await context.add_message({"role": "user", "content": f"{turn}: " + "go on and on " * 10})
+            await context.get_messages_for_request()
+            assert inner.last_view.fixed_tokens > 400
+            assert inner.last_view.tokens + inner.last_view.fixed_tokens <= 2_000
+        assert inner.statistics().activations > 0

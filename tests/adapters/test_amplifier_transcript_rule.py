@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Row, unstamped
+from tests.adapters.host import Row, mounted, unstamped
 from tests.behaviour.contexts import TINY
 
 SMALL = {"max_tokens": 2_000, "token_counter": "estimate", "idle_after": "never", **TINY}
@@ -18,42 +19,31 @@ EPHEMERAL = {"role": "user", "content": "It is late.", "ephemeral": True}
 
 
 def dialogue(first: int, count: int) -> list[Row]:
-    rows: list[Row] = []
-    for number in range(first, first + count):
-        rows.append({"role": "user", "content": f"{number}: " + "words of a person " * 8})
-        rows.append({"role": "assistant", "content": f"{number}: " + "words of a model " * 8})
-    return rows
+    said = {"user": "words of a person ", "assistant": "words of a model "}
+    numbers = range(first, first + count)
+    return [{"role": role, "content": f"{number}: {words * 8}"} for number in numbers for role, words in said.items()]
 
 
-async def filled(**options: Any) -> tuple[SummarizingContextManager, list[Row]]:
+@asynccontextmanager
+async def filled() -> AsyncIterator[tuple[Any, list[Row]]]:
     """A manager whose log has every kind of row, with a compacted view, and what a host would keep of it."""
-    manager = SummarizingContextManager(SMALL, **options)
-    log = [SYSTEM, DEVELOPER, *dialogue(0, 20), HOOK, *dialogue(20, 10), EPHEMERAL, *dialogue(30, 2)]
-    for row in log:
-        await manager.add_message(row)
-    await manager.get_messages_for_request()
-    kept = [row for row in await manager.get_messages() if row["role"] not in ("system", "developer")]
-    return manager, kept
-
-
-async def activations(manager: SummarizingContextManager) -> int:
-    await manager.get_messages_for_request()
-    figures = manager.statistics()
-    return figures.activations
+    async with mounted(SMALL) as manager:
+        for row in [SYSTEM, DEVELOPER, *dialogue(0, 20), HOOK, *dialogue(20, 10), EPHEMERAL, *dialogue(30, 2)]:
+            await manager.add_message(row)
+        await manager.get_messages_for_request()
+        yield manager, [row for row in await manager.get_messages() if row["role"] not in ("system", "developer")]
 
 
 async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing():
-    manager, kept = await filled()
-    before, view, count = await manager.get_messages(), await manager.get_messages_for_request(), 1
-    without = [[], [HOOK], [HOOK, EPHEMERAL], [EPHEMERAL]]
-    for missing in without:
-        transcript = [row for row in kept if unstamped([row])[0] not in missing]
-        for given in (transcript, [SYSTEM, *transcript], [SYSTEM, DEVELOPER, *transcript], unstamped(transcript)):
-            await manager.set_messages(given)
-            assert await manager.get_messages() == before
-            assert await manager.get_messages_for_request() == view
-    assert await activations(manager) == count
-    await manager.close()
+    async with filled() as (manager, kept):
+        before, view = await manager.get_messages(), await manager.get_messages_for_request()
+        for missing in ([], [HOOK], [HOOK, EPHEMERAL], [EPHEMERAL]):
+            transcript = [row for row in kept if unstamped([row])[0] not in missing]
+            for given in (transcript, [SYSTEM, *transcript], [SYSTEM, DEVELOPER, *transcript], unstamped(transcript)):
+                await manager.set_messages(given)
+                assert await manager.get_messages() == before
+                assert await manager.get_messages_for_request() == view
+        assert manager.statistics().activations == 1
 
 
 @pytest.mark.parametrize(
@@ -71,33 +61,30 @@ async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing():
     ],
 )
 async def test_anything_else_replaces_the_log(change):
-    manager, kept = await filled()
-    given = change(kept)
-    await manager.set_messages(given)
-    assert await manager.get_messages() == given
-    await manager.close()
+    async with filled() as (manager, kept):
+        given = change(kept)
+        await manager.set_messages(given)
+        assert await manager.get_messages() == given
 
 
 async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it():
-    manager = SummarizingContextManager(SMALL)
-    hook, human = {**HOOK, "role": "system"}, {"role": "system", "content": "Mind the style."}
-    for row in (hook, *dialogue(0, 1), human):
-        await manager.add_message(row)
-    before = await manager.get_messages()
-    for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
-        await manager.set_messages(given)
-        assert await manager.get_messages() == before
-    await manager.close()
+    async with mounted(SMALL) as manager:
+        hook, human = {**HOOK, "role": "system"}, {"role": "system", "content": "Mind the style."}
+        for row in (hook, *dialogue(0, 1), human):
+            await manager.add_message(row)
+        before = await manager.get_messages()
+        for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
+            await manager.set_messages(given)
+            assert await manager.get_messages() == before
 
 
 async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front():
-    manager, kept = await filled()
-    await manager.wait_idle()
-    await manager.close()
-    fresh = SummarizingContextManager(SMALL)
-    await fresh.add_message(SYSTEM)
-    await fresh.set_messages(kept)
-    await fresh.set_messages([SYSTEM, *kept])
-    assert await fresh.get_messages() == [SYSTEM, *kept]
-    assert await activations(fresh) <= 1
-    await fresh.close()
+    async with filled() as (manager, kept):
+        await manager.wait_idle()
+    async with mounted(SMALL) as fresh:
+        await fresh.add_message(SYSTEM)
+        await fresh.set_messages(kept)
+        await fresh.set_messages([SYSTEM, *kept])
+        assert await fresh.get_messages() == [SYSTEM, *kept]
+        await fresh.get_messages_for_request()
+        assert fresh.statistics().activations <= 1

@@ -1,31 +1,33 @@
-"""What the host's two big providers would repair, drop or refuse in a request.
+"""What the host and its two big providers would repair, drop or refuse in a request.
 
-Written from `amplifier-core`'s `Message` and the rules of Anthropic's messages and OpenAI's responses; it shares no
-code with the adapter. Rows are those that a context hands to an orchestrator.
+Written from `amplifier-core`'s `Message` and what its providers for Anthropic and OpenAI make of rows; what is left is
+judged by the rules of Anthropic's messages. It shares no code with the adapter. Rows are those that a context hands to
+an orchestrator.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amplifier_core import Message
 from pydantic import ValidationError
 
+from evals.clients.rules import Seal, problem
+
 Row = dict[str, Any]
 
-_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _FRONT = ("system", "developer")
+_THINKING = ("thinking", "redacted_thinking", "reasoning")  # signed for the provider that gave it
 
 
 def refusals(rows: Sequence[Row]) -> list[str]:
     """Everything that is wrong with a request, for any of them."""
-    return [*host_refusals(rows), *anthropic_refusals(rows), *openai_refusals(rows)]
+    return [*_host_refusals(rows), *provider_refusals(rows)]
 
 
-def host_refusals(rows: Sequence[Row]) -> Iterator[str]:
+def _host_refusals(rows: Sequence[Row]) -> Iterator[str]:
     """What the host's own loop would raise for."""
     for at, row in enumerate(rows):
         try:
@@ -38,87 +40,57 @@ def host_refusals(rows: Sequence[Row]) -> Iterator[str]:
             yield f"row {at}: not JSON in UTF-8"
 
 
-def anthropic_refusals(rows: Sequence[Row]) -> Iterator[str]:
-    """System rows are hoisted; calls are answered in the next user message, all together; no text is empty."""
-    said = [(at, row) for at, row in enumerate(rows) if row["role"] not in _FRONT]
-    yield from (f"row {at}: empty {row['role']} row" for at, row in enumerate(rows) if _is_empty_front(row))
-    if said and said[0][1]["role"] != "user":
-        yield f"row {said[0][0]}: the first message is {said[0][1]['role']}, not user"
-    open_calls: list[str] = []
-    seen: set[str] = set()
-    for at, row in said:
-        role = row["role"]
-        if role == "tool":
-            if row.get("tool_call_id") not in open_calls:
-                yield f"row {at}: result of {row.get('tool_call_id')!r}, which no call right before waits for"
-            else:
-                open_calls.remove(row["tool_call_id"])
-            continue
-        if open_calls:
-            yield f"row {at}: stands before the results of {open_calls}"
-            open_calls = []
-        yield from (f"row {at}: {fault}" for fault in _content_faults(row))
-        for id in _block_calls(row):
-            if id in seen or not _ID.fullmatch(id):
-                yield f"row {at}: the id {id!r} was used before, or is malformed"
-            seen.add(id)
-            open_calls.append(id)
-    if open_calls:
-        yield f"the request ends before the results of {open_calls}"
-
-
-def openai_refusals(rows: Sequence[Row]) -> Iterator[str]:
-    """Only user, assistant and tool rows travel; every output has its call before it, every call its output."""
-    called: set[str] = set()
-    answered: set[str] = set()
+def provider_refusals(rows: Sequence[Row]) -> Iterator[str]:
+    """What a provider would repair or drop, row by row, and what Anthropic would refuse of the whole."""
     for at, row in enumerate(rows):
-        if row["role"] not in (*_FRONT, "user", "assistant", "tool"):
-            yield f"row {at}: a {row['role']} row is dropped"
-        blocks = _block_calls(row)
-        if row["role"] == "assistant":
-            called.update(blocks)
-            lost = [call.get("id") for call in row.get("tool_calls") or () if call.get("id") not in blocks]
-            if lost:
-                yield f"row {at}: calls that are no blocks are lost: {lost}"
-        elif blocks or row.get("tool_calls"):
-            yield f"row {at}: calls of a {row['role']} row are lost"
+        yield from (f"row {at}: {words}" for words, holds in _losses(row).items() if holds)
+    body = {"max_tokens": 1, "tools": [{"name": "read"}], "messages": list(_messages(rows))}
+    if wrong := problem("anthropic", body, Seal(b"")):
+        yield wrong
+
+
+def _losses(row: Row) -> dict[str, Any]:
+    role, blocks = row["role"], _blocks(row)
+    calls = [block["id"] for block in blocks if block["type"] == "tool_call"]
+    listed = [call.get("id") for call in row.get("tool_calls") or ()]
+    kinds = [block["type"] for block in blocks]
+    thoughts = [block for block in blocks if block["type"] == "thinking"]
+    return {
+        f"a {role} row is dropped": role not in (*_FRONT, "user", "assistant", "tool"),
+        f"an empty {role} row": not str(row["content"] or "").strip(),
+        "calls that are no blocks": role == "assistant" and set(listed) - set(calls),
+        f"calls of a {role} row": role != "assistant" and (calls or listed),
+        f"a result inside a {role} row": role != "tool" and "tool_result" in kinds,
+        "thinking without a signature": any(not (one.get("signature") or one.get("content")) for one in thoughts),
+        "an image in an assistant row": role == "assistant" and "image" in kinds,
+    }
+
+
+def _messages(rows: Sequence[Row]) -> Iterator[Row]:
+    """The rows as messages of Anthropic: system rows go in front, results of a turn's calls together."""
+    results: list[Row] = []
+    for row in rows:
         if row["role"] == "tool":
-            if row.get("tool_call_id") not in called:
-                yield f"row {at}: no tool call found for function call output {row.get('tool_call_id')!r}"
-            elif row["tool_call_id"] in answered:
-                yield f"row {at}: a second output of {row['tool_call_id']!r}"
-            answered.add(str(row.get("tool_call_id")))
-        elif any(block["type"] == "tool_result" for block in _blocks(row)):
-            yield f"row {at}: a result inside a {row['role']} row is dropped"
-    if called - answered:
-        yield f"calls without an output: {sorted(called - answered)}"
+            id = row.get("tool_call_id")
+            results.append({"type": "tool_result", "tool_use_id": id, "content": row["content"]})
+        elif row["role"] not in _FRONT:
+            if results:
+                yield {"role": "user", "content": results}
+                results = []
+            yield {
+                "role": row["role"],
+                "content": [_block(one) for one in _blocks(row) if one["type"] not in _THINKING],
+            }
+    if results or (rows and rows[-1]["role"] == "assistant"):  # which a host goes on from
+        yield {"role": "user", "content": results or "Go on."}
 
 
-def _content_faults(row: Row) -> Iterator[str]:
-    content = row["content"]
-    if isinstance(content, str):
-        if not content.strip():
-            yield f"empty {row['role']} content"
-        return
-    if not content:
-        yield "empty content list"
-    if any(block["type"] == "text" and not block["text"].strip() for block in content):
-        yield "empty text block"
-    if any(block["type"] == "thinking" and not (block.get("signature") or block.get("content")) for block in content):
-        yield "thinking without a signature is dropped"
-    if row["role"] == "assistant" and any(block["type"] == "image" for block in content):
-        yield "an image in an assistant row"
-    if all(block["type"] in ("thinking", "redacted_thinking", "reasoning") for block in content):
-        yield "nothing but thinking"
-
-
-def _is_empty_front(row: Row) -> bool:
-    return row["role"] in _FRONT and not (row["content"].strip() if isinstance(row["content"], str) else row["content"])
+def _block(block: Row) -> Row:
+    if block["type"] == "tool_call":
+        return {"type": "tool_use", **{name: block[name] for name in ("id", "name", "input")}}
+    return {"type": "text", "text": block["text"] if block["type"] == "text" else f"[{block['type']}]"}
 
 
 def _blocks(row: Row) -> list[Row]:
-    return [block for block in row["content"] if isinstance(block, dict)] if isinstance(row["content"], list) else []
-
-
-def _block_calls(row: Row) -> list[str]:
-    return [block["id"] for block in _blocks(row) if block["type"] == "tool_call"]
+    content = row["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())

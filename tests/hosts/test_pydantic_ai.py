@@ -25,7 +25,6 @@ from pydantic_ai.messages import (
     TextPart,
     ThinkingPart,
     ToolCallPart,
-    ToolReturnPart,
     UserPromptPart,
 )
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -86,24 +85,6 @@ def read(path: str) -> str:
 async def scripted(settings: Settings | None = None, **options: Any) -> AsyncIterator[Scripted]:
     async with SummarizingCapability(settings or small()) as capability:
         yield Scripted(capability, **options)
-
-
-def refusals(messages: Sequence[ModelMessage]) -> list[str]:
-    """What a provider would refuse: requests and responses alternate, each call is answered once, right behind it."""
-    found = []
-    open_calls: set[str] = set()
-    for at, message in enumerate(messages):
-        if at and type(message) is type(messages[at - 1]):
-            found.append(f"{at}: two of a kind in a row")
-        if isinstance(message, ModelResponse):
-            open_calls = {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
-            continue
-        answers = [part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)]
-        if sorted(answers) != sorted(open_calls):
-            found.append(f"{at}: {answers} answer {sorted(open_calls)}")
-    if not messages or not isinstance(messages[0], ModelRequest) or not isinstance(messages[-1], ModelRequest):
-        found.append("a request comes first and last")
-    return found
 
 
 def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
