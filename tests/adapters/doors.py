@@ -1,7 +1,5 @@
 """Ways to our module: a source resolver as applications bring one, and the host's command that validates a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

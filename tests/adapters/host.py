@@ -1,7 +1,5 @@
 """A small Amplifier host for tests: an orchestrator after the contract, a strict provider, tools, in a real session."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -4,8 +4,6 @@
 `log.json` and `view.json` (all there was at the end) in the folder.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """`hooks: await`: the host acts before a compaction, as long as it does not take too long."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

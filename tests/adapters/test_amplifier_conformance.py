@@ -1,7 +1,5 @@
 """The suites that amplifier-core brings along for context modules: collected, passed, none skipped."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from tests.docs.checkout import PACKAGE, run_python

@@ -1,7 +1,5 @@
 """The doors by which a host finds the module in a checkout; that of an installed wheel is in `tests/docs`."""
 
-from __future__ import annotations
-
 import re
 import sys
 

@@ -1,7 +1,5 @@
 """Summaries through a mounted provider: chosen, asked plainly, ended with the host, told apart from other calls."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any
@@ -92,8 +90,7 @@ async def test_what_goes_wrong_is_told_in_our_words(answer, error, words):
 
 
 @pytest.mark.parametrize(
-    "answered",
-    [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}],
+    "answered", [{"finish_reason": "length"}, {"usage": Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)}]
 )
 async def test_an_answer_that_was_cut_off_says_so(answered):
     assert (await HostSummarizer(lambda: Provider(**answered)).summarize(JOB)).truncated

@@ -1,7 +1,5 @@
 """A storage path that holds the JSON list of the host's own documents: taken over once, and left as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """Memory in real sessions of the host: learnt by the provider, known in the next, noted by the model's tools."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

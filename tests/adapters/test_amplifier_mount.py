@@ -1,7 +1,5 @@
 """Mounting: values only, as often as the host likes; cleanup at any time."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """The options of a mount plan: ours, and those of the host's documents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

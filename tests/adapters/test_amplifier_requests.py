@@ -1,7 +1,5 @@
 """What a request is made of beside the log: the prompt factory, timestamps, events, usage of other calls."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import datetime

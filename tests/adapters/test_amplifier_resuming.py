@@ -1,7 +1,5 @@
 """A session in a file ignores the host's own copy of it on resume, but for what that has behind the log's end."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Rows of a request: nothing that the host or a provider would repair, drop or refuse, whatever was logged."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from pathlib import Path

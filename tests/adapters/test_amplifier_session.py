@@ -1,7 +1,5 @@
 """A real `AmplifierSession` of amplifier-core runs on our context."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The tool `context_recall` on the real coordinator: mounted on demand, called by a loop, unmounted at cleanup."""
 
-from __future__ import annotations
-
 import pytest
 from amplifier_core import ToolResult
 from amplifier_core.testing import MockCoordinator

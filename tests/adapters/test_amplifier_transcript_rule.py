@@ -1,7 +1,5 @@
 """What `set_messages` does with a list that the host gives back: known transcripts change nothing, others replace."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

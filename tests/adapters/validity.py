@@ -5,8 +5,6 @@ judged by the rules of Anthropic's messages. It shares no code with the adapter.
 an orchestrator.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ The tests of the protocol ask for the fixture `backend`: each backend of `BACKEN
 than SQLite a test is skipped from where it looks at a bare connection, at files, or at options that only SQLite has.
 """
 
-from __future__ import annotations
-
 import os
 import pkgutil
 import sqlite3

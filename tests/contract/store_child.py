@@ -3,8 +3,6 @@
 Not a test file.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` byt
 `acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
@@ -17,6 +15,7 @@ import signal
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from typing import Any
@@ -119,14 +118,6 @@ async def remove(store: Any, ack: Ack) -> None:
         ack(str(i))
 
 
-async def on_open_store(path: str, arm: Callable[[], None], ack: Ack, work: Any) -> None:
-    store = SqliteStore(Path(path))
-    await store.open()
-    await store.claim("s")
-    arm()
-    await work(store, ack)
-
-
 def another(path: Path, number: int) -> Path:
     """The place of another store."""
     return path.with_name(f"{number}-{path.name}")
@@ -141,72 +132,60 @@ async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
         await store.close()
 
 
-WORKS = {
-    "append": append,
-    "replace": replace,
-    "remove": remove,
-    "checkpoint": checkpoint,
-    "index": index,
-}
+WORKS = {"append": append, "replace": replace, "remove": remove, "checkpoint": checkpoint, "index": index}
 
 
-class Trap:
-    """Kills this process at the place that the plan names. Watches every connection that is made."""
+def watch(plan: dict[str, Any]) -> Callable[[], None]:
+    """Watch every connection that is made: once armed, this process is killed at the place that the plan names."""
+    left, armed, connect = plan.get("nth", 0), False, sqlite3.connect
 
-    def __init__(self, plan: dict[str, Any]) -> None:
-        self._plan = plan
-        self._left = plan.get("nth", 0)
-        self._armed = False
-        self._connect = sqlite3.connect
-        if self._left:
-            sqlite3.connect = self._connect_and_watch
+    def kill() -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 1
 
-    def arm(self) -> None:
-        self._armed = True
-        if size := self._plan.get("size"):
+    def see(connection: sqlite3.Connection, statement: str) -> None:
+        nonlocal left
+        left -= armed and statement.strip().lower().startswith(plan["statement"])
+        if not left and plan["steps"]:
+            connection.set_progress_handler(kill, plan["steps"])
+        elif not left:
+            kill()
+
+    def connect_and_watch(*args: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*args, **options)
+        if left:
+            connection.set_trace_callback(partial(see, connection))
+        return connection
+
+    def arm() -> None:
+        nonlocal armed
+        armed = True
+        if size := plan.get("size"):
             signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
-    def _connect_and_watch(self, *args: Any, **options: Any) -> sqlite3.Connection:
-        connection = self._connect(*args, **options)
-        if self._left:
-            connection.set_trace_callback(lambda statement: self._see(connection, statement))
-        return connection
-
-    def _see(self, connection: sqlite3.Connection, statement: str) -> None:
-        if not self._counts(statement):
-            return
-        if not self._plan.get("steps"):
-            self._kill()
-        connection.set_progress_handler(self._kill, self._plan["steps"])
-
-    def _counts(self, statement: str) -> bool:
-        """Whether this is the statement of the plan."""
-        if not self._armed or not statement.strip().lower().startswith(self._plan.get("statement", "\0")):
-            return False
-        self._left -= 1
-        return not self._left
-
-    def _kill(self) -> int:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return 1
+    if left:
+        sqlite3.connect = connect_and_watch
+    return arm
 
 
-def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
-    trap = Trap(plan)
-    path = plan["path"]
+async def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
+    arm = watch(plan)
 
     def ack(text: str) -> None:
         os.write(pipe, json.dumps(text).encode() + b"\n")
 
     if plan["work"] == "create":
-        asyncio.run(create(path, trap.arm, ack))
-    else:
-        asyncio.run(on_open_store(path, trap.arm, ack, WORKS[plan["work"]]))
+        await create(plan["path"], arm, ack)
+    store = SqliteStore(Path(plan["path"]))
+    await store.open()
+    await store.claim("s")
+    arm()
+    await WORKS[plan["work"]](store, ack)
 
 
-def run(plan: dict[str, Any], work: Callable[[dict[str, Any], int], None]) -> dict[str, Any]:
+def run(plan: dict[str, Any]) -> dict[str, Any]:
     """Fork, collect what is acknowledged, and say how it ended."""
     reading, writing = os.pipe()
     pid = os.fork()
@@ -214,28 +193,20 @@ def run(plan: dict[str, Any], work: Callable[[dict[str, Any], int], None]) -> di
         os.close(reading)
         try:
             signal.alarm(PATIENCE)
-            work(plan, writing)
+            asyncio.run(work_until_killed(plan, writing))
         finally:
             os._exit(1)
     os.close(writing)
     acks: list[Any] = []
-    left = plan.get("acks", 0)
     with os.fdopen(reading) as pipe:
         for line in pipe:
             if not line.endswith("\n"):
                 break  # it was killed while it said so
             acks.append(json.loads(line))
-            left -= 1
-            if left == 0 and "acks" in plan:
+            if len(acks) == plan.get("acks"):
                 os.kill(pid, signal.SIGKILL)
     _, status = os.waitpid(pid, 0)
     return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
-
-
-def serve(work: Callable[[dict[str, Any], int], None]) -> None:
-    """Answer each plan that is read."""
-    for line in sys.stdin:
-        print(json.dumps(run(json.loads(line), work)), flush=True)
 
 
 async def warm_up() -> None:
@@ -247,4 +218,5 @@ async def warm_up() -> None:
 
 if __name__ == "__main__":
     asyncio.run(warm_up())
-    serve(work_until_killed)
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)

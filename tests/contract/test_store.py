@@ -1,7 +1,5 @@
 """What every store promises, whatever it keeps things in."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading
@@ -23,17 +21,7 @@ from summarizing_context.stores.base import (
     StoredProviderView,
     StoredVerdict,
 )
-from tests.contract.store_builders import (
-    entries,
-    entry,
-    key,
-    log_of,
-    make_store,
-    nothing,
-    numbered,
-    opened,
-    summary,
-)
+from tests.contract.store_builders import entries, entry, key, log_of, make_store, nothing, numbered, opened, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
 

@@ -1,7 +1,5 @@
 """Checkpoints in a store: what they keep from removal, and what overtakes them."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, SessionExistsError

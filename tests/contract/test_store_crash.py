@@ -1,7 +1,5 @@
 """Killed at any moment, a file has all that it acknowledged, and nothing by halves."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -31,11 +29,6 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         yield process
         process.kill()
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
 
 
 @pytest.fixture

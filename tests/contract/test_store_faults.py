@@ -1,7 +1,5 @@
 """Files that are damaged, foreign, newer or full, and those only read: a typed error, and nothing lost."""
 
-from __future__ import annotations
-
 import os
 import stat
 import threading
@@ -10,24 +8,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.errors import (
-    StoreCorruptError,
-    StoreError,
-    StoreFullError,
-    StoreVersionError,
-)
+from summarizing_context.errors import StoreCorruptError, StoreError, StoreFullError, StoreVersionError
 from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import (
-    bytes_beside,
-    entries,
-    key,
-    log_of,
-    nothing,
-    numbered,
-    opened,
-    sql,
-    summary,
-)
+from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, sql, summary
 
 
 @pytest.fixture

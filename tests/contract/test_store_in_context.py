@@ -1,7 +1,5 @@
 """A context on a store that a program gives it: the session goes on in another store at the same place."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

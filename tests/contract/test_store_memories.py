@@ -1,7 +1,5 @@
 """Memories in a store: what was read is marked, and of one subject what was said last is kept."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Heads move and logs are forked without copies; what nobody needs is really removed, to the last byte."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 
@@ -9,17 +7,7 @@ import pytest
 
 from summarizing_context.errors import StoreLockedError
 from summarizing_context.stores.base import Place, SessionStore
-from tests.contract.store_builders import (
-    bytes_beside,
-    entries,
-    key,
-    log_of,
-    nothing,
-    numbered,
-    opened,
-    sql,
-    summary,
-)
+from tests.contract.store_builders import bytes_beside, entries, key, log_of, nothing, numbered, opened, sql, summary
 
 pytestmark = pytest.mark.usefixtures("backend")
 

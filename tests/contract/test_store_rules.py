@@ -1,7 +1,5 @@
 """Standing rules beside a log: written with their message, gone with it, and read again where a file has none."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context.stores.base import StoredEntry, StoredVerdict

@@ -1,7 +1,5 @@
 """The index of a store: it finds what is there, and forgets what is gone."""
 
-from __future__ import annotations
-
 import json
 import random
 

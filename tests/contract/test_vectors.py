@@ -1,7 +1,5 @@
 """Keepers of vectors, SQLite and Chroma: the same contract."""
 
-from __future__ import annotations
-
 import shutil
 from importlib.util import find_spec
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Agents of LangChain's with a scripted model, and a judge of what that model was sent."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any

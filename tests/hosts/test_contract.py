@@ -1,7 +1,5 @@
 """One contract for every host: the same session of a hundred steps through its real runtime and its fake model."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from importlib.util import find_spec

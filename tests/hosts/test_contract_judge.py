@@ -1,7 +1,5 @@
 """The judge of the contract finds what is wrong and nothing else, and shares no code with the package."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

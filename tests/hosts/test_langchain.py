@@ -1,11 +1,10 @@
 """The middleware in LangChain's own agents: views are lawful and within the budget, and the state stays whole."""
 
-from __future__ import annotations
-
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -38,35 +37,37 @@ THREAD = {"configurable": {"thread_id": "t1"}}
 
 
 @pytest.fixture
-def made() -> Iterator[list[SummarizingMiddleware]]:
-    found: list[SummarizingMiddleware] = []
-    yield found
-    for middleware in found:
-        middleware.close()
+def middleware() -> Iterator[Any]:
+    """Makes middlewares that are closed at the end."""
+    with ExitStack() as stack:
+
+        def make(summarizer: Any = None, clock: Any = None, **options: Any) -> SummarizingMiddleware:
+            beside = {"summarizer": summarizer} | ({} if clock is None else {"clock": clock})
+            settings = Settings(**{**SMALL, **options})
+            return stack.enter_context(SummarizingMiddleware(settings, count_tokens=count, **beside))
+
+        yield make
 
 
-@pytest.fixture
-def middleware(made: list[SummarizingMiddleware]) -> Any:
-    """Makes a middleware that is closed at the end."""
-
-    def make(**options: Any) -> SummarizingMiddleware:
-        beside = {name: options.pop(name) for name in ("summarizer", "clock") if name in options}
-        made.append(SummarizingMiddleware(Settings(**{**SMALL, **options}), count_tokens=count, **beside))
-        return made[-1]
-
-    return make
+def agent_of(model: Any, *middleware: Any, tools: Sequence[Any] = (read,), **options: Any) -> Any:
+    return create_agent(model, list(tools), middleware=middleware, checkpointer=InMemorySaver(), **options)
 
 
 def say(agent: Any, text: str, config: Any = THREAD) -> list[Any]:
     return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
 
 
+def fix(agent: Any) -> None:
+    """Two turns of work."""
+    for turn in range(2):
+        say(agent, f"Fix part {turn}.")
+
+
 def test_messages_that_stay_word_for_word_are_the_states_own(middleware):
     sent = Sent()
     model = ScriptedModel(messages=working())
-    agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
-    for turn in range(2):
-        say(agent, f"Fix part {turn}.")
+    agent = agent_of(model, middleware(), sent)
+    fix(agent)
     for messages, state in sent.calls:
         ids = {id(message) for message in state}
         same = [message for message in messages if id(message) in ids]
@@ -90,9 +91,8 @@ def test_messages_that_stay_word_for_word_are_the_states_own(middleware):
 )
 def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, kind, name, stays):
     sent, model = Sent(), kind(messages=working(), model_name=name)
-    agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
-    for turn in range(2):
-        say(agent, f"Fix part {turn}.")
+    agent = agent_of(model, middleware(), sent)
+    fix(agent)
     asked = [request for request in sent.requests if request.model_settings]
     first = next(request for request in sent.requests if len(request.messages) < len(request.state["messages"]))
     assert any("thinking" in str(message.content) for message in first.messages) == stays
@@ -105,9 +105,7 @@ def test_thinking_of_the_open_turn_goes_where_the_model_refuses_it(middleware, k
 
 def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware):
     sent, model = Sent(), ScriptedModel(messages=working())
-    agent = create_agent(
-        model, [read], system_prompt="You fix code.", middleware=[middleware(), sent], checkpointer=InMemorySaver()
-    )
+    agent = agent_of(model, middleware(), sent, system_prompt="You fix code.")
     agent.update_state(THREAD, {"messages": [SystemMessage("The user is Ana.")]})
     say(agent, "Fix part 0.")
     agent.update_state(THREAD, {"messages": [SystemMessage("The tests are slow.")]})
@@ -128,7 +126,7 @@ def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware):
     call = {"name": "dump", "args": {}, "id": "call_1"}
     said = AIMessage([{"type": "text", "text": "word " * 4_000}, {"type": "tool_use", **call}], tool_calls=[call])
     sent, model = Sent(), ScriptedModel(messages=iter([said, AIMessage("Done.")]))
-    agent = create_agent(model, [dump], middleware=[middleware(), sent], checkpointer=InMemorySaver())
+    agent = agent_of(model, middleware(), sent, tools=[dump])
     say(agent, "Read everything.")
     messages, state = sent.calls[-1]
     assert [message.id for message in messages] == [message.id for message in state]
@@ -160,7 +158,7 @@ def test_child_agents_have_sessions_of_their_own(middleware):
 
     asked = [{"name": "research", "args": {"question": f"Where is {name}?"}, "id": f"call_{name}"} for name in "ab"]
     model = ScriptedModel(messages=iter([AIMessage("", tool_calls=asked), AIMessage("Nowhere.")]))
-    agent = create_agent(model, [research], middleware=[ours], checkpointer=InMemorySaver())
+    agent = agent_of(model, ours, tools=[research])
     say(agent, "Find a and b.")
     assert sorted(str(request[0].content) for request in helper_model.requests) == ["Where is a?", "Where is b?"]
     assert sorted(figures.messages for figures in ours.statistics().values()) == [1, 1, 4]
@@ -185,7 +183,7 @@ def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(m
 
 def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middleware):
     ours, model = middleware(), ScriptedModel(messages=working())
-    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+    agent = agent_of(model, ours)
 
     async def tell(text: str, thread: str) -> Any:
         return await agent.ainvoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
@@ -222,7 +220,7 @@ def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(mid
 def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware):
     helper = SummaryModel(text="summarized")
     ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
-    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+    agent = agent_of(model, ours)
     told = agent.stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
     texts = [str(message.content) for message, _ in told]
     assert ours.wait_idle()
@@ -231,15 +229,12 @@ def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware)
     assert "summarized" not in texts
 
 
-def test_the_window_of_the_models_profile_is_the_budget(middleware):
+def test_the_window_of_the_models_profile_is_the_budget():
     profile = {"max_input_tokens": 3_500, "max_output_tokens": 500}
     model = ScriptedModel(messages=working(), profile=profile)
     settings = Settings(segment_min=200, segment_target=400, segment_max=800)
-    ours = SummarizingMiddleware(settings, count_tokens=count)
-    with ours:
-        agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
-        for turn in range(2):
-            say(agent, f"Fix part {turn}.")
+    with SummarizingMiddleware(settings, count_tokens=count) as ours:
+        fix(agent_of(model, ours))
         (figures,) = ours.statistics().values()
         assert figures.activations
     assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
@@ -268,7 +263,7 @@ def test_a_cache_lives_as_long_as_the_request_asks_for(middleware, settings, blo
     now = [0.0]
     model = ScriptedModel(messages=iter([AIMessage("One."), AIMessage("Two.")]), model_name="claude-opus-5-5")
     ours = middleware(clock=lambda: now[0], max_tokens=20_000)
-    agent = create_agent(model, [read], middleware=[Marks(settings), ours], checkpointer=InMemorySaver())
+    agent = agent_of(model, Marks(settings), ours)
     for at in (0.0, 1_000.0):
         now[0] = at
         said = {"type": "text", "text": "Fix the parser. " * 400, **block}

@@ -1,7 +1,5 @@
 """The MCP server through the package's own client: in process and over stdio, beside a live writer."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """An adapter whose host is not installed says which extra brings it."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

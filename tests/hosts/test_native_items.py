@@ -1,7 +1,5 @@
 """OpenAI's own compaction, through the SDK of its agents and its client: the window goes out as it came back."""
 
-from __future__ import annotations
-
 from itertools import count
 from typing import Any
 

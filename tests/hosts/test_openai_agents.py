@@ -1,7 +1,5 @@
 """The OpenAI Agents SDK, through its own runner, session and scripted model: views go out, the session stays whole."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Sessions recorded by OpenTelemetry's SDK: which spans and metrics there are, and that no text is in them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -60,8 +58,9 @@ class Telemetry:
         return Recorded(list(self._exporter.get_finished_spans()), points)
 
 
-async def run_session(telemetry: Telemetry, summarizer: Model | None = None) -> None:
+async def recorded_session(summarizer: Model) -> Recorded:
     """A session of which each message holds the secret; one of its requests activates, under a span of its caller's."""
+    telemetry = Telemetry()
     settings = Settings(max_tokens=4_000, session_id="s1", attempts=1)
     async with open_context(settings, summarizer=summarizer, events=telemetry.events) as context:
         for step in range(40):
@@ -70,12 +69,11 @@ async def run_session(telemetry: Telemetry, summarizer: Model | None = None) -> 
         await context.wait_idle()
         with telemetry.tracers.get_tracer("caller").start_as_current_span("request"):
             await context.get_messages_for_request()
+    return telemetry.recorded()
 
 
-async def test_a_summary_of_a_model_is_a_chat_by_the_conventions():
-    telemetry = Telemetry()
-    await run_session(telemetry, Model())
-    recorded = telemetry.recorded()
+async def test_a_summary_of_a_model_is_a_chat_and_an_activation_stands_under_the_request_that_waits_for_it():
+    recorded = await recorded_session(Model())
     chats = recorded.named("chat small-1")
     assert chats
     for span in chats:
@@ -96,11 +94,6 @@ async def test_a_summary_of_a_model_is_a_chat_by_the_conventions():
     [duration] = recorded.points["gen_ai.client.operation.duration"]
     assert (duration.count, "error.type" in duration.attributes) == (len(chats), False)
 
-
-async def test_an_activation_stands_under_the_request_that_waits_for_it():
-    telemetry = Telemetry()
-    await run_session(telemetry)
-    recorded = telemetry.recorded()
     [request] = recorded.named("request")
     [span] = recorded.named("summarizing_context.activate")
     assert span.parent.span_id == request.context.span_id
@@ -115,9 +108,7 @@ async def test_an_activation_stands_under_the_request_that_waits_for_it():
 
 
 async def test_a_summary_that_is_given_up_tells_its_error():
-    telemetry = Telemetry()
-    await run_session(telemetry, Model(fails=True))
-    recorded = telemetry.recorded()
+    recorded = await recorded_session(Model(fails=True))
     for span in recorded.named("chat small-1"):
         assert span.status.status_code is StatusCode.ERROR
         assert span.attributes["error.type"] == "SummarizerError"

@@ -1,7 +1,5 @@
 """Pydantic AI, through its own runtime and its own function model: views go out, the run's history stays whole."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The oldest versions of hosts are the same in the extras, in the constraints of their tests, and on the pages."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 

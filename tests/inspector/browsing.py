@@ -1,7 +1,5 @@
 """A real browser for tests of the page. Tests that import this are skipped where playwright or chromium is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

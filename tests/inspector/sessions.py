@@ -1,7 +1,5 @@
 """Stores with sessions to look at, and the inspector as it is started."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

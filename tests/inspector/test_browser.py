@@ -1,7 +1,5 @@
 """The page in a real browser; skipped where playwright or chromium is not there."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

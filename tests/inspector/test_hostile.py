@@ -1,7 +1,5 @@
 """Hostile transcripts in a real browser; skipped where there is none. Who may ask is tested over HTTP: `test_pages`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

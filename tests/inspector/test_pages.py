@@ -1,7 +1,5 @@
 """What the inspector answers over HTTP, and whom it refuses."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """What the page for operators shows of a pool: the compose file, backup and restore, and how a worker ends."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

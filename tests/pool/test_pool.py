@@ -1,7 +1,5 @@
 """Workers of a pool make what hosts ask for: once, also when hosts or workers are gone, and never in a host's way."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,12 +11,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.contrib.postgres.pool import (
-    RETRIES,
-    PoolWorker,
-    PostgresRequests,
-    pool_worker,
-)
+from summarizing_context.contrib.postgres.pool import RETRIES, PoolWorker, PostgresRequests, pool_worker
 from summarizing_context.errors import SummarizerError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.testing import range_name

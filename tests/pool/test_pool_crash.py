@@ -3,8 +3,6 @@
 `POSTGRES_KILLS` kills more of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

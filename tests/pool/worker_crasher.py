@@ -4,8 +4,6 @@ A line is JSON: the store's `address`, and a file `calls`. The worker writes a l
 begins, and another when the summary is kept. It works until it is killed, or until the line is followed by its end.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

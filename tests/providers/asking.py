@@ -1,7 +1,5 @@
 """What the models of `eval ask` say: a writer of questions, a summarizer, a reader and a judge."""
 
-from __future__ import annotations
-
 import json
 
 from .protocols import Json, spoken_at, system_text, user_text

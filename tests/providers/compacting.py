@@ -4,8 +4,6 @@ Written from platform.claude.com (compaction on demand, in the background, that 
 developers.openai.com (the compact endpoint), as of November 2026. Nothing of the package is imported.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Lets respx answer in place of the network for both SDKs, whose HTTP library respx does not know by itself."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpcore2

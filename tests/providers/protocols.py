@@ -3,8 +3,6 @@
 One more in `PROTOCOLS` runs through the suite of this folder; its replies that are no summary stand in `test_faults`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

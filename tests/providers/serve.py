@@ -1,7 +1,5 @@
 """The provider on the loopback for commands, which have an event loop of their own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,11 +17,11 @@ from .server import Answer, ProviderServer, Request, Script, serving
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
 
 
-def honest(body: Json) -> str:
+def honest(body: Json, max_tokens: int = 400) -> str:
     """The extractive summary of the fenced content of a request."""
     content = user_text(body).rpartition("<session_record>\n")[2].removesuffix("\n</session_record>")
     kind: Literal["segment", "rollup"] = "rollup" if content.startswith("### summary 1 of ") else "segment"
-    return summarize_extractively(content, kind=kind, max_tokens=400)
+    return summarize_extractively(content, kind=kind, max_tokens=max_tokens)
 
 
 def answering(request: Request) -> Answer:

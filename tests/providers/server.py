@@ -3,8 +3,6 @@
 HTTP/1.1 by hand, so that it can cut a reply short, reset a connection, or never stop talking.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

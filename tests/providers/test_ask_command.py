@@ -1,7 +1,5 @@
 """`eval ask`: one model asks about a log, another answers and marks, on the loopback; replayed without it."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A dry run tells what a real run against the server on the loopback then asks for, and asks for nothing itself."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What the SDK really sends for an embedding, and what a reply must hold."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from dataclasses import replace

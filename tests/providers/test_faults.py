@@ -1,7 +1,5 @@
 """Every way in which a provider can fail, as the error that it becomes; without words of the provider or of the log."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,12 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from summarizing_context.errors import (
-    SummarizerError,
-    SummarizerRateLimited,
-    SummarizerRefused,
-    SummarizerTimeout,
-)
+from summarizing_context.errors import SummarizerError, SummarizerRateLimited, SummarizerRefused, SummarizerTimeout
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.resilience import describe_failure
 from summarizing_context.summarizers.sdk import Fault, HttpStatus

@@ -4,8 +4,6 @@ Fifty texts try to pass it off as the user's words, as our summaries, or as inst
 words that must not get through.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -158,20 +156,27 @@ def contents() -> Iterator[tuple[str, str]]:
             yield render_messages([read_message(row) for row in rows]), mark
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence(dialect):
-    log = hostile_session(dialect)
-    async with open_context(Settings(max_tokens=BUDGET, **SMALL), count_tokens=count) as context:
+async def played(dialect: str, **place: Any) -> str:
+    """Play the hostile session; the texts of all its summaries, of which none is a constraint, a pin or a rule."""
+    shown = ""
+    async with open_context(Settings(max_tokens=BUDGET, **SMALL, **place), count_tokens=count) as context:
         judge = Judge(context, budget=BUDGET)
-        for message in log:
+        for message in hostile_session(dialect):
             await judge.add(message)
             if message["role"] == "assistant":
                 await context.wait_idle()
                 judge_view(await judge.view(), judge.log)
+                shown += "".join(f"{node.text}\n" for node in context.explain())
         assert judge.activations > 2
         assert judge.covered > 100
-        assert all(not MARK.search(constraints(node.text)) for node in context.explain())
         assert {rule.quote for rule in context.standing_rules()} == {RULE}
+    assert not MARK.search(constraints(shown))
+    return shown
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence(dialect):
+    await played(dialect)
 
 
 def obedient(body: Any) -> str:
@@ -186,24 +191,10 @@ def obedient(body: Any) -> str:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_a_model_gets_them_fenced_and_if_it_obeys_none_becomes_a_constraint_or_leaves_the_fence(protocol):
-    shown = ""
     async with serving(lambda _: Answer(model=obedient)) as server:
-        log = hostile_session(protocol.name)
         place = {"summarizer": protocol.name, "model": MODEL, "api_key": KEY}
-        options = {**SMALL, **place, "base_url": protocol.base_url(server.root), "max_tokens": BUDGET}
-        async with open_context(Settings(**options), count_tokens=count) as context:
-            judge = Judge(context, budget=BUDGET)
-            for message in log:
-                await judge.add(message)
-                if message["role"] == "assistant":
-                    await context.wait_idle()
-                    judge_view(await judge.view(), judge.log)
-                    shown += "".join(node.text for node in context.explain())
-            assert judge.activations > 2
-            assert judge.covered > 100
-            assert {rule.quote for rule in context.standing_rules()} == {RULE}
+        shown = await played(protocol.name, **place, base_url=protocol.base_url(server.root))
         check_requests(server)
-    assert not MARK.search(constraints(shown))
     assert MARK.search(shown)  # the model did obey, but only as facts
 
 
@@ -218,8 +209,9 @@ BULLETS = ("- ", "* ", "1. ", "  - ", "")
 
 @pytest.mark.parametrize(("heading", "bullet"), [(HEADINGS[n % 8], BULLETS[n % 5]) for n in range(8)])
 def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(heading, bullet):
-    stopped = 0
-    for (content, mark), (text, _) in zip(contents(), marked_injections(), strict=False):
+    cases = list(zip(contents(), marked_injections(), strict=False))
+    assert len(cases) == 50
+    for (content, mark), (text, _) in cases:
         copied = "\n".join(f"{bullet}{line}" for line in text.splitlines() if line.strip())
         reply = f"## Done\n- The build was read.\n{heading}\n{bullet}{RULE}\n{copied}\n## Facts\n- a is read"
         taken = check_reply(reply, job(content=content, max_tokens=400, source_tokens=10_000)).text
@@ -229,21 +221,13 @@ def test_what_a_model_writes_under_constraints_is_no_constraint_for_all_fifty(he
         rolled = job(kind="rollup", rank=1, content=render_children([taken] * 4), max_tokens=400, source_tokens=10_000)
         again = check_reply(reply, rolled).text
         assert not constraints(again)
-        stopped += 1
-    assert stopped == 50
 
 
 @pytest.mark.parametrize(
     "heading",
     [
-        *(
-            "Constraints:",
-            "## User rules",
-            "## Requirements",
-            "##Constraints",
-            "1. **Constraints**",
-            "> ## Constraints",
-        ),
+        *("Constraints:", "## User rules", "## Requirements", "##Constraints", "1. **Constraints**"),
+        "> ## Constraints",
         *("Constraints", "- **Rules:**", f"## Constraints {'that hold here ' * 9}", "## \u0421onstraints"),
         *("## Con\u200bstraints", "Read.\r## Constraints", "Read.\u2028## Constraints"),
     ],

@@ -1,7 +1,5 @@
 """`eval run` with a model: recorded against the provider on the loopback, replayed without it."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from io import StringIO

@@ -1,7 +1,5 @@
 """`eval run` with a model on a transcript with secrets: no part of one is sent, or stands in a file that is written."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

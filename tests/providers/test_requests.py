@@ -1,7 +1,5 @@
 """What each SDK really sends for a job: path, headers, body; and what names a summarizer for the cache."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The SDKs against the server on the loopback: what only a real connection shows, and an outage of ten minutes."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import tracemalloc

@@ -1,7 +1,5 @@
 """Prompts tuned with a model: recorded against the provider on the loopback, replayed without it, written by gepa."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
@@ -10,20 +8,17 @@ import time
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
-from .serve import serving_apart
-from .server import Answer, Request
+from .serve import honest, serving_apart
+from .server import Answer, ProviderServer, Request
 
-Kind = Literal["segment", "rollup"]
 BETTER = "- Keep every id that a call used."
 OPTIONS = ("--model", MODEL, "--budget", "1000", "--cassette", "c.jsonl", "--config", "small.toml")
 SMALL = """
@@ -43,10 +38,7 @@ def says(body: Json) -> str:
     """A summarizer that keeps more when it is told to; asked to improve a prompt, it adds a line."""
     if user_text(body).startswith("You improve a prompt."):
         return f"```\n{better()}\n```"
-    content = user_text(body).rpartition("<session_record>\n")[2].removesuffix("\n</session_record>")
-    kind: Kind = "rollup" if content.startswith("### summary 1 of ") else "segment"
-    most = 60 if BETTER in system_text(body) or kind == "rollup" else 16
-    return summarize_extractively(content, kind=kind, max_tokens=most)
+    return honest(body, 60 if BETTER in system_text(body) or "### summary 1 of " in user_text(body) else 16)
 
 
 def answering(request: Request) -> Answer:
@@ -72,19 +64,19 @@ def keep(checkout: Path, sessions: int) -> None:
         path.unlink()
 
 
-def tune(*arguments: object) -> int:
-    return main(["tune", "logs", *map(str, (*OPTIONS, *arguments))])
+def tune(*arguments: object, at: ProviderServer | None = None) -> int:
+    where = ("--base-url", OPENAI.base_url(at.root)) if at else ()
+    return main(["tune", "logs", *map(str, (*OPTIONS, *where, *arguments))])
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
     with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
         tried = ("--prompt", "mine/segment/v7.md")
-        assert tune("--dry-run", *where, *tried, "--json", "-") == 0
+        assert tune("--dry-run", *tried, "--json", "-", at=server) == 0
         planned = json.loads(capsys.readouterr().out)
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["logs", "mine", "small.toml"]
-        assert tune("--yes", *where, *tried, "--out", "one", "--write", "new", "--json", "one.json") == 0
+        assert tune("--yes", *tried, "--out", "one", "--write", "new", "--json", "one.json", at=server) == 0
         assert planned["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
         assert "segment" in planned["by_kind"]
     run = json.loads((checkout / "one.json").read_text("utf8"))
@@ -113,8 +105,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
 def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout):
     (checkout / "worse.md").write_text(latest("segment").text, encoding="utf8")
     with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune("--yes", *where, "--prompts", "mine", "--prompt", "worse.md", "--json", "told.json") == 0
+        assert tune("--yes", "--prompts", "mine", "--prompt", "worse.md", "--json", "told.json", at=server) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert told["tuning"]["winner"] == "start"
     assert f"-{BETTER}" in told["tuning"]["diff"]
@@ -126,24 +117,24 @@ def test_prompts_of_ones_own_are_the_start_the_price_comes_first_and_a_cap_stops
     keep(checkout, 2)
     own = ("--prompts", "mine", "--prompt", "mine", "--json", "told.json")
     with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune(*where, *own) == 2  # the price comes first, and is not accepted
+        assert tune(*own, at=server) == 2  # the price comes first, and is not accepted
         assert server.requests == []
         assert "requests (" in capsys.readouterr().err
-        assert tune("--yes", *where, *own, "--max-calls", 3) == 4
+        assert tune("--yes", *own, "--max-calls", 3, at=server) == 4
         assert len(server.requests) == 3
         assert "the cap max_calls is reached" in capsys.readouterr().err
-        assert tune("--yes", *where, *own) == 0
+        assert tune("--yes", *own, at=server) == 0
     told = json.loads((checkout / "told.json").read_text("utf8"))
     assert told["tuning"]["winner"] == "start"
     assert "equal on every question" in told["verdict"]
     assert told["tuning"]["diff"] == told["written"] == []
-    (checkout / "mine.md").write_text(latest("segment").text.replace("## Done", "## Work"), encoding="utf8")
-    assert tune("--prompt", "mine.md") == 2
-    assert "mine.md: its sections must be the fixed ones" in capsys.readouterr().err
-    (checkout / "mine.md").write_text(latest("segment").text.replace("{{max_tokens}}", "900"), encoding="utf8")
-    assert tune("--prompt", "mine.md") == 2
-    assert "mine.md: it lacks the placeholder {{max_tokens}}" in capsys.readouterr().err
+    for right, wrong, words in (
+        ("## Done", "## Work", "its sections must be the fixed ones"),
+        ("{{max_tokens}}", "900", "it lacks the placeholder {{max_tokens}}"),
+    ):
+        (checkout / "mine.md").write_text(latest("segment").text.replace(right, wrong), encoding="utf8")
+        assert tune("--prompt", "mine.md") == 2
+        assert f"mine.md: {words}" in capsys.readouterr().err
     assert main(["tune", "logs", "--cassette", "c.jsonl", "--prompts", "mine"]) == 2
     assert "name the model that they are for" in capsys.readouterr().err
 
@@ -167,8 +158,7 @@ def test_a_process_that_is_ended_keeps_every_reply_that_it_has(checkout):
     assert process.returncode == -signal.SIGTERM
     assert kept.read_bytes().count(b"\n") == 4
     with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune(*where, *tried) == 0
+        assert tune(*tried, at=server) == 0
         assert len(server.requests) == kept.read_bytes().count(b"\n") - 4, "no reply is paid for twice"
     assert kept.read_bytes().splitlines() == sorted(kept.read_bytes().splitlines())
 
@@ -180,11 +170,10 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
     keep(checkout, 3)
     asked = ("--propose", 2, "--optimizer", optimizer)
     with serving_apart(answering) as server:
-        where = ("--base-url", OPENAI.base_url(server.root))
-        assert tune("--dry-run", *where, *asked, "--json", "-") == 0
+        assert tune("--dry-run", *asked, "--json", "-", at=server) == 0
         assert json.loads(capsys.readouterr().out)["proposals"] == 2
         assert server.requests == []
-        assert tune("--yes", *where, *asked, "--out", "one", "--write", "new") == 0
+        assert tune("--yes", *asked, "--out", "one", "--write", "new", at=server) == 0
         told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
     assert "was dropped (what message" in told
     written = checkout / "new" / "segment" / f"v{latest('segment').version + 1}.md"

@@ -1,7 +1,5 @@
 """Sessions of many steps through the providers' own SDKs, as agents have them, and what is said of their requests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +14,7 @@ import openai
 from summarizing_context import Settings
 from summarizing_context.contrib.proxy.server import ProxySettings, serving
 from summarizing_context.contrib.serving import bound_socket
+from tests.proxy.fake import Fake, served
 
 RESULT = "line of a file: def parse(tokens): return [token for token in tokens if token.kind != 'space']\n" * 12
 
@@ -43,6 +42,14 @@ async def proxied(
                     await OPEN.pop().close()
 
 
+@asynccontextmanager
+async def between(fake: Fake | None = None, **options: Any) -> AsyncIterator[tuple[Fake, str]]:
+    """A fake provider, and the address of a proxy in front of it."""
+    fake = fake or Fake()
+    async with served(fake) as fake.address, proxied(fake.address, **options) as address:
+        yield fake, address
+
+
 def port_of(line: str) -> str:
     """The port of the base URL that a proxy prints first; its path holds the token."""
     return str(urlsplit(line.split(": ")[0]).port)
@@ -54,7 +61,18 @@ async def status(address: str) -> dict[str, Any]:
         return told
 
 
-class AnthropicAgent:
+class Agent:
+    """An agent that says something, or gives the results of the calls that wait for them."""
+
+    async def step(self, text: str) -> None:
+        raise NotImplementedError
+
+    async def steps(self, count: int) -> None:
+        for number in range(count):
+            await self.step(f"step {number}")
+
+
+class AnthropicAgent(Agent):
     """An agent by Anthropic's SDK: it streams, thinks, calls tools, and marks its newest message for the cache."""
 
     def __init__(self, address: str, session: str | None = "s-1", **options: Any) -> None:
@@ -68,7 +86,6 @@ class AnthropicAgent:
         self.options = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code.", **options}
 
     async def step(self, text: str) -> None:
-        """Say something, unless calls wait for results; then these are given."""
         calls = [b for b in self.history[-1]["content"] if b["type"] == "tool_use"] if self.history else []
         blocks: list[Any] = [{"type": "tool_result", "tool_use_id": call["id"], "content": RESULT} for call in calls]
         blocks = blocks or [{"type": "text", "text": text}]
@@ -83,7 +100,7 @@ class AnthropicAgent:
         self.history.append({"role": "assistant", "content": said})
 
 
-class ChatAgent:
+class ChatAgent(Agent):
     """An agent by OpenAI's SDK and Chat Completions. It sends no id of its session."""
 
     def __init__(self, address: str, **options: Any) -> None:
@@ -103,7 +120,7 @@ class ChatAgent:
         )
 
 
-class ResponsesAgent:
+class ResponsesAgent(Agent):
     """An agent by OpenAI's SDK and Responses, with encrypted reasoning and no state on the server."""
 
     def __init__(self, address: str, session: str = "t-1", **options: Any) -> None:

@@ -1,7 +1,5 @@
 """A home of the tests' own: the proxy keeps its token there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

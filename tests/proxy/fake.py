@@ -3,8 +3,6 @@
 Each request is kept. What it answers is plain, unless a test gives it `behave`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,6 +33,7 @@ class Fake:
     most_tokens: int = 10**9  # bytes of a request through four; more is too long
     refuses_in_stream: bool = False  # what is too long is refused by an event of a stream that has begun
     behave: Behave | None = None
+    address: str = ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
@@ -67,6 +66,11 @@ class Fake:
         if not body.get("stream"):
             return JSONResponse(whole)
         return streamed(events)
+
+
+async def nothing(request: Request, raw: bytes) -> Response:
+    """What a provider does that answers whatever it is asked."""
+    return JSONResponse({})
 
 
 def streamed(events: list[Any]) -> Response:
@@ -115,9 +119,7 @@ def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any
     stop = "tool_use" if calls else "end_turn"
     whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
     whole |= {"content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage}
-    events: list[Any] = [
-        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
-    ]
+    events: list[Any] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
     for at, block in enumerate(blocks):
         if block["type"] == "text":
             began, delta = {**block, "text": ""}, [{"type": "text_delta", "text": text}]

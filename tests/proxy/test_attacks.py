@@ -1,7 +1,5 @@
 """Requests that want to get past the proxy, and providers that want to harm it, byte by byte over sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,22 +7,16 @@ from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.contrib.proxy.server import ProxySettings, make_app
-from tests.proxy.clients import proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.clients import between, proxied, status
+from tests.proxy.fake import Fake, nothing, served
 from tests.proxy.test_wire import TOKEN
 
 OWN = b"127.0.0.1"
 
 HELLO = b'{"model":"m","max_tokens":9,"tools":[],"messages":[{"role":"user","content":"hi"}]}'
-
-
-async def answer_all(request: Request, raw: bytes) -> Response:
-    return JSONResponse({})
 
 
 async def said(address: str, data: bytes, most: int = 2_000_000) -> bytes:
@@ -114,8 +106,7 @@ PASSED = {
 
 
 async def test_what_is_no_clients_request_does_not_reach_the_provider():
-    fake = Fake(behave=answer_all)
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=nothing)) as (fake, address):
         for name, data in REFUSED.items():
             answer = await said(address, data)
             assert answer[9:12] in (b"400", b"403", b""), (name, answer)
@@ -124,14 +115,13 @@ async def test_what_is_no_clients_request_does_not_reach_the_provider():
 
 
 async def test_what_goes_on_goes_to_the_provider_alone_and_in_one_piece():
-    fake = Fake(behave=answer_all)
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=nothing)) as (fake, address):
         for name, data in PASSED.items():
             answer = await said(address, data)
             assert answer.startswith(b"HTTP/1.1 200 "), (name, answer)
             seen = fake.seen.pop()
             assert fake.seen == [], name
-            assert seen["headers"]["host"] == upstream.removeprefix("http://")
+            assert seen["headers"]["host"] == fake.address.removeprefix("http://")
             assert seen["raw"] in (HELLO, b"hello"), name
             assert seen["headers"]["content-length"] == str(len(seen["raw"])), name
             assert not {"x-evil", "upgrade", "transfer-encoding"} & seen["headers"].keys(), name
@@ -149,7 +139,7 @@ WITH_TOKEN = {
 
 
 async def test_no_part_of_a_token_reaches_the_provider():
-    fake, header = Fake(behave=answer_all), b"X-Summarizing-Context-Token: " + TOKEN.encode()
+    fake, header = Fake(behave=nothing), b"X-Summarizing-Context-Token: " + TOKEN.encode()
     async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
         for path, wanted in WITH_TOKEN.items():
             await said(address, asked(path.encode(), host=b"proxy.example"))

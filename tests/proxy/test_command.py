@@ -1,7 +1,5 @@
 """The command: a client run behind a proxy, its end, and what is told where something is missing."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
@@ -60,37 +58,23 @@ sys.exit(10 + len(told))
 """
 
 
-def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path):
+@pytest.mark.parametrize("alone", [False, True], ids=["at the terminal", "of the proxy alone"])
+def test_an_interrupt_at_a_terminal_reaches_the_command_once(tmp_path, alone):
     keyboard, terminal = pty.openpty()
     command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
-    process = subprocess.Popen(
-        command,
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    )
-    with process:
+    own = {} if alone else {"stdin": terminal, "preexec_fn": lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, **own) as process:
         try:
             assert process.stdout.readline() == "ready\n"
-            os.write(keyboard, b"\x03")
+            if alone:
+                process.send_signal(signal.SIGINT)
+            else:
+                os.write(keyboard, b"\x03")
             assert process.wait(60) == 11
         finally:
             process.terminate()
             os.close(keyboard)
             os.close(terminal)
-
-
-def test_an_interrupt_of_the_proxy_alone_is_passed_on(tmp_path):
-    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", COUNTING]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-        try:
-            assert process.stdout.readline() == "ready\n"
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 11
-        finally:
-            process.terminate()
 
 
 INTERRUPTED = """

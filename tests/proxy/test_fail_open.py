@@ -1,7 +1,5 @@
 """Whatever fails in the proxy, at whatever step: the client's request goes on as it came, and its keys are nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging
@@ -24,7 +22,7 @@ from summarizing_context.contrib.proxy.rewriter import Rewriter
 from summarizing_context.settings import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.builder import Viewer
-from tests.proxy.clients import AnthropicAgent, proxied, status
+from tests.proxy.clients import AnthropicAgent, between, proxied, status
 from tests.proxy.fake import Fake, served
 from tests.proxy.test_sessions import contents
 
@@ -46,28 +44,22 @@ def fails(*_: Any, **__: Any) -> Any:
     raise RuntimeError(SECRET)
 
 
-async def steps(client: AnthropicAgent, count: int) -> None:
-    for number in range(count):
-        await client.step(f"step {number}")
-
-
 @pytest.mark.parametrize("step", STEPS)
 async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, monkeypatch, caplog):
     holder, name = STEPS[step]
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
+    async with between(budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
-        await steps(client, 0 if step == "opening the session" else 5)
+        await client.steps(0 if step == "opening the session" else 5)
         with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG):
             patch.setattr(holder, name, fails)
             before = len(fake.seen)
-            await steps(client, 2)
+            await client.steps(2)
             told = await status(address)
         sent = [len(each["body"]["messages"]) for each in fake.seen[before:]]
         assert sent == [len(client.history) - 3, len(client.history) - 1]
         assert (told["failures"], told["last_failure"]) == (2, "RuntimeError")
         assert SECRET not in caplog.text
-        await steps(client, 7)
+        await client.steps(7)
         assert (await status(address))["failures"] == 2
     assert fake.problems == []
     assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2  # it goes on with its view
@@ -85,10 +77,9 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, small_store):
     small_store(max_pages=34)
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
+    async with between(store=tmp_path / "run.db", budget=6_000) as (fake, address):
         client = AnthropicAgent(address)
-        await steps(client, 14)
+        await client.steps(14)
         told = await status(address)
     assert fake.problems == []
     assert len(fake.seen) == 14
@@ -98,17 +89,16 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, small_store):
 
 async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, small_store):
     small_store(busy_timeout=0.1)
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=3_000) as address:
+    async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
-        await steps(client, 5)
+        await client.steps(5)
         other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
         other.execute("begin immediate")
-        await steps(client, 2)
+        await client.steps(2)
         locked = await status(address)
         other.execute("rollback")
         other.close()
-        await steps(client, 7)
+        await client.steps(7)
         told = await status(address)
     assert fake.problems == []
     assert (locked["failures"], locked["last_failure"]) == (2, "StoreLockedError")
@@ -121,12 +111,12 @@ async def test_a_session_that_another_program_has_open_goes_on(tmp_path):
     async with served(fake) as upstream:
         async with proxied(upstream, store, budget=6_000) as address:
             client = AnthropicAgent(address)
-            await steps(client, 3)
+            await client.steps(3)
             name = (await status(address))["sessions"][0]["session"]
         async with open_context(Settings(store=store, session_id=name)), proxied(upstream, store) as address:
             again = AnthropicAgent(address)
             again.history = client.history
-            await steps(again, 2)
+            await again.steps(2)
             told = await status(address)
     assert fake.problems == []
     assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
@@ -138,10 +128,9 @@ async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch):
 
     monkeypatch.setattr(server, "VIEW_WITHIN", 0.2)
     monkeypatch.setattr(Rewriter, "_viewed", never)
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between() as (fake, address):
         client = AnthropicAgent(address)
-        await steps(client, 1)
+        await client.steps(1)
         told = await status(address)
     assert (len(fake.seen), told["failures"], told["last_failure"]) == (1, 1, "TimeoutError")
 

@@ -1,7 +1,5 @@
 """Plug-ins of clients ask for views: answers, logs that go on behind a compaction, and the installed files."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import AsyncIterator
@@ -116,10 +114,15 @@ async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
         assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
 
 
-async def test_a_line_about_messages_that_no_log_has_changes_nothing(tmp_path):
-    line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
-    said, store = [{"role": "user", "content": f"{line}\nGo on."}], tmp_path / "run.db"
-    await stored(store, history(40))
+@pytest.mark.parametrize("known", [False, True], ids=["no log has", "its log holds no longer"])
+async def test_a_line_about_messages_that_are_not_there_changes_nothing(tmp_path, known):
+    store = tmp_path / "run.db"
+    line = await stored(store, history(40))
+    if known:
+        await stored(store, [{**message, "content": "Another."} for message in history(40)])
+    else:
+        line = "[summarizing-context: the first 7 messages of session other, as 0123456789ab]"
+    said = [{"role": "user", "content": f"{line}\nGo on."}, {"role": "assistant", "content": "Read."}]
     async with service(store) as proxy:
         assert await proxy.ask(said + history(40)) is None
         assert (await status(proxy.address))["failures"] == 0
@@ -133,16 +136,6 @@ async def stored(store: Path, messages: list[dict[str, Any]]) -> str:
         await context.set_messages(messages)
         await context.get_messages_for_request()
         return handover_line("s1", await context.get_messages())
-
-
-async def test_a_line_about_messages_that_a_log_does_not_hold_any_longer_changes_nothing(tmp_path):
-    store = tmp_path / "run.db"
-    said = [{"role": "user", "content": await stored(store, history(40))}, {"role": "assistant", "content": "Read."}]
-    async with open_context(Settings(store=store, session_id="s1", max_tokens=BUDGET)) as context:
-        await context.set_messages([{**message, "content": "Another."} for message in history(40)])
-    async with service(store) as proxy:
-        assert await proxy.ask(said) is None
-        assert (await status(proxy.address))["failures"] == 0
 
 
 @pytest.mark.parametrize("more", [{}, {"compact": True}], ids=["view", "compaction"])

@@ -1,21 +1,13 @@
 """What a provider does by itself to a history stays as the client asked for it: compaction, edits, cache marks."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 
 import pytest
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
 
-from tests.proxy.clients import TOOL, AnthropicAgent, proxied, status
-from tests.proxy.fake import SEAL, Fake, served
+from tests.proxy.clients import TOOL, AnthropicAgent, between, proxied, status
+from tests.proxy.fake import SEAL, Fake, nothing, served
 from tests.proxy.test_wire import post
-
-
-async def answer_all(request: Request, raw: bytes) -> Response:
-    return JSONResponse({})
 
 
 def talk(kind: str, count: int) -> list[dict[str, Any]]:
@@ -31,8 +23,7 @@ async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_w
     signed = {"type": "compaction", "id": "c1", "encrypted_content": "gAAA" * 50, "content": "so far", "odd": [1.50]}
     lead = [signed] if kind == "responses" else [{"role": "assistant", "content": [signed]}]
     written = json.dumps(lead, indent=1)[1:-1].strip().encode()  # as no encoder of ours would write it
-    fake = Fake(behave=answer_all)
-    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+    async with between(Fake(behave=nothing), budget=4_000) as (fake, address):
         for count in range(4, 60, 4):
             rest = json.dumps(talk(kind, count))[1:].encode()
             field = b"input" if kind == "responses" else b"messages"
@@ -47,23 +38,56 @@ async def test_what_the_server_has_compacted_stays_in_front_unchanged_and_only_w
     assert last["input" if kind == "responses" else "messages"][0] == lead[0]
 
 
+async def goes_on_as_it_came(path: str, body: dict[str, Any]) -> None:
+    raw = json.dumps({"model": "m", "max_tokens": 9, **body})
+    async with between(Fake(behave=nothing), budget=2_000) as (fake, address):
+        await post(address, path, raw)
+        told = await status(address)
+    assert [each["raw"] for each in fake.seen] == [raw.encode()]
+    assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
+
+
 @pytest.mark.parametrize("thread", [{"type": "create"}, {"type": "continue", "previous_message_id": "msg_1"}])
 async def test_a_body_of_a_thread_goes_on_as_it_came(thread):
-    fake = Fake(behave=answer_all)
-    body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "thread": thread, "messages": talk("messages", 60)}
-    async with served(fake) as upstream, proxied(upstream, budget=2_000) as address:
-        await post(address, body=json.dumps(body))
-        told = await status(address)
-    assert [each["body"] for each in fake.seen] == [body]
-    assert (told["requests"], told["passed_unchanged"]) == (0, 1)
+    await goes_on_as_it_came("/v1/messages", {"tools": [TOOL], "thread": thread, "messages": talk("messages", 60)})
+
+
+HI = {"role": "user", "content": "a"}
+LONE = {
+    "type": "message",
+    "role": "user",
+    "content": "Summarize this conversation.\n" + "turn: a file was read\n" * 4_000,
+}
+KEPT = {"tools": [{"name": "t"}], "context_management": {"edits": []}}
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/responses", {**KEPT, "input": [HI], "previous_response_id": "r"}),
+        ("/v1/responses", {**KEPT, "input": [HI, {"type": "compaction_trigger"}]}),
+        ("/v1/messages", {**KEPT, "messages": [{**HI, "content": [{"type": "compaction", "content": "x"}]}]}),
+        ("/v1/responses", {"stream": True, "input": [LONE], "instructions": "You summarize."}),
+        ("/v1/chat/completions", {"stream": True, "messages": [{"role": "system", "content": "You summarize."}, LONE]}),
+        ("/v1/messages", {"stream": True, "system": "You summarize.", "messages": [LONE]}),
+    ],
+    ids=[
+        "chained",
+        "to be compacted",
+        "compacted",
+        *(f"lone, of {kind}" for kind in ("responses", "chat", "messages")),
+    ],
+)
+async def test_what_the_server_compacts_or_keeps_and_a_lone_message_go_on_as_they_came(path, body):
+    """The lone message is long, and without tools: so OpenCode asks for its own compaction."""
+    await goes_on_as_it_came(path, body)
 
 
 async def test_a_compaction_without_content_is_no_boundary():
     failed = {"role": "assistant", "content": [{"type": "compaction", "content": None}, {"type": "text", "text": "go"}]}
-    fake = Fake(behave=answer_all)
     rows = talk("messages", 60)
     body = {"model": "m", "max_tokens": 9, "tools": [TOOL], "messages": [rows[0], *rows[2:40], failed, *rows[41:]]}
-    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+    async with between(Fake(behave=nothing), budget=4_000) as (_, address):
         await post(address, body=json.dumps(body))
         (record,) = (await status(address))["records"]
     assert (record["changed"], record["messages"]) == (True, len(body["messages"]))
@@ -75,11 +99,9 @@ async def test_a_compaction_without_content_is_no_boundary():
 )
 async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginning_is_rewritten(model, way):
     """Where it can be asked for, the provider drops it, and it stays on the wire; else it is left out."""
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
+    async with between(budget=3_000) as (fake, address):
         client = AnthropicAgent(address, model=model, thinking={"type": way}, extra_headers={"anthropic-beta": "a"})
-        for step in range(15):
-            await client.step(f"step {step}")
+        await client.steps(15)
         records = (await status(address))["records"]
     assert fake.problems == []
     asks = [each["body"]["thinking"].get("block_binding") is not None for each in fake.seen]
@@ -98,9 +120,8 @@ async def test_thinking_bound_to_its_beginning_is_never_refused_once_the_beginni
 
 async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_in_force():
     """Programs with all that they call, approvals, tools found by search, and the newest configuration."""
-    fake = Fake()
     items: list[Any] = []
-    async with served(fake) as upstream, proxied(upstream, budget=4_000) as address:
+    async with between(budget=4_000) as (fake, address):
         for step in range(24):
             code, words = f"read({step})", "a line of a file " * 60
             by = {"caller": {"type": "program", "caller_id": f"p{step}"}}
@@ -129,11 +150,9 @@ async def test_what_is_bound_in_responses_stays_together_and_what_was_set_stays_
 
 async def test_edits_by_the_server_and_fields_that_nobody_knows_stay_in_a_request_with_a_view():
     beside = {"context_management": {"edits": [{"type": "clear_tool_uses_20250919"}]}, "mcp_servers": [], "odd": 1.50}
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=3_000) as address:
+    async with between(budget=3_000) as (fake, address):
         client = AnthropicAgent(address, extra_body=beside)
-        for step in range(10):
-            await client.step(f"step {step}")
+        await client.steps(10)
     last = fake.seen[-1]["body"]
     assert len(last["messages"]) < len(client.history) - 6
     assert {name: last[name] for name in beside} == beside
@@ -157,7 +176,7 @@ SESSION = "01234567-89ab-cdef-0123-456789abcdef"
 )
 async def test_clients_are_known_by_what_they_send(headers, metadata, wanted):
     body = {"model": "m", "max_tokens": 9, "tools": [{"name": "t"}], "messages": talk("messages", 4)}
-    async with served(Fake(behave=answer_all)) as upstream, proxied(upstream) as address:
+    async with served(Fake(behave=nothing)) as upstream, proxied(upstream) as address:
         await post(address, body=json.dumps(body if metadata is None else {**body, "metadata": metadata}), **headers)
         (session,) = (await status(address))["sessions"]
     assert session["session"].startswith(wanted)

@@ -1,14 +1,21 @@
 """Long sessions of each protocol through the proxy: within the budget, lawful, and with a prefix that stays."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
+from tests.proxy.clients import (
+    AnthropicAgent,
+    ChatAgent,
+    ResponsesAgent,
+    begins_with,
+    between,
+    histories,
+    proxied,
+    status,
+)
 from tests.proxy.fake import Fake, served
 
 BUDGET = 4_000
@@ -28,8 +35,7 @@ def contents(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_long_session_stays_within_its_budget_and_lawful(agent):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+    async with between(budget=BUDGET) as (fake, address):
         client = agent(address)
         for step in range(22):
             await client.step(f"Go on with step {step}. Never push to main.")
@@ -49,12 +55,10 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent):
 
 
 async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+    async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
         client.reminder = "<system-reminder>Mind the tests.</system-reminder>"
-        for step in range(20):
-            await client.step(f"step {step}")
+        await client.steps(20)
         told = await status(address)
     reasons = [record["activation"] for record in told["records"]]
     assert set(reasons) == {None, "high_water"}
@@ -71,8 +75,7 @@ async def test_a_short_session_goes_on_byte_for_byte(agent):
     async with served(fake) as upstream, served(direct) as beside, proxied(upstream, budget=BUDGET) as address:
         for to in (address, beside):
             client = agent(to)
-            for step in range(3):
-                await client.step(f"step {step}")
+            await client.steps(3)
     assert [each["raw"] for each in fake.seen] == [each["raw"] for each in direct.seen]
     kept = ("authorization", "x-api-key", "anthropic-version", "content-type", "user-agent", "content-length")
     for ours, theirs in zip(fake.seen, direct.seen, strict=True):
@@ -85,8 +88,7 @@ async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent, t
     async with served(fake) as upstream:
         async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
             client = agent(address)
-            for step in range(16):
-                await client.step(f"step {step}")
+            await client.steps(16)
         async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
             again = agent(address)
             again.history = client.history
@@ -101,8 +103,7 @@ async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent, t
 
 
 async def test_titles_and_agents_inside_a_client_are_apart():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+    async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
         for step in range(10):
             await client.step("Fix the parser" if step == 0 else f"step {step}")
@@ -121,8 +122,7 @@ async def test_titles_and_agents_inside_a_client_are_apart():
 
 
 async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+    async with between(budget=BUDGET) as (_, address):
         clients = [ChatAgent(address), ChatAgent(address)]
         for step in range(8):
             for client in clients:
@@ -133,11 +133,9 @@ async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
 
 
 async def test_a_count_of_tokens_goes_on_as_it_came_and_changes_no_session():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+    async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
-        for step in range(16):
-            await client.step(f"step {step}")
+        await client.steps(16)
         options = {name: client.options[name] for name in ("model", "tools", "system")}
         history: Any = [*client.history[:-1]]
         await client.client.messages.count_tokens(messages=history, **options)
@@ -147,11 +145,9 @@ async def test_a_count_of_tokens_goes_on_as_it_came_and_changes_no_session():
 
 
 async def test_shadow_changes_nothing_asks_no_model_and_tells_what_it_would_do():
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=BUDGET, shadow=True, lends=True) as address:
+    async with between(budget=BUDGET, shadow=True, lends=True) as (fake, address):
         client = AnthropicAgent(address)
-        for step in range(16):
-            await client.step(f"step {step}")
+        await client.steps(16)
         told = await status(address)
     assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 32, 2))
     assert told["shadow"] is True

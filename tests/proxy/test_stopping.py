@@ -1,14 +1,13 @@
 """A proxy that is told to end, as a process of its own, with all sorts of work under way."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import sqlite3
 import sys
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from summarizing_context import Settings, open_context
-from summarizing_context.assembly import open_store
+from summarizing_context.adapters.open_sessions import opened_store
 from tests.proxy.clients import AnthropicAgent, status
 from tests.proxy.fake import Behave, Fake, served
 from tests.proxy.test_wire import BODY
@@ -57,12 +56,33 @@ def silent(asked: asyncio.Event) -> Behave:
     return behave
 
 
-async def started(program: str, upstream: str, store: Path, *options: str) -> tuple[asyncio.subprocess.Process, str]:
+@asynccontextmanager
+async def started(
+    program: str, upstream: str, store: Path, *options: str
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
     """A proxy as a process, and its address. `program` is what runs the command line."""
     command = [sys.executable, "-c", program, "proxy", "--store", str(store), "--listen", "0", "--budget", "8k"]
     given = [*command, "--anthropic", upstream, *options]
     process = await asyncio.create_subprocess_exec(*given, stderr=asyncio.subprocess.PIPE)
-    return process, (await process.stderr.readline()).decode().split(": ")[0]
+    try:
+        yield process, (await process.stderr.readline()).decode().split(": ")[0]
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+async def post(client: httpx2.AsyncClient, address: str, session: str = "s", silent: str = "stream") -> httpx2.Response:
+    headers = {"x-session-id": session, "x-silent": silent}
+    asked = client.build_request("POST", f"{address}/v1/messages", content=BODY, headers=headers)
+    return await client.send(asked, stream=silent == "stream")
+
+
+async def begun(client: httpx2.AsyncClient, address: str) -> asyncio.Future[bytes]:
+    """The rest of a stream that has begun."""
+    stream = (await post(client, address)).aiter_raw()
+    assert await anext(stream) == b": begun\n\n"
+    return asyncio.ensure_future(anext(stream))
 
 
 async def end_of(process: asyncio.subprocess.Process, sign: signal.Signals) -> int:
@@ -78,28 +98,16 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path)
     asked = asyncio.Event()
     fake, store = Fake(behave=silent(asked)), tmp_path / "run.db"
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
-        process, address = await started(PATIENT, upstream, store, "--summarizer", "client")
-        try:
+        async with started(PATIENT, upstream, store, "--summarizer", "client") as (process, address):
             agent = AnthropicAgent(address)
             async with agent.client:
-                step = 0
                 while not any(b"session_record" in each["raw"] for each in fake.seen):
-                    await agent.step(f"step {step}")
-                    step += 1
-            named = {"x-session-id": "s", "x-silent": "stream"}
-            begun = client.build_request("POST", f"{address}/v1/messages", content=BODY, headers=named)
-            stream = (await client.send(begun, stream=True)).aiter_raw()
-            assert await anext(stream) == b": begun\n\n"
-            rest = asyncio.ensure_future(anext(stream))
-            waiting = client.post(f"{address}/v1/messages", content=BODY, headers={**named, "x-silent": "yes"})
-            under_way = asyncio.ensure_future(waiting)
+                    await agent.steps(1)
+            rest = await begun(client, address)
+            under_way = asyncio.ensure_future(post(client, address, silent="yes"))
             await asyncio.wait_for(asked.wait(), 60)
             told = await status(address)
             assert await end_of(process, signal.SIGTERM) == 0
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
         with pytest.raises(httpx2.RemoteProtocolError):
             await rest
         answer = await under_way
@@ -114,42 +122,22 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path)
 async def test_it_ends_where_another_process_has_locked_the_store(tmp_path):
     fake, store = Fake(behave=silent(asyncio.Event())), tmp_path / "run.db"
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
-        process, address = await started(WAITING, upstream, store)
-        other = sqlite3.connect(store, isolation_level=None, timeout=60)
-        try:
+        async with started(WAITING, upstream, store) as (process, address):
             agent = AnthropicAgent(address, session="kept")
             async with agent.client:
-                for step in range(6):
-                    await agent.step(f"step {step}")
-            named = {"x-session-id": "s", "x-silent": "stream"}
-            begun = client.build_request("POST", f"{address}/v1/messages", content=BODY, headers=named)
-            stream = (await client.send(begun, stream=True)).aiter_raw()
-            assert await anext(stream) == b": begun\n\n"
-            rest = asyncio.ensure_future(anext(stream))
-            other.execute("begin immediate")
-            named["x-session-id"] = "new"
-            waiting = asyncio.ensure_future(client.post(f"{address}/v1/messages", content=BODY, headers=named))
-            await asyncio.sleep(0.5)  # by now it waits for the file; where not, there is less to end
-            assert await end_of(process, signal.SIGINT) == 0
-            assert other.in_transaction
-        finally:
-            other.close()
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
+                await agent.steps(6)
+            rest = await begun(client, address)
+            with closing(sqlite3.connect(store, isolation_level=None, timeout=60)) as other:
+                other.execute("begin immediate")
+                waiting = asyncio.ensure_future(post(client, address, "new"))
+                await asyncio.sleep(0.5)  # by now it waits for the file; where not, there is less to end
+                assert await end_of(process, signal.SIGINT) == 0
+                assert other.in_transaction
         with pytest.raises(httpx2.HTTPError):
             await rest
         with suppress(httpx2.HTTPError):  # a machine that is too busy for an answer cuts it off
             assert (await waiting).status_code == 503
-    kept = next(name for name in await names(store) if name.startswith("claude-code"))
+    async with opened_store(store, read_only=True) as held:
+        [kept] = [one.session_id for one in await held.sessions() if one.session_id.startswith("claude-code")]
     async with open_context(Settings(store=store, session_id=kept)) as context:  # nothing stands in the way
         assert len(context) == len(agent.history) - 1
-
-
-async def names(store: Path) -> list[str]:
-    """The sessions of a store."""
-    opened = await open_store(store, read_only=True)
-    try:
-        return [info.session_id for info in await opened.sessions()]
-    finally:
-        await opened.close()

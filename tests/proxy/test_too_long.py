@@ -1,7 +1,5 @@
 """A provider tells within a stream that the request was too long: one activation and one replay, before any content."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, proxied, status
 from tests.proxy.fake import Fake, served
 
 PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", ResponsesAgent: "/v1/responses"}
@@ -30,8 +28,7 @@ async def grown(agent: Any, address: str) -> tuple[str, bytes, dict[str, str]]:
     if agent not in BODIES:
         async with served(Fake()) as provider:
             client = agent(provider)
-            for step in range(10):
-                await client.step(f"step {step}")
+            await client.steps(10)
             while client.history[-1].get("role") != "assistant" or "call" in str(client.history[-1]):
                 await client.step("go on")
         said = {"role": "user", "content": "And now?"}
@@ -53,8 +50,7 @@ async def streamed(url: str, body: bytes, headers: dict[str, str]) -> tuple[int,
 @AGENTS
 @IN_STREAM
 async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent, in_stream):
-    fake = Fake(refuses_in_stream=in_stream)
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between(Fake(refuses_in_stream=in_stream)) as (fake, address):
         url, body, headers = await grown(agent, address)
         fake.most_tokens, before = len(body) // 4 - 100, len(fake.seen)
         code, content = await streamed(url, body, headers)
@@ -72,8 +68,7 @@ async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(
     ("agent", "in_stream"), [(AnthropicAgent, False), (ChatAgent, False), (ChatAgent, True), (ResponsesAgent, True)]
 )
 async def test_what_nothing_helps_against_is_passed_on(agent, in_stream):
-    fake = Fake(refuses_in_stream=in_stream)
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between(Fake(refuses_in_stream=in_stream)) as (fake, address):
         url, body, headers = await grown(agent, address)
         fake.most_tokens, before = 5, len(fake.seen)
         code, content = await streamed(url, body, headers)
@@ -81,31 +76,6 @@ async def test_what_nothing_helps_against_is_passed_on(agent, in_stream):
     assert b"too long" in content or b"maximum context length" in content
     assert content.count(b"error") >= 1
     assert len(fake.seen) <= before + 2
-
-
-def lone(agent: Any, address: str) -> tuple[str, bytes, str]:
-    """A request of one long message without tools, as OpenCode asks for its own compaction."""
-    words = "\n".join(f"turn {number}: the user asked, the agent read src/part_{number}.py" for number in range(4_000))
-    text = f"Summarize this conversation.\n{words}\nKeep every decision."
-    message = {"role": "user", "content": text}
-    if agent is ResponsesAgent:
-        body = {"model": "m", "input": [{"type": "message", **message}], "instructions": "You summarize."}
-    elif agent is ChatAgent:
-        body = {"model": "m", "messages": [{"role": "system", "content": "You summarize."}, message]}
-    else:
-        body = {"model": "m", "max_tokens": 100, "system": "You summarize.", "messages": [message]}
-    return f"{address}{PATHS[agent]}", json.dumps({**body, "stream": True}).encode(), text
-
-
-@AGENTS
-async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream, budget=8_000) as address:
-        url, body, _ = lone(agent, address)
-        assert (await streamed(url, body, {}))[0] == 200
-        told = await status(address)
-    assert [each["raw"] for each in fake.seen] == [body]
-    assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
 
 
 async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
@@ -139,8 +109,7 @@ async def test_words_about_length_behind_content_are_content():
     async def behave(request: Request, raw: bytes) -> Response:
         return Response(words, media_type="text/event-stream")
 
-    fake = Fake(behave=behave)
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=behave)) as (fake, address):
         body = json.dumps({"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
         assert await streamed(f"{address}/v1/chat/completions", body, {}) == (200, words)
     assert len(fake.seen) == 1
@@ -148,11 +117,9 @@ async def test_words_about_length_behind_content_are_content():
 
 async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
     """Whatever is sent is refused, with words about the window: later requests are not made shorter for it."""
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between() as (fake, address):
         client = AnthropicAgent(address)
-        for step in range(10):
-            await client.step(f"step {step}")
+        await client.steps(10)
         fake.most_tokens, refused = 5, 0
         for _ in range(3):
             with pytest.raises(anthropic.BadRequestError):
@@ -192,8 +159,7 @@ def refusing(most: int, status: int, words: Any) -> Any:
 
 @pytest.mark.parametrize(("status", "words"), WORDS)
 async def test_a_size_and_a_limit_in_any_words_and_any_413_get_a_shorter_request(status, words):
-    fake = Fake()
-    async with served(fake) as upstream, proxied(upstream) as address:
+    async with between() as (fake, address):
         url, body, headers = await grown(ChatAgent, address)
         fake.behave, before = refusing(len(body) - 500, status, words), len(fake.seen)
         code, content = await streamed(url, body, headers)

@@ -1,7 +1,5 @@
 """What the tests of stores that hosts share have in common."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

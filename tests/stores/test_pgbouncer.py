@@ -3,8 +3,6 @@
 Skipped where the program `pgbouncer` is not installed.
 """
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

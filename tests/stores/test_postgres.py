@@ -1,7 +1,5 @@
 """What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator

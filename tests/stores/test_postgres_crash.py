@@ -3,8 +3,6 @@
 `POSTGRES_KILLS` kills more hosts, and the server in proportion.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

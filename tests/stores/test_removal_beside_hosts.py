@@ -1,7 +1,5 @@
 """A host that removes much, or waits for a lock meanwhile: it keeps its sessions, and holds up no other host."""
 
-from __future__ import annotations
-
 import asyncio
 
 import anyio

@@ -1,7 +1,5 @@
 """The list of sessions names the host and the process of each that is open, for the command line and the library."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,14 +1,12 @@
 """A session of `amplifier-core` with the loop and the kind of provider of the adapter's own tests."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from amplifier_core import ChatResponse, ProviderInfo, TextBlock, ToolResult
 from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock
@@ -16,7 +14,7 @@ from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock
 from summarizing_context.adapters.amplifier import SummarizingContextManager
 from summarizing_context.assembly import Options
 from tests.adapters.host import session_of
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.rows import Call, Row, unchanged
 from tests.hosts.contract.script import DESCRIPTION, PROMPT, SIZES, TOOL, Conversation
 
 _MODULE = "amplifier_module_context_contract"
@@ -64,7 +62,7 @@ class AmplifierHost:
         self._conversation, self._options = conversation, Options(**options)
         self._config = {"store": str(store), **SIZES}
 
-    async def __aenter__(self) -> AmplifierHost:
+    async def __aenter__(self) -> Self:
         async def mount(coordinator: Any, config: Any = None) -> Any:
             manager = SummarizingContextManager(config, self._options)
             manager.use_host(coordinator)
@@ -77,15 +75,8 @@ class AmplifierHost:
         self._stack = AsyncExitStack()
         self._stack.callback(sys.modules.pop, _MODULE)
         model: Any = Provider(self._conversation)
-        self._host = await self._stack.enter_async_context(
-            session_of(
-                self._config,
-                model=model,
-                tool=Read(self._conversation),
-                session_id=self.session,
-                context="context-contract",
-            )
-        )
+        given: Any = {"model": model, "tool": Read(self._conversation), "context": "context-contract"}
+        self._host = await self._stack.enter_async_context(session_of(self._config, session_id=self.session, **given))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -101,8 +92,7 @@ class AmplifierHost:
 
     async def put(self, log: Sequence[Row]) -> None:
         rows = await self.manager.get_messages()
-        same = next((at for at, (row, one) in enumerate(zip(rows, log, strict=False)) if row_of(row) != one), len(rows))
-        same = min(same, len(log))
+        same = unchanged(list(map(row_of, rows)), log)
         if same == len(rows):
             for row in log[same:]:
                 await self.manager.add_message(message_of(row))

@@ -3,8 +3,6 @@
 It knows the conversation as it was said, and says what is wrong with a request of it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

@@ -1,11 +1,9 @@
 """LangChain's `create_agent` with its fake chat model and a checkpointer, in turn synchronous and asynchronous."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import anyio.to_thread
 import pytest
@@ -50,7 +48,7 @@ class LangChainHost:
         self._saver = InMemorySaver()
         self._turn = 0
 
-    async def __aenter__(self) -> LangChainHost:
+    async def __aenter__(self) -> Self:
         @tool
         def read(path: str) -> str:
             """Read a file."""

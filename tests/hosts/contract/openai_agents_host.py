@@ -1,11 +1,9 @@
 """The runner and the session of the OpenAI Agents SDK with its `ScriptedModel`; every second run is streamed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -17,7 +15,7 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from summarizing_context import Settings
 from summarizing_context.adapters.openai_agents import summarizing_filter
-from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.rows import Call, Row, unchanged
 from tests.hosts.contract.script import PROMPT, SIZES, STEPS, Conversation
 
 Item = dict[str, Any]
@@ -32,7 +30,7 @@ class OpenAIHost:
         self._file = store.with_name("session.db")
         self._turn = 0
 
-    async def __aenter__(self) -> OpenAIHost:
+    async def __aenter__(self) -> Self:
         @function_tool
         def read(path: str) -> str:
             """Read a file."""
@@ -63,14 +61,10 @@ class OpenAIHost:
             pass
 
     async def put(self, log: Sequence[Row]) -> None:
-        kept: list[Any] = []
         found = list(rows_of(await self._session.get_items()))
-        same = next((at for at, ((row, _), one) in enumerate(zip(found, log, strict=False)) if row != one), len(found))
-        same = min(same, len(log))
-        for _, items in found[:same]:
-            kept += items
-        for row in log[same:]:
-            kept += items_of(row)
+        same = unchanged([row for row, _ in found], log)
+        kept = [item for _, items in found[:same] for item in items]
+        kept += [item for row in log[same:] for item in items_of(row)]
         await self._session.clear_session()
         await self._session.add_items(kept)
 

@@ -1,11 +1,9 @@
 """Pydantic AI's `Agent` with its `FunctionModel`. Its histories are stored as the JSON that it writes itself."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -39,7 +37,7 @@ class PydanticHost:
         self._settings = Settings(store=store, **SIZES)
         self._history: list[ModelMessage] = []
 
-    async def __aenter__(self) -> PydanticHost:
+    async def __aenter__(self) -> Self:
         self.capability = SummarizingCapability(self._settings, **self._options)
         self._agent = Agent(FunctionModel(self._reply), instructions=PROMPT, capabilities=[self.capability])
 

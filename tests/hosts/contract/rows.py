@@ -1,8 +1,7 @@
 """What is said in a conversation, in a shape of no host's. The script, the judge and the hosts speak it."""
 
-from __future__ import annotations
-
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _MARK = re.compile(r"\[([a-z]\w*)\]")
@@ -31,3 +30,10 @@ class Row:
         """The name in brackets at the beginning of the text. Each row of the script has its own."""
         found = _MARK.match(self.text)
         return found and found[1]
+
+
+def unchanged(rows: Sequence[Row], log: Sequence[Row]) -> int:
+    """How many rows a history and a conversation begin with alike."""
+    return next(
+        (at for at, (row, one) in enumerate(zip(rows, log, strict=False)) if row != one), min(len(rows), len(log))
+    )

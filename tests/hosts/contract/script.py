@@ -1,7 +1,5 @@
 """The session of a hundred steps that every host plays: parallel calls, thinking, lost results, edits, restarts."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Iterator, Sequence
