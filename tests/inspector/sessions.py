@@ -107,5 +107,4 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+        process.stderr.close()

@@ -4,8 +4,6 @@ import json
 import shutil
 import signal
 import urllib.request
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +20,24 @@ from tests.inspector.sessions import COOKIES, HOSTILE, OPTIONS, RULE, app_of, fi
 HERE = "http://127.0.0.1:8378"
 
 
-@asynccontextmanager
-async def asking(app: Any, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=app)
-    async with httpx.AsyncClient(transport=transport, base_url=HERE, headers=headers) as client:
-        yield client
+class Client(httpx.AsyncClient):
+    """A page of the inspector, or somebody who is none."""
+
+    async def ask(self, about: str, **params: Any) -> httpx.Response:
+        return await self.get(f"/api/{about}", params={"id": "s1", **params})
+
+    async def told(self, about: str, **params: Any) -> Any:
+        return (await self.ask(about, **params)).json()
+
+    async def undo(self, session: str = "s1", confirm: str = "s1", **given: Any) -> httpx.Response:
+        return await self.post("/api/undo", **(given or {"json": {"session": session, "confirm": confirm}}))
+
+    async def pin(self, message: object) -> httpx.Response:
+        return await self.post("/api/pin", json={"session": "s1", "message": message})
+
+
+def asking(app: Any, **headers: str) -> Client:
+    return Client(transport=httpx.ASGITransport(app=app), base_url=HERE, headers=headers)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +57,7 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store):
     async with asking(app_of(store)) as client:
         listed = (await client.get("/api/sessions")).json()
         assert [one["session_id"] for one in listed["sessions"]] == ["s1"]
-        told = (await client.get("/api/session", params={"id": "s1"})).json()
+        told = await client.told("session")
     assert told["log"][-1]["stop"] == told["messages"] == listed["sessions"][0]["messages"]
     assert told["blocks"]
     assert told["blocks"][-1]["stop"] <= told["covered"] < told["messages"]
@@ -63,28 +74,27 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store):
 
 async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(store):
     async with asking(app_of(store)) as client:
-        records = (await client.get("/api/session", params={"id": "s1"})).json()["activations"]
+        records = (await client.told("session"))["activations"]
         assert len(records) > 2
         for record in records:
-            asked = {"id": "s1", "number": record["number"]}
-            told = (await client.get("/api/activation", params=asked)).json()
+            told = await client.told("activation", number=record["number"])
             assert [row["message"] for row in told["left"]] == list(range(record["covered_from"], record["covered_to"]))
             assert len(told["blocks"]) == record["blocks"]
             assert max(block["stop"] for block in told["blocks"]) <= record["covered_to"]
             assert all(block["text"] for block in told["blocks"])
             assert record["resent"] == record["tokens_after"] - record["prefix_kept"]
-        gone = await client.get("/api/activation", params={"id": "s1", "number": 99})
+        gone = await client.ask("activation", number=99)
         assert gone.status_code == 404
 
 
 async def test_messages_search_and_ledger(store):
     async with asking(app_of(store)) as client:
-        page = (await client.get("/api/messages", params={"id": "s1", "start": 0, "stop": 100})).json()
+        page = await client.told("messages", start=0, stop=100)
         assert len(page["messages"]) == page["next"] < 100
         assert RULE in page["messages"][0]["text"]
-        hits = (await client.get("/api/search", params={"id": "s1", "query": "push to main"})).json()["hits"]
+        hits = (await client.told("search", query="push to main"))["hits"]
         assert hits[0]["start"] == 0
-        facts = (await client.get("/api/ledger", params={"id": "s1"})).json()["facts"]
+        facts = (await client.told("ledger"))["facts"]
         assert RULE in [fact["value"] for fact in facts]
 
 
@@ -92,13 +102,12 @@ async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path)
     path = tmp_path / "run.db"
     await fill(path, "s1", 340)
     async with asking(app_of(path)) as client:
-        told = (await client.get("/api/session", params={"id": "s1"})).json()
+        told = await client.told("session")
         assert any(block["rank"] > 0 for block in told["blocks"]), "a merge, which no segment is"
         for of, blocks in (("tree", told["blocks"]), ("segments", told["segments"][:2])):
             for block in blocks:
-                asked = {"id": "s1", "of": of, "start": block["start"], "stop": block["stop"]}
-                assert (await client.get("/api/block", params=asked)).json()["text"]
-        gone = await client.get("/api/block", params={"id": "s1", "of": "segments", "start": 1, "stop": 2})
+                assert (await client.told("block", of=of, start=block["start"], stop=block["stop"]))["text"]
+        gone = await client.ask("block", of="segments", start=1, stop=2)
         assert (gone.status_code, "no segment" in gone.json()["error"]) == (404, True)
 
 
@@ -158,35 +167,31 @@ async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path):
     path = tmp_path / "run.db"
     await fill(path, "s1", 5, {"role": "user", "content": HOSTILE})
     async with asking(app_of(path)) as client:
-        answer = await client.get("/api/messages", params={"id": "s1", "start": 1, "stop": 2})
+        answer = await client.ask("messages", start=1, stop=2)
     assert answer.headers["content-type"] == "application/json"
     assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
-
-
-async def undo(client: httpx.AsyncClient, **given: Any) -> httpx.Response:
-    return await client.post("/api/undo", **given)
 
 
 async def test_an_undo_has_to_be_confirmed_by_name(store):
     async with asking(app_of(store), origin=HERE) as client:
         right = {"session": "s1", "confirm": "s1"}
-        assert (await undo(client, json={"session": "s1", "confirm": "yes"})).status_code == 400
-        assert (await undo(client, json=["s1"])).status_code == 400
-        assert (await undo(client, json={"session": "none", "confirm": "none"})).status_code == 404
-        assert (await undo(client, content=json.dumps(right))).status_code == 415
-        assert (await undo(client, json={**right, "more": "x" * 5_000})).status_code == 413
-        assert (await undo(client, json=right, headers={"origin": "http://evil.example"})).status_code == 403
-        before = (await client.get("/api/session", params={"id": "s1"})).json()
-        told = (await client.get("/api/undo", params={"id": "s1"})).json()
-        assert (told["undoes"], told["covered_to"]) == (
-            before["activations"][0]["number"],
-            before["activations"][0]["covered_from"],
-        )
-        now = (await client.get("/api/session", params={"id": "s1"})).json()
-        assert now == before, "the question alone undoes nothing"
-        assert (await undo(client, json=right)).json() == {"undone": "s1"}
-        after = (await client.get("/api/session", params={"id": "s1"})).json()
-    assert after["covered"] == before["activations"][0]["covered_from"] < before["covered"]
+        for status, given in (
+            (400, {"json": {"session": "s1", "confirm": "yes"}}),
+            (400, {"json": ["s1"]}),
+            (404, {"json": {"session": "none", "confirm": "none"}}),
+            (415, {"content": json.dumps(right)}),
+            (413, {"json": {**right, "more": "x" * 5_000}}),
+            (403, {"json": right, "headers": {"origin": "http://evil.example"}}),
+        ):
+            assert (await client.undo(**given)).status_code == status
+        before = await client.told("session")
+        told = await client.told("undo")
+        newest = before["activations"][0]
+        assert (told["undoes"], told["covered_to"]) == (newest["number"], newest["covered_from"])
+        assert await client.told("session") == before, "the question alone undoes nothing"
+        assert (await client.undo()).json() == {"undone": "s1"}
+        after = await client.told("session")
+    assert after["covered"] == newest["covered_from"] < before["covered"]
     assert [one["is_undone"] for one in after["activations"][:2]] == [False, True]
     assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
 
@@ -195,22 +200,21 @@ async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path):
     path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(9_000))
     await fill(path, "s1", 3, {"role": "user", "content": long})
     async with asking(app_of(path)) as client:
-        row = (await client.get("/api/messages", params={"id": "s1", "start": 1, "stop": 2})).json()["messages"][0]
+        row = (await client.told("messages", start=1, stop=2))["messages"][0]
         text, left = row["text"], row["left"]
         assert len(text) + left == len(long) > 3 * len(text)
         while left:
-            asked = {"id": "s1", "message": 1, "start": len(text)}
-            more = (await client.get("/api/text", params=asked)).json()
+            more = await client.told("text", message=1, start=len(text))
             text, left = text + more["text"], more["left"]
         assert text == long
-        gone = await client.get("/api/text", params={"id": "s1", "message": 999})
+        gone = await client.ask("text", message=999)
         assert gone.status_code == 404
 
 
 async def test_a_session_that_is_open_elsewhere_is_not_undone(store):
     async with writing(store) as context:
         async with asking(app_of(store)) as client:
-            refused = await undo(client, json={"session": "s1", "confirm": "s1"})
+            refused = await client.undo()
         assert refused.status_code == 409
         assert "is open for writing in process" in refused.json()["error"]
 
@@ -221,7 +225,7 @@ async def test_a_session_that_is_open_elsewhere_is_not_undone(store):
         assert (await context.summarize(3)).activated
 
         async with asking(app_of(store, undo=of_the_host)) as client:
-            assert (await undo(client, json={"session": "s1", "confirm": "s1"})).status_code == 200
+            assert (await client.undo()).status_code == 200
         assert context.activations()[-1].undoes == context.activations()[-2].number
 
 
@@ -231,17 +235,14 @@ async def test_the_end_of_a_long_name_confirms_an_undo(tmp_path):
     async with writing(path, name) as context:
         assert (await context.summarize(3)).activated
     async with asking(app_of(path), origin=HERE) as client:
-        assert (await undo(client, json={"session": name, "confirm": "bb99"})).status_code == 400
-        assert (await undo(client, json={"session": name, "confirm": name[-8:]})).status_code == 200
+        assert (await client.undo(name, "bb99")).status_code == 400
+        assert (await client.undo(name, name[-8:])).status_code == 200
 
 
 async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_session_open(store):
-    async def pin(client: httpx.AsyncClient, message: object) -> httpx.Response:
-        return await client.post("/api/pin", json={"session": "s1", "message": message})
-
     async with asking(app_of(store), origin=HERE) as client:
-        assert (await pin(client, 1)).json()["pinned"]
-        assert [(await pin(client, wrong)).status_code for wrong in ("1", 10_000)] == [400, 400]
+        assert (await client.pin(1)).json()["pinned"]
+        assert [(await client.pin(wrong)).status_code for wrong in ("1", 10_000)] == [400, 400]
     async with writing(store) as context:
         assert [one.index for one in context.pins()] == [1]
 
@@ -250,9 +251,9 @@ async def test_a_message_is_pinned_from_the_page_also_where_a_program_has_the_se
             return await context.pin(message)
 
         async with asking(app_of(store), origin=HERE) as client:
-            assert (await pin(client, 2)).status_code == 409
+            assert (await client.pin(2)).status_code == 409
         async with asking(app_of(store, pin=of_the_host), origin=HERE) as client:
-            assert (await pin(client, 2)).status_code == 200
+            assert (await client.pin(2)).status_code == 200
         assert [one.index for one in context.pins()] == [1, 2]
 
 
