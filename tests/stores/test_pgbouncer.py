@@ -21,10 +21,9 @@ from summarizing_context.contrib.postgres import pool as workers
 from summarizing_context.contrib.postgres import store as hosts
 from summarizing_context.stores.base import Scope
 from tests import postgres_server
-from tests.contract.store_builders import entries, log_of, nothing, numbered
+from tests.contract.store_builders import entries, log_of, nothing, numbered, opened
 from tests.pool import test_pool as pool
 from tests.stores import test_postgres as direct
-from tests.stores.test_postgres import opened
 
 pytestmark = pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed")
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import Any
 
 import anyio
@@ -22,19 +22,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.stores.base import MemoryScope, NewMemory, Place, keep_memories
 from tests import postgres_server
-from tests.contract.store_builders import entries, key, log_of, nothing, numbered
-
-
-@asynccontextmanager
-async def opened(address: str, *claims: str, **options: Any) -> AsyncIterator[PostgresStore]:
-    store = PostgresStore(address, **options)
-    await store.open()
-    try:
-        for session_id in claims:
-            await store.claim(session_id)
-        yield store
-    finally:
-        await store.close()
+from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened
 
 
 @contextmanager

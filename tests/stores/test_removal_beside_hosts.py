@@ -10,9 +10,9 @@ from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import Place
 from tests import postgres_server
-from tests.contract.store_builders import entries, log_of, nothing, numbered
+from tests.contract.store_builders import entries, log_of, nothing, numbered, opened
 from tests.laws.builders import user
-from tests.stores.test_postgres import another_host, opened, sql, take_over
+from tests.stores.test_postgres import another_host, sql, take_over
 
 
 async def waiting_for_a_lock(address: str, stores: int = 1) -> None:
