@@ -61,8 +61,7 @@ async def test_a_session_has_one_writer(store):
     await store.claim("another")
 
 
-async def test_a_session_is_written_by_its_writer_alone(tmp_path):
-    path = tmp_path / "run.db"
+async def test_a_session_is_written_by_its_writer_alone(path):
     async with opened(path, "s") as writer, opened(path) as other:
         await writer.append("s", numbered(2), nothing)
         for write in (
@@ -105,18 +104,28 @@ async def test_a_session_of_a_deleted_name_begins_with_nothing(store):
     assert await store.memories.marked(own, "reader", ["mark"]) == set()
 
 
-async def test_sessions_are_listed_with_the_newest_change_first(where):
+async def test_sessions_are_listed_with_all_that_is_known_of_them_the_newest_change_first(where):
     async with opened(where, "old", "new") as store:
         await store.claim("middle", project="p")
         for name in ("old", "middle", "new"):
             await store.append(name, numbered(2), nothing)
+        await store.save_budget("new", 8_000)
+        await store.save_budget("new", 16_000)
+        await store.save_failure("new", StoredFailure(2, "TimeoutError", "2026-11-01T00:00:00+00:00"))
+        await store.save_failure("new", StoredFailure(1, "OSError", "2026-11-02T00:00:00+00:00"))
         await store.save_summary("new", key(1), summary("text"))
         listed = await store.sessions()
-    assert [(one.session_id, one.project, one.messages, one.summaries, one.writer_pid) for one in listed] == [
-        ("new", None, 2, 1, os.getpid()),
-        ("middle", "p", 2, 0, os.getpid()),
-        ("old", None, 2, 0, os.getpid()),
+        made = await store.checkpoints.save("new", None, Place(0, 0), [])
+        await store.checkpoints.fork("new", made.id, "fork")  # begins with the budget of the last request
+        assert {one.session_id: one.budget for one in await store.sessions()}["fork"] == 16_000
+    told = [(one.session_id, one.project, one.messages, one.summaries, one.writer_pid, one.budget) for one in listed]
+    assert told == [
+        ("new", None, 2, 1, os.getpid(), 16_000),
+        ("middle", "p", 2, 0, os.getpid(), None),
+        ("old", None, 2, 0, os.getpid(), None),
     ]
+    failures = [(one.failed, one.last_error, one.last_error_at) for one in listed]
+    assert failures == [(3, "OSError", "2026-11-02T00:00:00+00:00"), (0, None, None), (0, None, None)]
     for one in listed:
         created, updated = (datetime.fromisoformat(text) for text in (one.created_at, one.updated_at))
         assert created.utcoffset() == updated.utcoffset() == datetime.fromisoformat("2000-01-01T00Z").utcoffset()
@@ -212,38 +221,17 @@ async def test_the_four_newest_provider_keys_keep_their_newest_state(where):
         assert (await store.load("other")).activations == [("p1", b"of another session")]
 
 
-async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_fork_begins_with_it(where):
-    async with opened(where, "s", "t") as store:
-        await store.save_budget("s", 8_000)
-        await store.save_budget("s", 16_000)
-        made = await store.checkpoints.save("s", None, Place(0, 0), [])
-        await store.checkpoints.fork("s", made.id, "fork")
-        assert {info.session_id: info.budget for info in await store.sessions()} == {
-            "s": 16_000,
-            "t": None,
-            "fork": 16_000,
-        }
-
-
-async def test_the_state_before_an_activation_comes_back_where_it_was_kept(store):
+async def test_the_state_before_an_activation_comes_back_and_a_replaced_log_keeps_what_they_were(store):
+    await store.append("s", numbered(4), nothing)
     await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
     await store.save_activation("s", "q", b"two", NewActivation(2, "{}"))
     await store.save_activation("s", "p", b"none", NewActivation(3, "{}", before=b"one", undoes=1))
     assert [await store.state_before("s", number) for number in (1, 2, 3, 4)] == [b"none", None, b"one", None]
-    listed = await store.list_activations("s")
-    assert [(one.number, one.provider_key, one.has_before, one.is_undone) for one in listed] == [
-        (1, "p", True, True),
-        (2, "q", False, False),
-        (3, "p", True, False),
-    ]
-
-
-async def test_a_replaced_log_forgets_its_activation_states_and_keeps_what_they_were(store):
-    await store.append("s", numbered(4), nothing)
-    await store.save_activation("s", "p", b"one", NewActivation(1, "{}", before=b"none"))
     await store.replace("s", 2, entries("x"), nothing)
+    listed = await store.list_activations("s")
+    told = [(one.number, one.provider_key, one.has_before, one.is_undone, one.log_version) for one in listed]
+    assert told == [(1, "p", True, True, 0), (2, "q", False, False, 0), (3, "p", True, False, 0)]
     assert (await store.load("s")).activations == []
-    assert [(one.number, one.log_version) for one in await store.list_activations("s")] == [(1, 0)]
 
 
 async def test_a_fork_has_the_pins_rules_states_and_summaries_of_its_session(store):
@@ -273,28 +261,16 @@ async def test_summaries_of_a_session_come_in_the_order_of_its_log_with_their_pl
         assert await store.summaries_of("t") == {key(3): (summary("of another"), None)}
 
 
-async def test_failures_of_summaries_add_up_and_the_last_error_is_listed(where):
-    async with opened(where, "s", "t") as store:
-        await store.save_failure("s", StoredFailure(2, "TimeoutError", "2026-11-01T00:00:00+00:00"))
-        await store.save_failure("s", StoredFailure(1, "OSError", "2026-11-02T00:00:00+00:00"))
-        listed = {one.session_id: (one.failed, one.last_error, one.last_error_at) for one in await store.sessions()}
-    assert listed == {"s": (3, "OSError", "2026-11-02T00:00:00+00:00"), "t": (0, None, None)}
-
-
-async def test_what_is_opened_to_be_read_is_not_written(tmp_path):
-    path = tmp_path / "run.db"
+async def test_what_is_opened_to_be_read_is_not_written(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("a"), nothing)
         await store.save_summary("s", key(1), summary("text"))
     async with opened(path, read_only=True) as store:
         assert await log_of(store) == ["a"]
         assert await store.find_summaries("s", [key(1)]) == {key(1): summary("text")}
-        with pytest.raises(StoreReadOnlyError):
-            await store.claim("s")
-        with pytest.raises(StoreReadOnlyError):
-            await store.append("s", entries("b"), nothing)
-        with pytest.raises(StoreReadOnlyError):
-            await store.delete_session("s")
+        for write, given in ((store.claim, ()), (store.append, (entries("b"), nothing)), (store.delete_session, ())):
+            with pytest.raises(StoreReadOnlyError):
+                await write("s", *given)
         assert await log_of(store) == ["a"]
 
 

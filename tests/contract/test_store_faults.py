@@ -36,9 +36,6 @@ async def assert_refused(path: Path, error: type[StoreError], *words: str) -> No
     assert bytes_beside(path) == before
 
 
-# Not a store
-
-
 @pytest.mark.parametrize("content", [b"x", b"not a database\n" * 9, os.urandom(5000), b"SQLite format 3\0" * 300])
 async def test_a_file_that_is_not_sqlite_is_refused(path, content):
     path.parent.mkdir()
@@ -57,9 +54,6 @@ async def test_the_database_of_another_program_is_refused(path, journal, is_open
             connection.execute("insert into theirs values (1)")
             await assert_refused(path, StoreCorruptError, "another program")
     await assert_refused(path, StoreCorruptError, "another program")
-
-
-# Damaged
 
 
 def beside(path: Path) -> list[Path]:
@@ -97,9 +91,6 @@ async def test_a_log_with_a_hole_is_damage(path):
             await store.load("s")
 
 
-# Other versions
-
-
 @pytest.mark.parametrize("in_log", [False, True])
 async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(path, in_log):
     await written(path)
@@ -113,9 +104,6 @@ async def test_a_file_of_another_version_is_refused_with_the_advice_what_to_do(p
     await assert_refused(path, StoreVersionError, "99", "use the version")
 
 
-# Locked
-
-
 async def test_closing_does_not_wait_for_a_locked_file(path):
     store = SqliteStore(path, busy_timeout=60.0)
     await store.open()
@@ -126,9 +114,6 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
             await store.close()
     async with opened(path, "s"):
         pass
-
-
-# Full
 
 
 async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path):
@@ -144,9 +129,6 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
         await store.append("s", entries(*["y" * 3000] * 30), lambda: called.append(3))
         assert await log_of(store) == ["kept", "small", *["y" * 3000] * 30]
     assert called == [0, 2, 3]
-
-
-# Privacy of files
 
 
 async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
@@ -176,13 +158,6 @@ async def test_a_store_that_others_could_read_becomes_private_with_all_beside_it
         assert await log_of(store) == ["x"]
 
 
-# Files that go away
-
-
-def remove(path: Path) -> None:
-    path.unlink()
-
-
 def replace(path: Path) -> None:
     other = path.with_name("other")
     other.write_bytes(path.read_bytes())
@@ -190,7 +165,7 @@ def replace(path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
-@pytest.mark.parametrize("harm", [remove, replace])
+@pytest.mark.parametrize("harm", [Path.unlink, replace])
 async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, harm, suffix):
     async with opened(path, "s") as store:
         await store.append("s", entries("kept"), nothing)

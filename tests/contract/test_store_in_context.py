@@ -69,16 +69,14 @@ async def test_a_given_store_is_closed_once(tmp_path):
     assert closed == [store]
 
 
-async def test_a_path_in_place_of_a_store_is_refused():
-    with pytest.raises(SettingsError, match=r"Settings\(store=\)"):
-        async with open_context(SETTINGS, store="run.db"):
-            pass
+class Half:
+    async def claim(self, session_id: str) -> None: ...
 
 
-async def test_a_store_that_lacks_something_is_refused_with_what_it_lacks():
-    class Half:
-        async def claim(self, session_id: str) -> None: ...
-
-    with pytest.raises(SettingsError, match=r"Half and lacks append, .*, name, "):
-        async with open_context(SETTINGS, store=Half()):
+@pytest.mark.parametrize(
+    ("store", "words"), [("run.db", r"Settings\(store=\)"), (Half(), r"Half and lacks append, .*, name, ")]
+)
+async def test_what_is_no_store_is_refused_with_what_it_lacks(store, words):
+    with pytest.raises(SettingsError, match=words):
+        async with open_context(SETTINGS, store=store):
             pass

@@ -22,18 +22,15 @@ async def kept(store, session_id: str = "s") -> list[str]:
 
 
 async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_of_the_log(where):
+    """Those of several versions stand side by side, and the first write wins."""
     async with opened(where, "s", "t") as store:
         await store.append("s", said("b", ".tool", "a"), nothing)
         await store.append("s", said("c", "b"), nothing)
         assert (await store.load("s")).verdicts == (row("b"), row("a"), row("c"))
         assert (await store.load("t")).verdicts == ()
-
-
-async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(store):
-    await store.append("s", said("a", "b"), nothing)
-    await store.save_verdicts("s", [(0, row("a", "v2")), (1, row("b")._replace(verdict=b"other"))])
-    await store.save_verdicts("s", [])
-    assert (await store.load("s")).verdicts == (row("a"), row("a", "v2"), row("b"))
+        await store.save_verdicts("s", [(0, row("b", "v2")), (2, row("a")._replace(verdict=b"other"))])
+        await store.save_verdicts("s", [])
+        assert (await store.load("s")).verdicts == (row("b"), row("b", "v2"), row("a"), row("c"))
 
 
 async def test_what_a_replaced_log_said_is_forgotten(store):
@@ -44,8 +41,7 @@ async def test_what_a_replaced_log_said_is_forgotten(store):
     assert await kept(store) == ["b"]
 
 
-async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
-    path = tmp_path / "run.db"
+async def test_a_deleted_session_leaves_no_byte_of_its_rules(path):
     async with opened(path, "s", "t") as store:
         await store.append("s", said("tulip"), nothing)
         await store.append("t", said("tulip", "rose"), nothing)
