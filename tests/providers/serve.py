@@ -3,12 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Literal
 
 import anthropic
 import openai
 from anyio.from_thread import start_blocking_portal
 
+from summarizing_context.cli import main
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 from .protocols import Json, spoken_at, system_text, user_text
@@ -36,3 +38,15 @@ def serving_apart(script: Script) -> Iterator[ProviderServer]:
     """A server in a thread of its own."""
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(script)) as server:
         yield server
+
+
+def command(*words: object) -> int:
+    """Run a command of ours; its exit status."""
+    return main([str(word) for word in words])
+
+
+def same_reports(one: Path | str, other: Path | str) -> bool:
+    """Whether two folders hold the same report, to the byte."""
+    return all(
+        Path(one, name).read_bytes() == Path(other, name).read_bytes() for name in ("report.html", "report.json")
+    )

@@ -15,10 +15,11 @@ from tests.privacy import open_to_others
 
 from .asking import JUDGE, QUESTIONS, WRITER, answering, kind_of, says
 from .protocols import KEY, OPENAI, completion, system_text
-from .serve import serving_apart
+from .serve import command, same_reports, serving_apart
 from .server import Answer, ProviderServer, Request
 
 SECRET = "sk-abcdefghijklmnop1234"
+ROLES = {WRITER: {"questions", "summary"}, JUDGE: {"reader", "judge"}}
 
 
 @pytest.fixture
@@ -32,16 +33,13 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "2k") -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
-    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url, "--questions", 3)
-    models = (*models, "--yes")
-    return main([str(word) for word in ("eval", "ask", log, "--budget", budget, *models, *more)])
+    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url)
+    return command("eval", "ask", log, "--budget", budget, *models, "--questions", 3, "--yes", *more)
 
 
 def models_of(server: ProviderServer) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for request in server.requests:
-        found.setdefault(request.body["model"], set()).add(kind_of(request.body))
-    return found
+    asked = [(request.body["model"], kind_of(request.body)) for request in server.requests]
+    return {model: {kind for one, kind in asked if one == model} for model, _ in asked}
 
 
 def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatch, capsys):
@@ -51,14 +49,13 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatc
         assert (server.requests, Path("eval-ask").exists()) == ([], False)
         assert ask(log, server) == 0
         asked = len(server.requests)
-        assert models_of(server) == {WRITER: {"questions", "summary"}, JUDGE: {"reader", "judge"}}
+        assert models_of(server) == ROLES
         assert SECRET not in "".join(json.dumps(request.body) for request in server.requests)
         assert ask(log, server) == 0
         assert len(server.requests) == asked
     writer, judge = told["models"]
-    assert writer["calls"] + judge["calls"] == pytest.approx(
-        asked, abs=8
-    )  # merges, and where views end segments, follow the replies
+    calls = writer["calls"] + judge["calls"]
+    assert calls == pytest.approx(asked, abs=8)  # merges, and where views end segments, follow the replies
     assert judge["by_kind"] == {"judge": 1, "reader": 4}
     assert told["estimated_cost"] == pytest.approx(writer["estimated_cost"] + judge["estimated_cost"])
     shown = capsys.readouterr()
@@ -75,8 +72,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatc
     assert max(tokens) <= 1.1 * min(tokens)
     monkeypatch.delenv("OPENAI_API_KEY")
     assert main(["eval", "run", str(folder), "--out", "again"]) == 0
-    for name in ("report.json", "report.html"):
-        assert (folder / name).read_bytes() == (Path("again") / name).read_bytes()
+    assert same_reports(folder, "again")
     assert open_to_others(Path("again")) == []
     assert ask(log, None, "--dry-run", budget="3k") == 2
     assert "another budget (2000)" in capsys.readouterr().err
@@ -139,21 +135,19 @@ def test_settings_of_ones_own_and_a_cap_for_all_calls(log, tmp_path, capsys):
 
     def asked(root: str, *more: object) -> int:
         urls = ("--base-url", f"{root}/v1", "--judge-base-url", f"{root}/v1")
-        return main([str(word) for word in ("eval", "ask", log, *own, *size, *roles, *urls, *more)])
+        return command("eval", "ask", log, *own, *size, *roles, *urls, *more)
 
     with serving_apart(answering) as server:
         assert asked(server.root, "--max-calls", 4) == 4
         assert len(server.requests) == 4
         assert "the cap max_calls is reached; replies are kept" in capsys.readouterr().err
         assert asked(server.root) == 0
-        wanted = {WRITER: {"questions", "summary"}, JUDGE: {"reader", "judge"}}
-        assert models_of(server) == wanted
+        assert models_of(server) == ROLES
         assert any("Keep every port." in system_text(request.body) for request in server.requests)
     (tmp_path / "mine.toml").rename(tmp_path / "gone.toml")
     (tmp_path / "mine").rename(tmp_path / "gone")
     assert main(["eval", "run", "eval-ask", "--out", "again"]) == 0
-    for name in ("report.json", "report.html"):
-        assert Path("eval-ask", name).read_bytes() == Path("again", name).read_bytes()
+    assert same_reports("eval-ask", "again")
     capsys.readouterr()
     assert ask(log, None) == 2
     assert "other settings or prompts" in capsys.readouterr().err

@@ -1,18 +1,16 @@
 """`eval run` with a model: recorded against the provider on the loopback, replayed without it."""
 
 import json
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context.cli import main
 from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, PROTOCOLS
-from .serve import answering, serving_apart
+from .serve import answering, command, same_reports, serving_apart
 from .server import Answer
 
 
@@ -21,12 +19,9 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(tmp_path_factory.mktemp("case"), 1, turns=9, later=7)
 
 
-def command(
-    name: str, case: Path, tmp_path: Path, *more: object, provider: str = "openai", model: str = MODEL
-) -> list[str]:
-    asked = ["--summarizer", provider, "--model", model]
-    place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name]
-    return [str(word) for word in ["eval", "run", case, "--budget", "1500", *asked, *place, *more]]
+def run(name: str, case: Path, folder: Path, *more: object, provider: str = "openai", model: str = MODEL) -> int:
+    asked = ("--budget", 1_500, "--summarizer", provider, "--model", model)
+    return command("eval", "run", case, *asked, "--cassette", folder / "c.jsonl", "--out", folder / name, *more)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
@@ -34,30 +29,32 @@ def test_a_recorded_run_is_replayed_to_the_byte(protocol, case, tmp_path, monkey
     key = f"{protocol.name.upper()}_API_KEY"
     monkeypatch.setenv(key, KEY)
     monkeypatch.setattr("sys.stdin", StringIO())  # no answer to a question
-    run = partial(command, case=case, tmp_path=tmp_path, provider=protocol.name)
+
+    def play(name: str, *more: object, model: str = MODEL) -> int:
+        return run(name, case, tmp_path, *more, provider=protocol.name, model=model)
+
     with serving_apart(answering) as server:
         url = ("--base-url", protocol.base_url(server.root))
-        assert main([*run("record"), *url]) == 2  # the price is not accepted
+        assert play("record", *url) == 2  # the price is not accepted
         told = capsys.readouterr().err
         assert "requests (" in told
         assert "give --yes" in told
         assert len(server.requests) == 0
         url = (*url, "--yes")
-        assert main([*run("record"), *url, "--max-calls", "2"]) == 4
+        assert play("record", *url, "--max-calls", 2) == 4
         assert "max_calls" in capsys.readouterr().err
-        assert main([*run("record"), *url]) == 0
+        assert play("record", *url) == 0
         assert f"{len(server.requests) - 2:,} calls" in capsys.readouterr().err
         asked = len(server.requests)
     monkeypatch.delenv(key)
-    assert main(run("run")) == 0
+    assert play("run") == 0
     assert len(server.requests) == asked
-    for name in ("report.html", "report.json"):
-        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "record" / name).read_bytes()
+    assert same_reports(tmp_path / "run", tmp_path / "record")
     assert MODEL in (tmp_path / "run" / "report.json").read_text("utf8")
     assert "127.0.0.1" not in (tmp_path / "run" / "report.html").read_text("utf8")
 
     capsys.readouterr()
-    assert main(run("run", model="another-model")) == 2
+    assert play("run", model="another-model") == 2
     assert "another-model at" in capsys.readouterr().err
 
 
@@ -65,7 +62,7 @@ def test_a_dry_run_tells_the_price_and_sends_nothing(case, tmp_path, monkeypatch
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with serving_apart(lambda _: Answer()) as server:
         url = ("--base-url", f"{server.root}/v1", "--dry-run", "--json", "-")
-        assert main(command("record", case, tmp_path, *url, model="gpt-5.4-mini")) == 0
+        assert run("record", case, tmp_path, *url, model="gpt-5.4-mini") == 0
         assert server.requests == []
     told: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert told["by_kind"]["segment"] > 1

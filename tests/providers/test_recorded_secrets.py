@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.cli import main
-
 from .protocols import KEY, MODEL, OPENAI
-from .serve import answering, serving_apart
+from .serve import answering, command, serving_apart
 
 TOKEN = "acme_" + "Qx7ZpLm4Rt" * 4
 LINES = [f"MATERIAL{at:02}{'kQ7zW3' * 8}" for at in range(5)]
@@ -35,34 +33,26 @@ def call(id: str, arguments: Any) -> dict[str, Any]:
 
 def secret_rows() -> list[dict[str, Any]]:
     """Both secrets in words, in blocks that cut them, in JSON, and as values that later calls use."""
-    blocks = [
-        {"type": "text", "text": text} for text in (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
-    ]
+    said = f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417."
+    parts = (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
     return [
-        {
-            "role": "user",
-            "content": f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417.",
-        },
-        {"role": "user", "content": blocks},
+        {"role": "user", "content": said},
+        {"role": "user", "content": [{"type": "text", "text": text} for text in parts]},
         call("a", {"command": "cat src/vault.py", "path": "src/vault.py"}),
         {"role": "tool", "tool_call_id": "a", "content": json.dumps({"out": BLOCK, "token": TOKEN})},
     ]
 
 
 def transcript(folder: Path) -> Path:
-    assumed_summary = [
+    told = [
         {"role": ("user", "assistant")[at % 2], "content": f"Row {at} tells of the harbour and its boats. " * 20}
         for at in range(36)
     ]
-    uses = [
-        row
-        for at in range(4)
-        for row in (
-            call(f"u{at}", {"path": "src/vault.py", "token": TOKEN, "key": BLOCK}),
-            {"role": "tool", "tool_call_id": f"u{at}", "content": "done"},
-        )
-    ]
-    rows = [*secret_rows(), *assumed_summary[:24], *uses, *assumed_summary[24:], *uses]
+    uses: list[dict[str, Any]] = []
+    for at in range(4):
+        uses.append(call(f"u{at}", {"path": "src/vault.py", "token": TOKEN, "key": BLOCK}))
+        uses.append({"role": "tool", "tool_call_id": f"u{at}", "content": "done"})
+    rows = [*secret_rows(), *told[:24], *uses, *told[24:], *uses]
     path = folder / "vault.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
     return path
@@ -83,11 +73,9 @@ def test_no_part_of_a_secret_is_sent_or_written(tmp_path, monkeypatch):
     redact = ["--redact", "hiding_secrets:redact"]
     with serving_apart(answering) as server:
         url = ["--base-url", OPENAI.base_url(server.root)]
-        recorded = ["eval", "run", *asked, *place, *redact, *url, "--yes", "--out", written / "record"]
-        assert main([str(word) for word in recorded]) == 0
+        assert command("eval", "run", *asked, *place, *redact, *url, "--yes", "--out", written / "record") == 0
         sent = [json.dumps(request.body) for request in server.requests]
-    replayed = ["eval", "run", *asked, *place, *redact, "--jobs", 1, "--out", written / "run"]
-    assert main([str(word) for word in replayed]) == 0
+    assert command("eval", "run", *asked, *place, *redact, "--jobs", 1, "--out", written / "run") == 0
     files = [path for path in written.rglob("*") if path.is_file()]
     assert {"c.jsonl", "told.json", "report.html"} <= {path.name for path in files}
     found = [held(text) for text in (*sent, *(path.read_text("utf8") for path in files))]
@@ -103,7 +91,7 @@ def test_no_part_of_a_secret_is_sent_or_written(tmp_path, monkeypatch):
 )
 def test_a_function_that_cannot_redact_is_explained(named, words, tmp_path, capsys):
     asked = [transcript(tmp_path), "--model", MODEL, "--cassette", tmp_path / "c.jsonl"]
-    assert main([str(word) for word in ["eval", "run", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
+    assert command("eval", "run", *asked, "--redact", named, "--out", tmp_path / "out") == 2
     assert re.search(words, capsys.readouterr().err)
-    assert main(["eval", "run", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2
+    assert command("eval", "run", tmp_path, "--redact", named, "--out", tmp_path / "out") == 2
     assert "--redact" in capsys.readouterr().err

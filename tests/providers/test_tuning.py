@@ -16,7 +16,7 @@ from summarizing_context.summarizers.prompts import latest, names, write_prompt
 from tests.evaluation.sessions import write
 
 from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
-from .serve import honest, serving_apart
+from .serve import command, honest, same_reports, serving_apart
 from .server import Answer, ProviderServer, Request
 
 BETTER = "- Keep every id that a call used."
@@ -66,7 +66,7 @@ def keep(checkout: Path, sessions: int) -> None:
 
 def tune(*arguments: object, at: ProviderServer | None = None) -> int:
     where = ("--base-url", OPENAI.base_url(at.root)) if at else ()
-    return main(["tune", "logs", *map(str, (*OPTIONS, *where, *arguments))])
+    return command("tune", "logs", *OPTIONS, *where, *arguments)
 
 
 def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(checkout, monkeypatch, capsys):
@@ -98,8 +98,7 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
     assert names(checkout / "new") == [f"segment/v{next_version}"]
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune(*tried, "--out", "two") == 0
-    for name in ("report.html", "report.json"):
-        assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
+    assert same_reports("one", "two")
 
 
 def test_the_start_stays_where_the_other_prompt_is_worse_and_what_that_loses_is_shown(checkout):
@@ -180,4 +179,4 @@ def test_the_model_writes_a_better_prompt_from_hindsight(checkout, monkeypatch, 
     assert BETTER in written.read_text("utf8")
     monkeypatch.delenv("OPENAI_API_KEY")
     assert tune(*asked, "--out", "two") == 0
-    assert (checkout / "one" / "report.html").read_bytes() == (checkout / "two" / "report.html").read_bytes()
+    assert same_reports("one", "two")
