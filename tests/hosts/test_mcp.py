@@ -13,7 +13,7 @@ pytest.importorskip("mcp")
 
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import Settings, open_context
 from summarizing_context.adapters.mcp import make_server
 from tests.docs.checkout import ROOT
 from tests.providers.protocols import KEY, MODEL, OPENAI
@@ -51,32 +51,30 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
     return result.content[0].text
 
 
-async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+async def test_over_stdio_beside_the_writer(store, tmp_path):
     """Each tool finds the past, also what the writer adds meanwhile."""
-    tools = {tool.name for tool in (await client.list_tools()).tools}
-    assert tools == {"context_recall", "context_search", "context_expand", "context_compact"}
-    assert "Noted" in await ask(client, "context_compact", keep="port 6543")
-    assert "Nothing was done" in await refused(client, "context_compact", note="?")
-    assert "6543" in await ask(client, "context_recall", query="staging database port")
-    found = await ask(client, "context_search", query="staging port")
-    assert "message s1 0: " in found
-    assert FACT in await ask(client, "context_expand", range="0-3")
-    await writer.add_message({"role": "user", "content": "The release is called Heron."})
-    assert "Heron" in await ask(client, "context_expand", range=str(len(writer) - 1))
-    assert f"message s1 {len(writer) - 1}: " in await ask(client, "context_search", query="Heron")
-
-
-async def test_over_stdio_beside_the_writer(tmp_path):
-    store = tmp_path / "run.db"
     command = f"-m summarizing_context mcp --store {store} --session s1 --json {tmp_path / 'at'}"
     server = StdioServerParameters(command=sys.executable, args=command.split(), cwd=ROOT)
     async with writing(store) as writer, Client(stdio_client(server)) as client:
-        await check_all_tools(client, writer)
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        assert tools == {"context_recall", "context_search", "context_expand", "context_compact"}
+        assert "Noted" in await ask(client, "context_compact", keep="port 6543")
+        assert "Nothing was done" in await refused(client, "context_compact", note="?")
+        assert "6543" in await ask(client, "context_recall", query="staging database port")
+        assert "message s1 0: " in await ask(client, "context_search", query="staging port")
+        assert FACT in await ask(client, "context_expand", range="0-3")
+        await writer.add_message({"role": "user", "content": "The release is called Heron."})
+        assert "Heron" in await ask(client, "context_expand", range=str(len(writer) - 1))
+        assert f"message s1 {len(writer) - 1}: " in await ask(client, "context_search", query="Heron")
     assert json.loads((tmp_path / "at").read_text())["serves"] == "mcp"
 
 
-async def test_nothing_is_written(tmp_path):
-    store = tmp_path / "run.db"
+async def test_nothing_is_written(store):
     async with writing(store):
         pass
     before = store.read_bytes()
@@ -88,30 +86,22 @@ async def test_nothing_is_written(tmp_path):
     assert store.read_bytes() == before
 
 
-async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(tmp_path):
-    store = tmp_path / "run.db"
-    new = "The port is 7777."
-    async with (
-        writing(store, "old", project="shop"),
-        writing(store, "new", new, project="shop"),
-        Client(serve(store)) as client,
-    ):
+async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(store):
+    old, new = [
+        writing(store, name, fact, project="shop") for name, fact in (("old", FACT), ("new", "The port is 7777."))
+    ]
+    async with old, new, Client(serve(store)) as client:
         assert (await ask(client, "context_expand", range="0")).startswith("Session 'new' of 61 messages")
         assert "7777" in await ask(client, "context_recall", query="which port")
         assert "6543" in await ask(client, "context_recall", query="which port", session="old")
         both = await ask(client, "context_search", query="port", scope="project")
-        assert "message old 0: " in both
-        assert "message new 0: " in both
+        assert all(f"message {name} 0: " in both for name in ("old", "new"))
         assert "changed last: new, old" in await refused(client, "context_expand", range="0", session="other")
 
 
-async def test_a_server_of_one_session_reads_no_other(tmp_path):
-    store = tmp_path / "run.db"
-    async with (
-        writing(store, "mine", "Nothing is here."),
-        writing(store, "other"),
-        Client(serve(store, "mine")) as client,
-    ):
+async def test_a_server_of_one_session_reads_no_other(store):
+    mine, other = writing(store, "mine", "Nothing is here."), writing(store, "other")
+    async with mine, other, Client(serve(store, "mine")) as client:
         for tool in (await client.list_tools()).tools:
             assert not {"session", "scope"} & tool.input_schema["properties"].keys()
         assert "Nothing holds" in await ask(client, "context_search", query="staging")
@@ -119,29 +109,28 @@ async def test_a_server_of_one_session_reads_no_other(tmp_path):
         assert "no argument 'scope'" in await refused(client, "context_search", query="staging", scope="all")
 
 
-async def test_wrong_arguments_are_explained_to_the_model(tmp_path):
-    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db", "s1")) as client:
-        assert "`query` is missing" in await refused(client, "context_recall")
-        assert "it has the messages 0 to 60" in await refused(client, "context_expand", range="70-90")
-        assert "`detail` is one of" in await refused(client, "context_expand", range="0", detail="all")
-        assert "`max_tokens` is a number from 1 to 4,000" in await refused(
-            client, "context_recall", query="port", max_tokens="many"
-        )
-        for limit in (0, -3, "some", True):
-            answer = await refused(client, "context_search", query="port", limit=limit)
-            assert "`limit` is a number from 1 to 50" in answer
+async def test_wrong_arguments_are_explained_to_the_model(store):
+    async with writing(store), Client(serve(store, "s1")) as client:
+        for tool, given, words in (
+            ("recall", {}, "`query` is missing"),
+            ("expand", {"range": "70-90"}, "it has the messages 0 to 60"),
+            ("expand", {"range": "0", "detail": "all"}, "`detail` is one of"),
+            ("recall", {"query": "port", "max_tokens": "many"}, "`max_tokens` is a number from 1 to 4,000"),
+            *(("search", {"query": "port", "limit": limit}, "from 1 to 50") for limit in (0, -3, "some", True)),
+        ):
+            assert words in await refused(client, f"context_{tool}", **given)
         with pytest.raises(MCPError, match="there is no tool 'forget'"):
             await client.call_tool("forget", {})
 
 
-async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(tmp_path):
+async def test_the_summaries_of_the_writer_are_read_with_its_settings_and_without(store):
     async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
         place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}
-        settings = Settings(store=tmp_path / "run.db", **place)
-        async with writing(tmp_path / "run.db", **place) as writer:
+        settings = Settings(store=store, **place)
+        async with writing(store, **place) as writer:
             await writer.wait_idle()
             asked = len(provider.requests)
-            async with Client(make_server(settings)) as client, Client(serve(tmp_path / "run.db")) as stranger:
-                assert "heron" in await ask(client, "context_expand", range="0-30", detail="paragraph")
-                assert "heron" in await ask(stranger, "context_expand", range="0-30", detail="paragraph")
+            async with Client(make_server(settings)) as client, Client(serve(store)) as stranger:
+                for one in (client, stranger):
+                    assert "heron" in await ask(one, "context_expand", range="0-30", detail="paragraph")
             assert len(provider.requests) == asked

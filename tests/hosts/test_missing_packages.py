@@ -1,11 +1,17 @@
-"""An adapter whose host is not installed says which extra brings it."""
+"""An adapter whose host is not installed says which extra brings it; its oldest version is the same everywhere."""
 
 import importlib
+import re
 import sys
+import tomllib
 
 import pytest
 
 from summarizing_context import MissingExtraError
+from tests.docs.checkout import ROOT
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+OLDEST = dict(re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "tests/hosts/oldest.txt").read_text(encoding="utf-8"), re.M))
 
 
 @pytest.mark.parametrize(
@@ -25,3 +31,22 @@ def test_the_extra_is_named(adapter, package, extra, monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(MissingExtraError, match=rf"pip install 'summarizing-context\[{extra}\]'"):
         importlib.import_module(module)
+
+
+@pytest.mark.parametrize(
+    ("page", "package", "extra"),
+    [
+        ("amplifier", "amplifier-core", "amplifier"),
+        ("langchain", "langchain", "langchain"),
+        ("mcp", "mcp", "mcp"),
+        ("openai_agents", "openai-agents", "openai-agents"),
+        ("opentelemetry", "opentelemetry-sdk", "hosts"),
+        ("pydantic_ai", "pydantic-ai-slim", "pydantic-ai"),
+    ],
+)
+def test_the_oldest_version_is_the_same_everywhere(page, package, extra):
+    floors = [re.fullmatch(rf"{package}>=([\d.]+)", line) for line in EXTRAS[extra]]
+    (floor,) = [found[1] for found in floors if found]
+    assert OLDEST[package].startswith(f"{floor}.")
+    told = (ROOT / f"docs/integrate/{page}.md").read_text(encoding="utf-8")
+    assert f"Tested with `{package}` {OLDEST[package]} and " in told

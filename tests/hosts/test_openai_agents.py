@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -122,16 +123,12 @@ async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(s
             assert await (await shorten.context()).get_messages() == []
 
 
-async def test_what_holds_only_new_items_is_refused():
-    async with summarizing_filter(small()) as shorten:
-        with pytest.raises(SettingsError, match="output of 'c1' without its call"):
-            await filtered(shorten, [output("c1")])
-
-
 async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected(tmp_path):
     other = [{"role": "user", "content": "Something else."}]
     settings = small(store=tmp_path / "run.db")
     async with summarizing_filter(settings) as shorten:
+        with pytest.raises(SettingsError, match="output of 'c1' without its call"):
+            await filtered(shorten, [output("c1")])
         await filtered(shorten, [{"role": "user", "content": "Fix it."}])
         corrected = [{"role": "user", "content": "Fix it well."}, call("c1"), output("c1")]
         assert await filtered(shorten, corrected[:1]) == corrected[:1]
@@ -145,20 +142,16 @@ async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_fi
         assert await filtered(again, other) == other
 
 
-async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own():
-    for own in (None, RunConfig(tracing_disabled=True)):
-        inner = Agent(name="helper", model=ScriptedModel([ModelStep(output=[assistant_message("Found.")])]))
-        tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
-        first = ModelStep(output=[function_call("help", {"input": "Find it."}, call_id="c1")])
-        script = [first, ModelStep(output=[assistant_message("Done.")])]
-        async with summarizing_filter(small()) as shorten:
-            run = Scripted(shorten, script, tools=[tool])
-            if own is None:
-                with pytest.raises(UserError, match="as_tool"):
-                    await run.turns(1)
-            else:
-                await run.turns(1)
-                assert "Found." in json.dumps(run.seen[-1])
+@pytest.mark.parametrize("own", [None, RunConfig(tracing_disabled=True)])
+async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own(own):
+    inner = Agent(name="helper", model=ScriptedModel([ModelStep(output=[assistant_message("Found.")])]))
+    tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
+    said = function_call("help", {"input": "Find it."}, call_id="c1"), assistant_message("Done.")
+    async with summarizing_filter(small()) as shorten:
+        run = Scripted(shorten, [ModelStep(output=[one]) for one in said], tools=[tool])
+        with nullcontext() if own else pytest.raises(UserError, match="as_tool"):
+            await run.turns(1)
+        assert ("Found." in json.dumps(run.seen[-1])) == (own is not None)
 
 
 async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_path):

@@ -90,13 +90,10 @@ def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
 
 
 async def test_each_conversation_has_a_context_of_its_own():
-    async with SummarizingCapability(small()) as capability:
-        run = Scripted(capability)
-        one, two = await run.turns(1), await run.turns(1)
-        ids = {one[-1].conversation_id, two[-1].conversation_id}
-        logs = [await capability.context_of(id) for id in ids if id]
-        assert len(logs) == 2
-        assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
+    async with scripted() as run:
+        contexts = [await run.context_of(await run.turns(1)) for _ in range(2)]
+        assert contexts[0] is not contexts[1]
+        assert [len(await context.get_messages()) for context in contexts] == [1 + 6 * 3, 1 + 6 * 3]
 
 
 async def tell(run: Scripted, number: int) -> None:
@@ -105,28 +102,20 @@ async def tell(run: Scripted, number: int) -> None:
     await run.agent.run(message_history=history, conversation_id="shared")
 
 
-async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history():
-    settings = small(max_wait=0.05)
-    async with SummarizingCapability(settings, summarizer=ScriptedSummarizer(delay=float("inf"))) as capability:
+@pytest.mark.parametrize("closed", [False, True])
+async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history(closed):
+    """A conversation that is closed meanwhile is not closed within a request."""
+    never = ScriptedSummarizer(delay=float("inf"))
+    async with SummarizingCapability(small(max_wait=0.05), summarizer=never) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
         async with anyio.create_task_group() as group:
-            for number in range(8):
+            for number in range(3 if closed else 8):
                 group.start_soon(tell, run, number)
+                if closed:
+                    await anyio.sleep(0.03)
+                    await capability.close()
     said = [set(re.findall(r"run\d", str(messages))) for messages in run.seen]
-    assert sorted(map(sorted, said)) == [[f"run{number}"] for number in range(8)]
-
-
-async def test_a_conversation_is_never_closed_within_a_request():
-    async with SummarizingCapability(
-        small(max_wait=0.05), summarizer=ScriptedSummarizer(delay=float("inf"))
-    ) as capability:
-        run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
-        async with anyio.create_task_group() as group:
-            for number in range(3):
-                group.start_soon(tell, run, number)
-                await anyio.sleep(0.03)
-                await capability.close()
-    assert len(run.seen) == 3
+    assert sorted(map(sorted, said)) == [[f"run{number}"] for number in range(3 if closed else 8)]
 
 
 async def test_the_window_of_the_models_profile_is_the_budget():

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
+from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.assembly import open_store
 from summarizing_context.contrib.postgres.pool import RETRIES, PoolWorker, PostgresRequests, pool_worker
 from summarizing_context.errors import SummarizerError
@@ -85,12 +86,8 @@ async def host(
 
 @asynccontextmanager
 async def opened_worker(given: Settings, model: Model | None, **options: Any) -> AsyncIterator[PoolWorker]:
-    store = await open_store(given.store)
-    try:
-        async with pool_worker(given, store, summarizer=model, **options) as worker:
-            yield worker
-    finally:
-        await store.close()
+    async with opened_store(given.store) as store, pool_worker(given, store, summarizer=model, **options) as worker:
+        yield worker
 
 
 @asynccontextmanager
@@ -131,10 +128,15 @@ async def until(holds: Callable[[], Any], seconds: float = PATIENCE) -> None:
             await asyncio.sleep(0.02)
 
 
+async def asking(address: str, context: SummarizingContext, about: str = "tulips") -> None:
+    """Talk until more than one request waits for a worker."""
+    await talk(context, 6, about)
+    await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+
+
 async def delete(address: str, session: str) -> None:
-    store = await open_store(address)
-    await store.delete_session(session)
-    await store.close()
+    async with opened_store(address) as store:
+        await store.delete_session(session)
 
 
 async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address):
@@ -155,14 +157,12 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
 
 async def test_a_worker_that_checks_otherwise_leaves_what_a_host_asks_for(address, monkeypatch):
     async with host(address) as context:
-        await talk(context)
-        await until(lambda: rows(address, "select 1 from requests"))
-        store = await open_store(address)
-        with monkeypatch.context() as later:
-            later.setattr("summarizing_context.contrib.postgres.pool.GROUNDING_VERSION", "later")
-            assert await PostgresRequests(store).take(Model.recipe, 1) == []
-        assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
-        await store.close()
+        await asking(address, context)
+        async with opened_store(address) as store:
+            with monkeypatch.context() as later:
+                later.setattr("summarizing_context.contrib.postgres.pool.GROUNDING_VERSION", "later")
+                assert await PostgresRequests(store).take(Model.recipe, 1) == []
+            assert len(await PostgresRequests(store).take(Model.recipe, 1)) == 1
 
 
 async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address):
@@ -229,8 +229,7 @@ async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(addr
     model = Model()
     redact = lambda text: text.replace(SECRET, "[gone]")  # noqa: E731
     async with host(address, redact=redact) as context:
-        await talk(context, 6, SECRET)
-        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+        await asking(address, context, SECRET)
         asked = rows(address, "select request from requests")
         async with working(address, model):
             assert await context.wait_idle(PATIENCE)
@@ -239,31 +238,26 @@ async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(addr
     assert any("[gone]" in job.prompt for job in model.asked)
 
 
-async def test_deleting_a_session_removes_what_it_asked(address):
-    async with host(address) as context:
-        await talk(context, 6)
-        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
-    await delete(address, "s")
-    assert rows(address, "select count(*) from requests") == [(0,)]
+@pytest.mark.parametrize("meanwhile", [False, True])
+async def test_what_a_session_asked_goes_with_it_also_where_a_worker_makes_it_meanwhile(address, meanwhile):
     model = Model()
-    async with working(address, model):
-        await asyncio.sleep(0.3)
-    assert model.asked == []
-
-
-async def test_what_a_worker_makes_for_a_session_that_is_deleted_meanwhile_is_dropped(address):
-    model = Model()
-    model.released.clear()
     async with host(address) as context:
-        await talk(context, 6)
-        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
-    async with working(address, model):
-        await until(lambda: model.running > 1)
+        await asking(address, context)
+    if meanwhile:
+        model.released.clear()
+    else:
         await delete(address, "s")
-        model.released.set()
-        await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
-    assert rows(address, "select count(*) from summaries") == [(0,)]
-    assert rows(address, "select count(*) from requests") == [(0,)]
+    async with working(address, model):
+        if meanwhile:
+            await until(lambda: model.running > 1)
+            await delete(address, "s")
+            model.released.set()
+            await until(lambda: rows(address, "select count(*) from claims") == [(0,)])
+        else:
+            await asyncio.sleep(0.3)
+    assert meanwhile or model.asked == []
+    for table in ("requests", "summaries"):
+        assert rows(address, f"select count(*) from {table}") == [(0,)]
 
 
 async def test_a_worker_that_drains_finishes_what_it_makes(address):
@@ -283,12 +277,14 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
 
 
 async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):
-    with pytest.raises(SettingsError, match="needs a store that hosts share"):
-        async with open_context(settings(str(tmp_path / "run.db"), "pool"), summarizer=Model()):
-            pass
-    with pytest.raises(SettingsError, match="needs a summarizer that workers have too"):
-        async with open_context(settings(address, "pool")):
-            pass
-    with pytest.raises(SettingsError, match="a worker asks a model"):
-        async with opened_worker(settings(address, "own"), None):
-            pass
+    for opening, words in (
+        (
+            open_context(settings(str(tmp_path / "run.db"), "pool"), summarizer=Model()),
+            "needs a store that hosts share",
+        ),
+        (open_context(settings(address, "pool")), "needs a summarizer that workers have too"),
+        (opened_worker(settings(address, "own"), None), "a worker asks a model"),
+    ):
+        with pytest.raises(SettingsError, match=words):
+            async with opening:
+                pass

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.assembly import open_store
+from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
 from summarizing_context.errors import SessionInUseError
 from tests.laws.builders import user
@@ -43,9 +43,8 @@ async def test_sessions_are_listed_with_the_hosts_that_have_them_open(address, m
             async with open_context(Settings(store=address, session_id="theirs")):
                 pass
         assert (held.value.pid, held.value.host) == (mars.pid, "mars")
-        reader = await open_store(address, read_only=True)
-        found = {one.session_id: (one.writer_host, one.writer_pid) for one in await reader.sessions()}
-        await reader.close()
+        async with opened_store(address, read_only=True) as reader:
+            found = {one.session_id: (one.writer_host, one.writer_pid) for one in await reader.sessions()}
         assert found == {"mine": (here, pid), "theirs": ("mars", mars.pid)}
         told = await listed(address, capsys)
         assert f"process {pid} on {here}" in told
