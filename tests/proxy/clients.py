@@ -57,12 +57,17 @@ def port_of(line: str) -> str:
 
 async def status(address: str) -> dict[str, Any]:
     async with httpx2.AsyncClient(trust_env=False) as client:
-        told: dict[str, Any] = (await client.get(f"{address}/_status")).json()
-        return told
+        return (await client.get(f"{address}/_status")).json()
 
 
 class Agent:
-    """An agent that says something, or gives the results of the calls that wait for them."""
+    """An agent by a provider's SDK: it says something, or gives the results of the calls that wait for them."""
+
+    def __init__(self, sdk: Any, address: str, headers: Mapping[str, str], **options: Any) -> None:
+        self.client: Any = sdk(base_url=address, api_key="sk-secret", max_retries=0, default_headers=headers)
+        OPEN.append(self.client)
+        self.history: list[dict[str, Any]] = []
+        self.options = options
 
     async def step(self, text: str) -> None:
         raise NotImplementedError
@@ -73,17 +78,13 @@ class Agent:
 
 
 class AnthropicAgent(Agent):
-    """An agent by Anthropic's SDK: it streams, thinks, calls tools, and marks its newest message for the cache."""
+    """It streams, thinks, calls tools, and marks its newest message for the cache."""
 
     def __init__(self, address: str, session: str | None = "s-1", **options: Any) -> None:
         named = {} if session is None else {"x-claude-code-session-id": session}
-        self.client = anthropic.AsyncAnthropic(
-            base_url=address, api_key="sk-secret", max_retries=0, default_headers=named
-        )
-        OPEN.append(self.client)
-        self.history: list[dict[str, Any]] = []
+        own = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code."}
+        super().__init__(anthropic.AsyncAnthropic, address, named, **{**own, **options})
         self.reminder = ""  # that stands in the newest message only, as long as it is the newest
-        self.options = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code.", **options}
 
     async def step(self, text: str) -> None:
         calls = [b for b in self.history[-1]["content"] if b["type"] == "tool_use"] if self.history else []
@@ -101,36 +102,28 @@ class AnthropicAgent(Agent):
 
 
 class ChatAgent(Agent):
-    """An agent by OpenAI's SDK and Chat Completions. It sends no id of its session."""
+    """By Chat Completions. It sends no id of its session."""
 
     def __init__(self, address: str, **options: Any) -> None:
-        self.client = openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="sk-secret", max_retries=0)
-        OPEN.append(self.client)
-        self.history: list[dict[str, Any]] = [{"role": "system", "content": "You fix code."}]
-        self.options = {"model": "gpt-x", "tools": [{"type": "function", "function": FUNCTION}], **options}
+        own = {"model": "gpt-x", "tools": [{"type": "function", "function": FUNCTION}]}
+        super().__init__(openai.AsyncOpenAI, f"{address}/v1", {}, **{**own, **options})
+        self.history = [{"role": "system", "content": "You fix code."}]
 
     async def step(self, text: str) -> None:
         calls = self.history[-1].get("tool_calls") or ()
         rows = [{"role": "tool", "tool_call_id": call["id"], "content": RESULT} for call in calls]
         self.history += rows or [{"role": "user", "content": text}]
-        create: Any = self.client.chat.completions.create
-        reply = await create(messages=self.history, **self.options)
-        self.history.append(
-            reply.choices[0].message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True)
-        )
+        reply = await self.client.chat.completions.create(messages=self.history, **self.options)
+        said = reply.choices[0].message
+        self.history.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
 
 
 class ResponsesAgent(Agent):
-    """An agent by OpenAI's SDK and Responses, with encrypted reasoning and no state on the server."""
+    """By Responses, with encrypted reasoning and no state on the server."""
 
     def __init__(self, address: str, session: str = "t-1", **options: Any) -> None:
-        named = {"thread-id": session}
-        self.client = openai.AsyncOpenAI(
-            base_url=f"{address}/v1", api_key="sk-secret", max_retries=0, default_headers=named
-        )
-        OPEN.append(self.client)
-        self.history: list[dict[str, Any]] = []
-        self.options = {"model": "gpt-5-codex", "tools": [{"type": "function", **FUNCTION}], "store": False, **options}
+        own = {"model": "gpt-5-codex", "tools": [{"type": "function", **FUNCTION}], "store": False}
+        super().__init__(openai.AsyncOpenAI, f"{address}/v1", {"thread-id": session}, **{**own, **options})
 
     async def step(self, text: str) -> None:
         answered = {item["call_id"] for item in self.history if item["type"].endswith("_output")}
@@ -138,7 +131,7 @@ class ResponsesAgent(Agent):
         rows = [{"type": "function_call_output", "call_id": call["call_id"], "output": RESULT} for call in calls]
         said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         self.history += rows or [said]
-        create: Any = self.client.responses.create
+        create = self.client.responses.create
         # as it is: the SDK would walk through all items and their types for each request, for most of the test's time
         reply = await create(extra_body={"input": self.history}, instructions="You fix code.", **self.options)
         self.history += [item.model_dump(exclude_none=True) for item in reply.output]
@@ -156,9 +149,8 @@ def plain(item: Any) -> Any:
 
 
 def begins_with(now: Sequence[Any], before: Sequence[Any]) -> bool:
-    return json.dumps(plain(list(now[: len(before)])), sort_keys=True) == json.dumps(
-        plain(list(before)), sort_keys=True
-    )
+    ours, theirs = plain(list(now[: len(before)])), plain(list(before))
+    return json.dumps(ours, sort_keys=True) == json.dumps(theirs, sort_keys=True)
 
 
 def histories(seen: Sequence[dict[str, Any]]) -> list[list[Any]]:

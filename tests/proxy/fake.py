@@ -73,6 +73,15 @@ async def nothing(request: Request, raw: bytes) -> Response:
     return JSONResponse({})
 
 
+def streams(pieces: Callable[[], AsyncIterator[bytes]]) -> Behave:
+    """A provider that streams these pieces, whatever it is asked but what models it has."""
+
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        return None if "/models" in request.url.path else StreamingResponse(pieces(), media_type="text/event-stream")
+
+    return behave
+
+
 def streamed(events: list[Any]) -> Response:
     """The events as a stream of their own pieces."""
 
@@ -114,26 +123,18 @@ def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any
             {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": "read", "input": {"path": f"src/{at}.py"}}
             for at in range(2)
         ]
-    calls = any(block["type"] == "tool_use" for block in blocks)
+    stop = "tool_use" if blocks[-1]["type"] == "tool_use" else "end_turn"
     usage = {"input_tokens": tokens, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 9}
-    stop = "tool_use" if calls else "end_turn"
     whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
     whole |= {"content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage}
     events: list[Any] = [{"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}}]
     for at, block in enumerate(blocks):
-        if block["type"] == "text":
-            began, delta = {**block, "text": ""}, [{"type": "text_delta", "text": text}]
-        elif block["type"] == "thinking":
-            began = {**block, "thinking": "", "signature": ""}
-            delta = [
-                {"type": "thinking_delta", "thinking": thinking},
-                {"type": "signature_delta", "signature": block["signature"]},
-            ]
-        else:
-            began = {**block, "input": {}}
-            delta = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
-        events.append({"type": "content_block_start", "index": at, "content_block": began})
-        events += [{"type": "content_block_delta", "index": at, "delta": each} for each in delta]
+        filled = {"text": ("text",), "thinking": ("thinking", "signature")}.get(block["type"], ())
+        empty = {**block, **(dict.fromkeys(filled, "") or {"input": {}})}
+        deltas: list[Any] = [{"type": f"{name}_delta", name: block[name]} for name in filled]
+        deltas = deltas or [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+        events.append({"type": "content_block_start", "index": at, "content_block": empty})
+        events += [{"type": "content_block_delta", "index": at, "delta": each} for each in deltas]
         events.append({"type": "content_block_stop", "index": at})
     ended = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 300}}
     return whole, [*events, ended, {"type": "message_stop"}]
@@ -141,23 +142,17 @@ def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any
 
 def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
     message: dict[str, Any] = {"role": "assistant", "content": f"answer {number}. {WORDS}"}
-    calls = bool(body.get("tools")) and number % 3 != 0
-    if calls:
-        message["tool_calls"] = [
-            {
-                "id": f"call_{number}_{at}",
-                "type": "function",
-                "function": {"name": "read", "arguments": f'{{"n": {at}}}'},
-            }
-            for at in range(2)
-        ]
+    if body.get("tools") and number % 3:
+        read = [{"name": "read", "arguments": f'{{"n": {at}}}'} for at in range(2)]
+        calls = [{"id": f"call_{number}_{at}", "type": "function", "function": one} for at, one in enumerate(read)]
+        message["tool_calls"] = calls
     usage = {"prompt_tokens": tokens, "completion_tokens": 300, "total_tokens": tokens + 300}
     about = {"id": f"c{number}", "created": 0, "model": body["model"]}
-    stop = "tool_calls" if calls else "stop"
+    stop = "tool_calls" if "tool_calls" in message else "stop"
     choice = {"index": 0, "finish_reason": stop, "message": message}
     whole = {**about, "object": "chat.completion", "choices": [choice], "usage": usage}
     deltas = [{**call, "index": at} for at, call in enumerate(message.get("tool_calls", ()))]
-    delta = {**message, "tool_calls": deltas} if calls else message
+    delta = {**message, **({"tool_calls": deltas} if deltas else {})}
     chunk = {**about, "object": "chat.completion.chunk"}
     first = {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
     last = {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage}
@@ -165,19 +160,15 @@ def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
 
 
 def answer_responses(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
-    said = {"type": "output_text", "text": f"answer {number}. {WORDS}", "annotations": []}
+    said = [{"type": "output_text", "text": f"answer {number}. {WORDS}", "annotations": []}]
+    sealed, done = SEAL.sign(f"rs_{number}"), {"status": "completed"}
     items: list[Any] = [
-        {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": SEAL.sign(f"rs_{number}")}
+        {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": sealed},
+        {"type": "message", "id": f"msg_{number}", "role": "assistant", "content": said, **done},
     ]
-    items.append(
-        {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [said]}
-    )
-    if body.get("tools") and number % 3:
-        items += [
-            {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": f"call_{number}_{at}", "name": "read"}
-            | {"arguments": f'{{"n": {at}}}', "status": "completed"}
-            for at in range(2)
-        ]
+    for at in range(2) if body.get("tools") and number % 3 else ():
+        call = {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": f"call_{number}_{at}", "name": "read"}
+        items.append({**call, "arguments": f'{{"n": {at}}}', **done})
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     usage = {"input_tokens": tokens, "output_tokens": 300, "total_tokens": tokens + 300, **details}
     whole = {"id": f"resp_{number}", "object": "response", "created_at": 0, "status": "completed", "output": items}

@@ -2,16 +2,17 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
 import httpx2
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, between, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.fake import Fake, served, streams
 
 PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", ResponsesAgent: "/v1/responses"}
 
@@ -82,18 +83,15 @@ async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one()
     """The provider goes on only when the client has got what came first."""
     got = asyncio.Event()
 
-    async def behave(request: Request, raw: bytes) -> Response:
-        async def stream() -> Any:
-            yield b'event: response.created\ndata: {"type":"response.created"}\n\n'
-            await got.wait()
-            yield b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
-
-        return StreamingResponse(stream(), media_type="text/event-stream")
+    @streams
+    async def announced() -> AsyncIterator[bytes]:
+        yield b'event: response.created\ndata: {"type":"response.created"}\n\n'
+        await got.wait()
+        yield b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
 
     body = json.dumps({"model": "m", "input": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
     async with (
-        served(Fake(behave=behave)) as upstream,
-        proxied(upstream) as address,
+        between(Fake(behave=announced)) as (_, address),
         httpx2.AsyncClient(trust_env=False, timeout=60) as client,
         client.stream("POST", f"{address}/v1/responses", content=body) as answer,
     ):

@@ -3,16 +3,17 @@
 import asyncio
 import json
 import socket
+from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx2
 import pytest
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from summarizing_context.contrib.proxy import server as application
 from tests.proxy.clients import between, proxied, status
-from tests.proxy.fake import Fake, nothing, served
+from tests.proxy.fake import Fake, nothing, served, streams
 
 TOKEN = "abcdefgh12345678"
 
@@ -52,14 +53,12 @@ async def test_an_error_of_the_provider_is_passed_on_byte_for_byte():
 
 
 async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
-    async def behave(request: Request, raw: bytes) -> Response:
-        async def half() -> Any:
-            yield b"event: message_start\ndata: {}\n\n"
-            raise ConnectionResetError
+    @streams
+    async def half() -> AsyncIterator[bytes]:
+        yield b"event: message_start\ndata: {}\n\n"
+        raise ConnectionResetError
 
-        return StreamingResponse(half(), media_type="text/event-stream")
-
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=half)) as (_, address):
         got: list[bytes] = []
         with pytest.raises(httpx2.RemoteProtocolError):
             await read_into(got, address)
@@ -70,15 +69,13 @@ async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
 async def test_a_usage_that_cannot_be_read_is_passed_on(usage):
     said = [b'data: {"usage": ' + usage + b"}\n\n", b"data: [DONE]\n\n"]
 
-    async def behave(request: Request, raw: bytes) -> Response | None:
-        async def pieces() -> Any:
-            for piece in said:
-                yield piece
-                await asyncio.sleep(0.1)
+    @streams
+    async def pieces() -> AsyncIterator[bytes]:
+        for piece in said:
+            yield piece
+            await asyncio.sleep(0.1)
 
-        return None if "/models" in request.url.path else StreamingResponse(pieces(), media_type="text/event-stream")
-
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+    async with between(Fake(behave=pieces)) as (_, address):
         assert (await post(address)).content == b"".join(said)
         assert (await status(address))["records"][0]["usage"] is None
 
@@ -128,21 +125,16 @@ async def test_what_has_no_history_is_passed_through():
 async def test_a_client_that_hangs_up_ends_the_providers_stream():
     ended = asyncio.Event()
 
-    async def behave(request: Request, raw: bytes) -> Response:
-        async def endless() -> Any:
-            try:
-                while True:
-                    yield b": more\n\n"
-                    await asyncio.sleep(0.01)
-            finally:
-                ended.set()
+    @streams
+    async def endless() -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield b": more\n\n"
+                await asyncio.sleep(0.01)
+        finally:
+            ended.set()
 
-        return StreamingResponse(endless(), media_type="text/event-stream")
-
-    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
-        async with (
-            httpx2.AsyncClient(trust_env=False) as client,
-            client.stream("POST", f"{address}/v1/messages", content=BODY) as answer,
-        ):
+    async with between(Fake(behave=endless)) as (_, address), httpx2.AsyncClient(trust_env=False) as client:
+        async with client.stream("POST", f"{address}/v1/messages", content=BODY) as answer:
             await anext(answer.aiter_raw())
         await asyncio.wait_for(ended.wait(), 120)
