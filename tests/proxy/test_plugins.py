@@ -16,10 +16,8 @@ from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
 from summarizing_context.contrib.proxy import server
 from summarizing_context.contrib.proxy.plugins import handover_line
-from tests.proxy.clients import proxied, status
-from tests.proxy.fake import Fake, served
-
-pytestmark = pytest.mark.anyio
+from tests.proxy.clients import between, status
+from tests.proxy.fake import Fake
 
 BUDGET = 8_000
 
@@ -41,20 +39,24 @@ class Service:
     def __init__(self, address: str, client: httpx2.AsyncClient) -> None:
         self.address, self.client = address, client
 
-    async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> list[dict[str, Any]] | None:
+    async def ask(self, messages: list[dict[str, Any]], session: str = "s", **more: Any) -> Any:
         body = {"model": "m", "messages": messages, **more}
         answer = await self.client.post(f"{self.address}/_view", json=body, headers={"x-session-id": session})
         assert answer.status_code in (200, 204)
         return answer.json()["messages"] if answer.status_code == 200 else None
 
+    async def post(self, session: str, **more: Any) -> None:
+        """A request of the client itself."""
+        body = {"model": "m", "messages": history(40), **more}
+        await self.client.post(f"{self.address}/v1/chat/completions", json=body, headers={"x-session-id": session})
+
 
 @asynccontextmanager
-async def service(store: Path | str = ":memory:", **options: Any) -> AsyncIterator[Service]:
-    async with (
-        served(Fake()) as upstream,
-        proxied(upstream, store, budget=BUDGET, **options) as address,
-        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
-    ):
+async def service(
+    store: Path | str = ":memory:", fake: Fake | None = None, budget: int | None = BUDGET, **options: Any
+) -> AsyncIterator[Service]:
+    asking = httpx2.AsyncClient(trust_env=False, timeout=60)
+    async with between(fake, store=store, budget=budget, **options) as (_, address), asking as client:
         yield Service(address, client)
 
 
@@ -108,8 +110,7 @@ async def test_a_compaction_is_one_text_and_the_log_goes_on_behind_it(tmp_path):
 
 async def test_the_budget_is_that_of_the_model_as_the_client_knows_it():
     said = history(40)
-    async with served(Fake()) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
-        proxy = Service(address, client)
+    async with service(budget=None) as proxy:
         assert await proxy.ask(said, "one", context_window=100_000) is None
         assert await proxy.ask(said, "two", context_window=9_000, max_tokens=1_000) is not None
 
@@ -157,15 +158,10 @@ async def test_messages_that_a_client_has_not_come_as_a_record_that_tells_who_sa
 
 async def test_no_provider_is_asked_for_summaries_without_credentials():
     fake = Fake()
-    async with (
-        served(fake) as upstream,
-        proxied(upstream, budget=BUDGET, lends=True) as address,
-        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
-    ):
-        assert await Service(address, client).ask(history(40), compact=True) is not None
-        posted = {"model": "m", "messages": history(40)}
+    async with service(fake=fake, lends=True) as proxy:
+        assert await proxy.ask(history(40), compact=True) is not None
         for _ in range(3):
-            await client.post(f"{address}/v1/chat/completions", json=posted, headers={"x-session-id": "other"})
+            await proxy.post("other")
     assert len([seen for seen in fake.seen if seen["raw"]]) == 3  # the requests of the client alone
 
 
@@ -174,8 +170,7 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     async with service() as proxy:
         assert await proxy.ask(history(40), tools=tools, compact=False) is not None
         assert await proxy.ask(history(40), tools=tools, compact=True) is not None
-        posted = {"model": "m", "messages": history(40), "tools": tools}
-        await proxy.client.post(f"{proxy.address}/v1/chat/completions", json=posted, headers={"x-session-id": "s"})
+        await proxy.post("s", tools=tools)
         told = await status(proxy.address)
         [session] = told["sessions"]
     assert session["cache"]["requests"] == 1
@@ -197,37 +192,41 @@ async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch):
 
 
 async def test_without_the_token_no_plug_in_gets_an_answer():
-    token = "0123456789abcdef0123"
-    async with service(token=token) as proxy:
+    async with service(token=TOKEN) as proxy:
         assert (await proxy.client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
 
 
 # The files that are installed, in a JavaScript of its own with hosts that are made up
 
-needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
-
-
-async def run_plugin(client: str, address: str, given: Any, home: Path, driver: str) -> Any:
-    """Install a plug-in, and return what a program that drives it writes; `plugin` and `given` are there."""
-    port = address.rpartition(":")[2]
-    assert main(["install", client, "--yes", "--listen", port, "--json", str(home / "told.json")]) == 0
-    source = Path(json.loads((home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
-    (module := home / "plugin.mjs").write_text(source)
-    head = f"import * as plugin from {json.dumps(str(module))}\nconst given = {json.dumps(given)}\n"
-    (script := home / "driver.mjs").write_text(f"import {{ readFileSync }} from 'node:fs'\n{head}{driver}\n")
-    with anyio.fail_after(60):
-        done = await anyio.run_process(["node", str(script)], check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    return json.loads(done.stdout)
+TOKEN = "0123456789abcdef0123"
 
 
 @pytest.fixture
-def token(own_home: Path) -> str:
+def run_plugin(own_home: Path) -> Any:
+    """Install a plug-in, and return what a program that drives it writes; `plugin` and `given` are there."""
+    if shutil.which("node") is None:
+        pytest.skip("needs node")
     folder = own_home / ".config" / "summarizing-context"
     folder.mkdir(parents=True)
-    (folder / "proxy-token").write_text("0123456789abcdef0123\n")
-    (folder / "proxy-token").chmod(0o600)
-    return "0123456789abcdef0123"
+    (folder / "proxy-token").touch(0o600)
+    (folder / "proxy-token").write_text(f"{TOKEN}\n")
+
+    async def run(client: str, address: str, given: Any = None, driver: str = "") -> Any:
+        port = address.rpartition(":")[2]
+        assert main(["install", client, "--yes", "--listen", port, "--json", str(own_home / "told.json")]) == 0
+        source = Path(json.loads((own_home / "told.json").read_text())["files"][-1]).read_text()  # noqa: ASYNC240
+        (module := own_home / "plugin.mjs").write_text(source)
+        own_driver, own_given = CLIENTS[client]
+        head = f"import * as plugin from {json.dumps(str(module))}\nconst given = {json.dumps(given or own_given())}\n"
+        (script := own_home / "driver.mjs").write_text(
+            f"import {{ readFileSync }} from 'node:fs'\n{head}{driver or own_driver}\n"
+        )
+        with anyio.fail_after(60):
+            done = await anyio.run_process(["node", str(script)], check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+
+    return run
 
 
 OPENCODE = """
@@ -261,28 +260,15 @@ def opencode_history() -> list[dict[str, Any]]:
     return made
 
 
-@needs_node
-async def test_opencode_sends_a_view_in_place_of_a_long_history(own_home, token):
+async def test_opencode_sends_a_view_in_place_of_a_long_history(run_plugin):
     said = opencode_history()
-    async with service(token=token) as proxy:
-        told = await run_plugin("opencode", proxy.address, said, own_home, OPENCODE)
+    async with service(token=TOKEN) as proxy:
+        told = await run_plugin("opencode", proxy.address)
     first, ours, *tail = told["messages"]
     assert told["said"] == []
     assert first == said[0]
     assert "<summary messages=" in ours["parts"][0]["text"]
     assert tail == said[-len(tail) :]
-
-
-@needs_node
-@pytest.mark.parametrize("client", ["opencode", "pi", "claude-code"])
-async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, own_home, token):
-    drivers = {"opencode": OPENCODE, "pi": PI, "claude-code": CLAUDE}
-    given = {"opencode": opencode_history(), "pi": pi_entries(), "claude-code": claude_rows()}[client]
-    told = await run_plugin(client, "127.0.0.1:9", given, own_home, drivers[client])
-    [words] = told["said"]
-    assert "summarizing-context proxy --store STORE" in words
-    assert told.get("messages", given) == given
-    assert told.get("compaction") is None
 
 
 PI = """
@@ -314,11 +300,10 @@ def pi_entries() -> list[dict[str, Any]]:
     return entries
 
 
-@needs_node
-async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home, token):
+async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(run_plugin):
     entries = pi_entries()
-    async with service(token=token) as proxy:
-        told = await run_plugin("pi", proxy.address, entries, own_home, PI)
+    async with service(token=TOKEN) as proxy:
+        told = await run_plugin("pi", proxy.address)
     assert told["said"] == []
     assert "<summary messages=" in told["compaction"]["summary"]
     assert told["compaction"]["tokensBefore"] == 9
@@ -327,18 +312,16 @@ async def test_pi_compacts_to_summaries_and_keeps_its_newest_entries(own_home, t
     assert entries[kept]["message"]["role"] == "assistant"  # no result without its call
 
 
-@needs_node
-async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(own_home, token):
+async def test_pi_takes_a_compaction_that_leaves_no_entry_as_it_was(run_plugin):
     late = {"role": "toolResult", "toolCallId": "gone", "content": [{"type": "text", "text": "It took an hour."}]}
     entries = [*pi_entries(), {"type": "message", "id": "late", "message": late}]
-    async with service(token=token) as proxy:
-        told = await run_plugin("pi", proxy.address, entries, own_home, PI)
+    async with service(token=TOKEN) as proxy:
+        told = await run_plugin("pi", proxy.address, entries)
     assert "It took an hour." in told["compaction"]["summary"]
     assert told["compaction"]["firstKeptEntryId"] not in [entry["id"] for entry in entries]
 
 
-@needs_node
-async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_before_a_compaction(own_home, token):
+async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_before_a_compaction(run_plugin):
     counted = """
     let [open, most] = [0, 0]
     globalThis.fetch = async () => {
@@ -350,7 +333,7 @@ async def test_turns_of_pi_that_are_quicker_than_the_service_do_not_queue_up_bef
     """
     driver = PI.replace("await on.turn_end({}, ctx)", "for (const _ of given) await on.turn_end({}, ctx)")
     driver = counted + driver.replace("{ said,", "{ said, most,")
-    told = await run_plugin("pi", "127.0.0.1:9", pi_entries(), own_home, driver)
+    told = await run_plugin("pi", "127.0.0.1:9", driver=driver)
     assert told["most"] == 2  # one of the turns', and the compaction's
 
 
@@ -390,44 +373,46 @@ def claude_rows() -> list[dict[str, Any]]:
     return rows
 
 
-@needs_node
-async def test_claude_code_compacts_to_summaries_and_its_newest_rows(own_home, token):
-    rows = claude_rows()
-    async with service(token=token) as proxy:
-        told = await run_plugin("claude-code", proxy.address, rows, own_home, CLAUDE)
+CLIENTS = {"opencode": (OPENCODE, opencode_history), "pi": (PI, pi_entries), "claude-code": (CLAUDE, claude_rows)}
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_without_the_service_a_client_goes_on_unchanged_and_says_so_once(client, run_plugin):
+    told = await run_plugin(client, "127.0.0.1:9")
+    [words] = told["said"]
+    assert "summarizing-context proxy --store STORE" in words
+    given = CLIENTS[client][1]()
+    assert told.get("messages", given) == given
+    assert told.get("compaction") is None
+
+
+async def test_claude_code_compacts_to_summaries_and_its_newest_rows(run_plugin):
+    async with service(token=TOKEN) as proxy:
+        told = await run_plugin("claude-code", proxy.address)
     ours, *tail = told["messages"]
     assert told["said"] == []
     assert told["skip"]
     assert "<summary messages=" in ours["text"]
-    plain = [{name: value for name, value in row.items() if name != "handle"} for row in rows]
+    plain = [{name: value for name, value in row.items() if name != "handle"} for row in claude_rows()]
     assert tail == plain[-len(tail) :]
     assert len(tail) < 20
 
 
-@needs_node
-async def test_claude_code_keeps_of_a_row_what_the_view_shows(own_home, token):
+async def test_claude_code_keeps_of_a_row_what_the_view_shows(run_plugin):
     """A row that holds a result and a text, of which the view shows one."""
-    use = {"tool_use_id": "c", "tool": "Read", "input": {}}
     result = {"tool_use_id": "c", "text": "the file", "isError": False}
-    rows = [
-        {"role": "assistant", "text": "", "toolUses": [use], "handle": "a"},
-        {"role": "user", "text": "Stop.", "toolUses": [], "toolResults": [result], "handle": "b"},
-    ]
-    ours = {"role": "user", "content": "Summaries."}
+    calls = {"role": "assistant", "text": "", "toolUses": [{"tool_use_id": "c", "tool": "Read", "input": {}}]}
+    answers = {"role": "user", "text": "Stop.", "toolUses": [], "toolResults": [result]}
+    rows = [{**calls, "handle": "a"}, {**answers, "handle": "b"}]
     for places, shown in (
-        ([2], [{"role": "user", "text": "Stop.", "toolUses": [], "toolResults": []}]),
-        (
-            [0, 1],
-            [
-                {"role": "assistant", "text": "", "toolUses": [use]},
-                {"role": "user", "text": "", "toolUses": [], "toolResults": [result]},
-            ],
-        ),
+        ([2], [{**answers, "toolResults": []}]),
+        ([0, 1], [calls, {**answers, "text": ""}]),
     ):
+        ours = {"role": "user", "content": "Summaries."}
         answer = json.dumps({"messages": [ours, *({"at": at} for at in places)]})
         answered = f"const fetched = async () => ({{ status: 200, text: {json.dumps(answer)} }})\n"
         driver = answered + CLAUDE.replace("const fetched", "const unused")
-        told = await run_plugin("claude-code", "127.0.0.1:9", rows, own_home, driver)
+        told = await run_plugin("claude-code", "127.0.0.1:9", rows, driver)
         assert told["messages"] == [{"role": "user", "text": "Summaries.", "toolUses": []}, *shown]
 
 
