@@ -61,13 +61,11 @@ async def test_the_request_is_plain_and_names_the_model_both_ways():
     assert provider.marked
     assert not in_summary.get()
 
-
-async def test_a_provider_that_takes_no_options_is_asked_without():
     class Strict:
         async def complete(self, request: Any) -> Any:
             return ChatResponse(content=[TextBlock(text="Short.")])
 
-    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short."
+    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short.", "it takes no options"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ async def test_the_session_is_called_as_the_host_calls_it(config, name):
         assert manager.session_id == name
 
 
-async def test_a_coordinator_without_anything_will_do():
+async def test_a_coordinator_without_anything_or_with_another_context_will_do():
     mounts: list[Any] = []
 
     async def take(point: str, manager: Any) -> None:
@@ -83,9 +83,6 @@ async def test_a_coordinator_without_anything_will_do():
     await manager.add_message(HELLO)
     assert unstamped(await manager.get_messages_for_request()) == [HELLO]
     await cleanup()
-
-
-async def test_on_session_ready_leaves_another_context_alone():
     coordinator = MockCoordinator()
     await on_session_ready(coordinator)
     await coordinator.mount("context", object())

@@ -22,6 +22,9 @@ def test_no_options_mean_our_defaults(empty):
     plan = read_options(empty)
     assert (plan.settings, plan.settings.max_tokens_is_set) == (Settings(), False)
     assert (plan.names_session, plan.preserve_system, plan.required) == (False, True, False)
+    persistence = {"path": "a.db", "required": True}
+    plan = read_options({"preserve_system": False, "session_id": "s", "persistence": persistence})
+    assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
 
 
 @pytest.mark.parametrize(
@@ -53,12 +56,6 @@ def test_no_options_mean_our_defaults(empty):
 )
 def test_the_hosts_options_mean_what_its_documents_say(theirs, ours):
     assert read_options(theirs).settings == Settings(**ours)
-
-
-def test_the_rest_of_the_options_is_kept_beside_the_settings():
-    persistence = {"path": "a.db", "required": True}
-    plan = read_options({"preserve_system": False, "session_id": "s", "persistence": persistence})
-    assert (plan.names_session, plan.preserve_system, plan.required) == (True, False, True)
 
 
 @pytest.mark.parametrize(
@@ -93,10 +90,7 @@ def test_a_refusal_names_the_option_and_says_what_to_do(config, words):
     assert any(words in problem for problem in refusal(config)), refusal(config)
 
 
-def test_all_problems_are_told_at_once():
+def test_all_problems_are_told_at_once_and_no_key_is_shown():
     wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "enabled": "x"}, "preserve_system": 3}
     assert len(refusal(wrong)) == 4
-
-
-def test_an_api_key_is_not_shown():
     assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))

@@ -61,16 +61,10 @@ def test_every_request_is_lawful(session):
     assert judge.seen["requests"] == STEPS
     assert judge.seen["covering"] > 80
     assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 50
-
-
-def test_the_hosts_history_stays_whole(session):
+    assert 8 < judge.seen["breaks"] <= session.played.activations, "else a request begins with the one before"
     said = [row for row in session.played.history if row.mark]  # a host may store results of its own for lost ones
-    assert said == session.played.conversation.log
+    assert said == session.played.conversation.log, "the host's history stays whole"
     assert len(said) > 2 * STEPS
-
-
-def test_a_request_begins_with_the_one_before_but_at_an_activation(session):
-    assert 8 < session.played.conversation.judge.seen["breaks"] <= session.played.activations
 
 
 def test_a_restart_goes_on_with_the_same_bytes(session):

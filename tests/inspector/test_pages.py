@@ -266,27 +266,20 @@ async def test_it_is_mounted_in_another_application(store):
         assert (await client.get("/inspect/static/inspector.css")).status_code == 200
 
 
-def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path):
+def test_changes_are_told_as_they_come_also_where_the_store_is_gone_and_the_server_stops_with_streams_open(tmp_path):
     store = fill_store(tmp_path / "run.db", "s1", 5)
     with started(store, tmp_path) as (url, process):
         asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
-        events = urllib.request.urlopen(asked, timeout=120)
-        first = next(line for line in events if line.startswith(b"data:"))
-        fill_store(store, "s2", 3)
-        assert next(line for line in events if line.startswith(b"data:")) != first
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) in (0, 130)
-        events.close()
-
-
-def test_the_first_change_is_told_at_once_where_the_store_is_gone(tmp_path):
-    store = fill_store(tmp_path / "run.db", "s1", 3)
-    with started(store, tmp_path) as (url, _):
-        for path in tmp_path.glob("run.db*"):
-            path.unlink()
-        asked = urllib.request.Request(f"{url}api/events", headers={"Cookie": COOKIES[url]})
-        with urllib.request.urlopen(asked, timeout=5) as events:
-            assert next(iter(events)).startswith(b"data:")
+        with urllib.request.urlopen(asked, timeout=120) as told:
+            first = next(line for line in told if line.startswith(b"data:"))
+            fill_store(store, "s2", 3)
+            assert next(line for line in told if line.startswith(b"data:")) != first
+            for path in tmp_path.glob("run.db*"):
+                path.unlink()
+            with urllib.request.urlopen(asked, timeout=5) as again:
+                assert next(iter(again)).startswith(b"data:"), "the first one comes at once"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) in (0, 130)
 
 
 def test_only_loopback_addresses_are_listened_on(tmp_path, capsys):

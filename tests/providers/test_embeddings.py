@@ -37,24 +37,19 @@ async def test_texts_are_sent_together_and_vectors_come_back_in_their_order():
     assert request.headers["authorization"] == "Bearer key-1"
 
 
+BAD = [{}, {"data": None}, data([1.0]), data([1.0], []), data([1.0], ["x"]), data([1.0], None)]
+
+
 @pytest.mark.parametrize(
-    "reply", [{}, {"data": None}, data([1.0]), data([1.0], []), data([1.0], ["x"]), data([1.0], None)]
+    ("status", "reply", "error"),
+    [*((200, reply, SummarizerError) for reply in BAD), (429, {"error": {"message": "SECRET"}}, SummarizerRateLimited)],
 )
-async def test_a_reply_without_a_vector_for_each_text_is_refused(reply):
+async def test_a_reply_without_a_vector_for_each_text_is_refused_and_no_text_is_kept(status, reply, error):
     made = embedder()
     with mocked() as router:
-        router.post(f"{URL}/embeddings").respond(json=reply)
-        with pytest.raises(SummarizerError):
-            await made.embed(["one", "two"])
-        await made.close()
-
-
-async def test_a_refusal_of_the_provider_keeps_no_text():
-    made = embedder()
-    with mocked() as router:
-        router.post(f"{URL}/embeddings").respond(429, json={"error": {"message": "SECRET"}})
-        with pytest.raises(SummarizerRateLimited) as raised:
-            await made.embed(["SECRET"])
+        router.post(f"{URL}/embeddings").respond(status, json=reply)
+        with pytest.raises(error) as raised:
+            await made.embed(["SECRET", "two"])
         await made.close()
     assert "SECRET" not in f"{raised.value!r} {raised.value.__cause__!r}"
 

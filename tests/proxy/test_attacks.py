@@ -8,8 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from summarizing_context import Settings, SettingsError
-from summarizing_context.contrib.proxy.server import ProxySettings, make_app
 from tests.proxy.clients import between, proxied, status
 from tests.proxy.fake import Fake, nothing, served
 from tests.proxy.test_wire import TOKEN
@@ -252,9 +250,3 @@ async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind)
         assert piece in answer
     assert b"x-own" not in answer
     assert answer.count(b"HTTP/1.1 ") == 1
-
-
-@pytest.mark.parametrize("token", [None, "", "short", "sixteen letters and blanks"])
-def test_a_proxy_that_is_open_to_other_machines_has_a_token_that_keeps_them_out(token):
-    with pytest.raises(SettingsError, match="token"):
-        make_app(ProxySettings(Settings(store=":memory:"), token=token), "0.0.0.0")

@@ -130,6 +130,7 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path, capsys):
     [
         ([], "--store"),
         (["--store", "x.db", "--listen", "0.0.0.0:0"], "--token"),
+        (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", ""], "token"),
         (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "short"], "token"),
         (["--store", "x.db", "--listen", "0.0.0.0:0", "--token", "sixteen signs !!"], "token"),
         (["--store", "x.db", "--listen", "nowhere:1"], "IP address"),

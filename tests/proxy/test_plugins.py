@@ -179,7 +179,7 @@ async def test_a_compaction_that_no_provider_gets_counts_as_no_request():
     assert [record["by_plugin"] for record in told["records"]] == [True, True, False]
 
 
-async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch):
+async def test_a_history_that_is_too_long_to_be_read_and_one_without_the_token_are_refused(monkeypatch):
     monkeypatch.setattr(server, "MAX_BYTES", 1_000)
 
     async def pieces() -> AsyncIterator[bytes]:
@@ -189,9 +189,6 @@ async def test_a_history_that_is_too_long_to_be_read_is_refused(monkeypatch):
     async with service() as proxy:
         for content in (b" " * 2_000, pieces()):
             assert (await proxy.client.post(f"{proxy.address}/_view", content=content)).status_code == 413
-
-
-async def test_without_the_token_no_plug_in_gets_an_answer():
     async with service(token=TOKEN) as proxy:
         assert (await proxy.client.post(f"{proxy.address}/_view", json={"messages": []})).status_code == 401
 

@@ -110,38 +110,31 @@ async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(
     assert "sk-" not in contents(tmp_path).decode("latin-1") + words.decode()
 
 
-async def test_summaries_go_to_the_server_that_is_named_for_the_provider(tmp_path, monkeypatch):
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-own")
-    settings = {"summarizer": "anthropic", "model": "claude-y"}
-    async with between(Fake(behave=summarizing()), store=tmp_path / "run.db", settings=settings, budget=BUDGET) as (
-        fake,
-        proxy,
-    ):
-        assert await shown_at_last(AnthropicAgent, fake, proxy)
-    assert all("sk-own" in str(one["headers"]) for one in asked(fake))
-
-
-@pytest.mark.parametrize("options", [["--summarizer", "openai", "--model", "m"], ["--model", "m"]])
-def test_a_missing_key_is_said_at_the_start(options, tmp_path, monkeypatch, capsys):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    assert main(["proxy", "--store", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0", *options]) == 2
-    assert "OPENAI_API_KEY" in capsys.readouterr().err
-
-
-def test_in_the_shadow_no_key_is_needed(tmp_path, monkeypatch):
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    taken = bound_socket("127.0.0.1", 0)
-    with taken:  # so that it ends at once, behind the look at its model
-        options = ["--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--summarizer", "openai", "--model", "m"]
-        assert main(["proxy", "--store", str(tmp_path / "p.db"), "--shadow", *options]) == 4
-
-
-async def test_what_fails_in_the_proxy_is_a_notice(tmp_path, monkeypatch):
+async def test_summaries_go_to_the_server_that_is_named_for_the_provider_or_there_is_a_notice(tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    settings = {"summarizer": "anthropic", "model": "claude-y"}
-    async with between(store=tmp_path / "run.db", settings=settings, budget=BUDGET) as (fake, proxy):
+    given = {
+        "store": tmp_path / "run.db",
+        "settings": {"summarizer": "anthropic", "model": "claude-y"},
+        "budget": BUDGET,
+    }
+    async with between(**given) as (fake, proxy):
         for step in range(3):
             await AnthropicAgent(proxy).step(f"step {step}")
         told = await status(proxy)
     assert told["failures"] == len(fake.seen) == 3
     assert [notice for notice in told["notices"] if "ANTHROPIC_API_KEY" in notice]
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-own")
+    async with between(Fake(behave=summarizing()), **given) as (fake, proxy):
+        assert await shown_at_last(AnthropicAgent, fake, proxy)
+    assert all("sk-own" in str(one["headers"]) for one in asked(fake))
+
+
+def test_a_missing_key_is_said_at_the_start_but_in_the_shadow(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    command = ["proxy", "--store", str(tmp_path / "p.db"), "--model", "m"]
+    for options in (["--summarizer", "openai"], []):
+        assert main([*command, "--listen", "127.0.0.1:0", *options]) == 2
+        assert "OPENAI_API_KEY" in capsys.readouterr().err
+    with bound_socket("127.0.0.1", 0) as taken:  # so that it ends at once, behind the look at its model
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert main([*command, "--shadow", "--listen", place, "--summarizer", "openai"]) == 4
