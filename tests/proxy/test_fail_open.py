@@ -4,7 +4,7 @@ import asyncio
 import json
 import logging
 import sqlite3
-from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any
 
@@ -65,18 +65,8 @@ async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(step, 
     assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2  # it goes on with its view
 
 
-@pytest.fixture
-def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Stores made from now on with other bounds."""
-
-    def bound(**options: Any) -> None:
-        monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, **options))
-
-    return bound
-
-
-async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, small_store):
-    small_store(max_pages=34)
+async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, max_pages=34))
     async with between(store=tmp_path / "run.db", budget=6_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(14)
@@ -87,17 +77,15 @@ async def test_a_store_that_is_full_lets_requests_go_on(tmp_path, small_store):
     assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
 
 
-async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, small_store):
-    small_store(busy_timeout=0.1)
+async def test_a_store_that_another_process_has_locked_lets_requests_go_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(assembly, "SqliteStore", partial(SqliteStore, busy_timeout=0.1))
     async with between(store=tmp_path / "run.db", budget=3_000) as (fake, address):
         client = AnthropicAgent(address)
         await client.steps(5)
-        other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
-        other.execute("begin immediate")
-        await client.steps(2)
-        locked = await status(address)
-        other.execute("rollback")
-        other.close()
+        with closing(sqlite3.connect(tmp_path / "run.db", isolation_level=None)) as other:
+            other.execute("begin immediate")
+            await client.steps(2)
+            locked = await status(address)
         await client.steps(7)
         told = await status(address)
     assert fake.problems == []

@@ -2,7 +2,6 @@
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -102,7 +101,7 @@ async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent, t
     assert len(told["sessions"]) == 1
 
 
-async def test_titles_and_agents_inside_a_client_are_apart():
+async def test_titles_agents_inside_a_client_and_counts_of_tokens_are_apart():
     async with between(budget=BUDGET) as (fake, address):
         client = AnthropicAgent(address)
         for step in range(10):
@@ -114,11 +113,15 @@ async def test_titles_and_agents_inside_a_client_are_apart():
         inside.append({"role": "user", "content": "go on"})
         await ask(model="claude-x", max_tokens=9, messages=inside, tools=client.options["tools"], extra_headers=named)
         await client.step("go on")
-        told = await status(address)
-    assert len(told["sessions"]) == 2
+        told, newest = await status(address), fake.seen[-1]
+        options, history = {name: client.options[name] for name in ("model", "tools", "system")}, client.history[:-1]
+        await client.client.messages.count_tokens(messages=history, **options)
+        again = await status(address)
+    assert fake.seen[-1]["body"]["messages"] == history
+    assert (len(again["sessions"]), again["requests"]) == (len(told["sessions"]), told["requests"]) == (2, 12)
     assert told["passed_unchanged"] == 1
     last = told["records"][-1]["activation"]
-    assert last == "high_water" or begins_with(histories(fake.seen)[-1], histories(fake.seen)[9])
+    assert last == "high_water" or begins_with(newest["body"]["messages"], histories(fake.seen)[9])
 
 
 async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
@@ -130,18 +133,6 @@ async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
         told = await status(address)
     assert len(told["sessions"]) == 2
     assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
-
-
-async def test_a_count_of_tokens_goes_on_as_it_came_and_changes_no_session():
-    async with between(budget=BUDGET) as (fake, address):
-        client = AnthropicAgent(address)
-        await client.steps(16)
-        options = {name: client.options[name] for name in ("model", "tools", "system")}
-        history: Any = [*client.history[:-1]]
-        await client.client.messages.count_tokens(messages=history, **options)
-        told = await status(address)
-    assert fake.seen[-1]["body"]["messages"] == history
-    assert (len(told["sessions"]), told["requests"]) == (1, 16)
 
 
 async def test_shadow_changes_nothing_asks_no_model_and_tells_what_it_would_do():
