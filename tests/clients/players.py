@@ -484,12 +484,7 @@ def there() -> list[str]:
 
 
 async def run(
-    name: str,
-    sessions: Sequence[int],
-    *,
-    steps: int,
-    budget: int = 0,
-    tell: Callable[[str], None] = lambda words: None,
+    name: str, sessions: Sequence[int], *, steps: int, budget: int = 0, tell: Callable[[str], None] = lambda words: None
 ) -> Verdict:
     """Play sessions of these seeds through a door. `budget` 0: from 8k to 200k tokens."""
     door, dialects, missing = DOORS[name]

@@ -13,12 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from summarizing_context.errors import (
-    CassetteError,
-    CassetteMissError,
-    SummarizerError,
-    SummarizerRefused,
-)
+from summarizing_context.errors import CassetteError, CassetteMissError, SummarizerError, SummarizerRefused
 from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, Reply, Request, scrubbed
 from summarizing_context.summarizers.base import SummaryReply
 from tests.privacy import open_to_others

@@ -11,15 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .grouping import CallGroup, Reading, atoms, entry_places
-from .repairs import (
-    LATE_NOTE,
-    SPLIT,
-    STAND_IN,
-    explain,
-    explain_known,
-    is_late_note,
-    is_same_result,
-)
+from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, explain_known, is_late_note, is_same_result
 from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
 
 

@@ -15,14 +15,7 @@ from summarizing_context import Settings, message_text_parts, open_context
 from summarizing_context.errors import BudgetError
 
 from .builders import Message, count
-from .checkers import (
-    find_tail,
-    order_problems,
-    prefix_problems,
-    tail_problems,
-    tool_safe_problems,
-    view_tokens,
-)
+from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
 from .grouping import group_spans, interrupts, read_log
 from .places import kept_at
 from .repairs import ALL_REPAIRS
@@ -301,12 +294,7 @@ class Judge:
 
 @asynccontextmanager
 async def watched(
-    summarizer: Any = None,
-    *,
-    budget: int,
-    repairs: frozenset[str] = ALL_REPAIRS,
-    headers: int = 1,
-    **settings: Any,
+    summarizer: Any = None, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1, **settings: Any
 ) -> AsyncIterator[Judge]:
     """A judge over a fresh context with small segments, so that a short log has many of them."""
     options = {"max_tokens": budget, "store": kept_at(), **SMALL, **settings}

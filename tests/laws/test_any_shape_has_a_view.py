@@ -16,11 +16,7 @@ from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .many_parts import SHAPES, odd_log
 from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
-COUNTERS: dict[str, Callable[[str], int]] = {
-    "quarter": count,
-    "len": len,
-    "words": lambda text: len(text.split()),
-}
+COUNTERS: dict[str, Callable[[str], int]] = {"quarter": count, "len": len, "words": lambda text: len(text.split())}
 IMAGE_TOKENS = 1_600
 
 

@@ -54,10 +54,7 @@ async def many_views(judge: Judge, views: int) -> float:
     return tokens / (MIN_FREE * BUDGET) + 1
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy"),
-    [*((kind, "hierarchical") for kind in sorted(HUGE)), *OTHERS],
-)
+@pytest.mark.parametrize(("kind", "strategy"), [*((kind, "hierarchical") for kind in sorted(HUGE)), *OTHERS])
 async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, strategy: str) -> None:
     summarizer = Failing() if strategy == "hierarchical" else Counting()
     async with watched(summarizer, budget=BUDGET, strategy=strategy) as judge:

@@ -120,10 +120,7 @@ class Slow(Counting):
 @pytest.mark.usefixtures("each_store")
 async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
     summarizer = Slow("slow/1")
-    async with (
-        opened(tmp_path / "a.db", summarizer, "one") as one,
-        opened(tmp_path / "a.db", summarizer, "two") as two,
-    ):
+    async with opened(tmp_path / "a.db", summarizer, "one") as one, opened(tmp_path / "a.db", summarizer, "two") as two:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(feed, one, LOG)
             tasks.start_soon(feed, two, LOG)

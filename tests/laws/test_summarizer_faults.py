@@ -13,12 +13,7 @@ from .faults import Lying
 from .judge import Judge, watched
 from .summarizers import Failing, Flaky, Sleeping
 
-QUICK: dict[str, Any] = {
-    "call_timeout": 0.2,
-    "attempts": 2,
-    "breaker_failures": 4,
-    "breaker_cooldown": 0.05,
-}
+QUICK: dict[str, Any] = {"call_timeout": 0.2, "attempts": 2, "breaker_failures": 4, "breaker_cooldown": 0.05}
 FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": Flaky}
 NO_SUMMARY = ["empty", "echo", "number", "nothing", "bytes"]
 

@@ -32,12 +32,7 @@ def recount(view: list[Message], count: Any) -> int:
 
 @pytest.mark.parametrize(
     ("name", "seed", "size", "budget"),
-    [
-        ("quarter", 1, 60, 4_000),
-        ("tiktoken", 2, 400, 4_000),
-        ("tiktoken", 3, 25, 1_200),
-        ("quarter", 4, 900, 16_000),
-    ],
+    [("quarter", 1, 60, 4_000), ("tiktoken", 2, 400, 4_000), ("tiktoken", 3, 25, 1_200), ("quarter", 4, 900, 16_000)],
 )
 async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, size: int, budget: int) -> None:
     count, views, log = counter(name), 0, odd_log(seed, 26, size)
