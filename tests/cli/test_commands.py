@@ -29,8 +29,6 @@ def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
     report = run("summarize", "s1", "walrus", "--store", store, "--budget", "8k", "--json", "-").document
     assert report["activated"]
 
-
-def test_a_stored_session_keeps_what_is_pinned(run: Runner, store):
     id = run("pin", "s1", "Ursula bites", "--store", store, "--json", "-").document["id"]
     assert run("pins", "s1", "--store", store, "--json", "-").document["pins"][0]["text"] == "Ursula bites"
     assert run("compress", "s1", "--store", store, "--budget", "2k", "--json", "-").document["activated"]
@@ -39,24 +37,19 @@ def test_a_stored_session_keeps_what_is_pinned(run: Runner, store):
     assert run("pins", "s1", "--store", store, "--json", "-").document == {"pins": []}
 
 
-def typed(run: Runner, said: str) -> str:
-    """What the command prints that another one told to type."""
-    line = said.strip().splitlines()[-1]
-    program, *arguments = shlex.split(line[line.index("summarizing-context") :])
-    ran = run(*arguments)
-    assert (program, ran.status) == ("summarizing-context", 0), ran.err
-    return ran.out
-
-
 def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
-    onward = typed(run, run("expand", "s1", "0..60", "--store", store).out)
+    def typed(said: str) -> str:
+        line = said.strip().splitlines()[-1]
+        program, *arguments = shlex.split(line[line.index("summarizing-context") :])
+        ran = run(*arguments)
+        assert (program, ran.status) == ("summarizing-context", 0), ran.err
+        return ran.out
+
+    onward = typed(run("expand", "s1", "0..60", "--store", store).out)
     assert '<recalled messages="' in onward
     back = run("checkpoint", "s1", "the start", "--store", store).out
-    typed(run, typed(run, back))
-    typed(run, run("pin", "s1", "0", "--store", store).out)
+    typed(typed(back))
+    typed(run("pin", "s1", "0", "--store", store).out)
     assert "/context" not in onward + back
-
-
-def test_one_table_makes_the_commands_of_a_host_and_those_of_the_command_line(run: Runner):
     named = " ".join(run("--help").out.split()).partition("as /context in a host")[2]
     assert all(f"{name}," in named for name in COMMANDS if name != "help")

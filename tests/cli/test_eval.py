@@ -21,23 +21,27 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_transcripts_without_labels_are_run_and_runs_are_compared(run: Runner, folder: Path, tmp_path: Path):
-    ran = run("eval", "run", folder, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "a", "--json", "-")
-    assert ran.status == 0
-    assert set(ran.document["arms"]) == {"ours", "tail", "masking"}
+    place = (folder, "--budget", "3k", "--jobs", 1)
+    ran = run("eval", "run", *place, "--out", tmp_path / "a", "--json", "-")
+    assert (ran.status, set(ran.document["arms"])) == (0, {"ours", "tail", "masking"})
     assert ran.document["questions"] > 0
     assert ran.document["arms"]["ours"]["laws"] == 0
     assert open_to_others(tmp_path) == []
-    page = (tmp_path / "a" / "report.html").read_text("utf8")
-    assert "session-1" in page
-    again = run("eval", "run", folder, "--budget", "3k", "--jobs", 1, "--out", tmp_path / "b")
-    assert "No law was broken." in again.out
-    assert (tmp_path / "a" / "report.html").read_bytes() == (tmp_path / "b" / "report.html").read_bytes()
+    pages = [tmp_path / name / "report.html" for name in ("a", "b")]
+    assert "session-1" in pages[0].read_text("utf8")
+    assert "No law was broken." in run("eval", "run", *place, "--out", tmp_path / "b").out
+    assert pages[0].read_bytes() == pages[1].read_bytes()
     compared = run("eval", "compare", tmp_path / "a", tmp_path / "b", "--json", "-")
-    assert compared.status == 0
-    assert not compared.document["worse"]
-    assert {one["words"] for one in compared.document["changes"] if one["what"] == "held"} == {
-        "equal on every question, 2 sessions"
-    }
+    assert (compared.status, compared.document["worse"]) == (0, False)
+    said = {one["words"] for one in compared.document["changes"] if one["what"] == "held"}
+    assert said == {"equal on every question, 2 sessions"}
+
+    config = tmp_path / "mine.json"  # settings of one's own reach the run
+    config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")
+    assert run("eval", "run", *place, "--config", config, "--out", tmp_path / "report").status == 0
+    settings = json.loads((tmp_path / "report" / "report.json").read_text("utf8"))["settings"]
+    assert settings["ours"]["segment_target"] == 900
+    assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
 
 
 def test_a_worse_run_is_told_and_is_exit_status_1(run: Runner, folder: Path, tmp_path: Path):
@@ -74,16 +78,6 @@ def test_a_gate_for_ci_is_the_exit_status_and_a_file(run: Runner, folder: Path, 
 def test_where_nothing_was_measured_nothing_passes(run: Runner, folder: Path, tmp_path: Path):
     ran = run("eval", "run", folder, "--budget", "900k", "--jobs", 1, "--out", tmp_path / "a")
     assert (ran.status, "Nothing was measured" in ran.out) == (1, True)
-
-
-def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path: Path):
-    config = tmp_path / "mine.json"
-    config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")
-    place = (folder, "--budget", "3k", "--jobs", 1, "--config", config)
-    assert run("eval", "run", *place, "--out", tmp_path / "report").status == 0
-    settings = json.loads((tmp_path / "report" / "report.json").read_text("utf8"))["settings"]
-    assert settings["ours"]["segment_target"] == 900
-    assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
 
 
 RULE = "Always give distances in kilometres when I ask about routes."
@@ -158,28 +152,20 @@ def test_what_is_wrong_in_a_folder_of_beam_is_told(
     assert not (tmp_path / "report").exists()
 
 
-@pytest.fixture
-def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     answered(tmp_path)
     (tmp_path / "evals").mkdir()
     (tmp_path / "data").rename(tmp_path / "evals" / "real")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    return tmp_path
-
-
-def test_a_recording_is_replayed_with_tables_and_reports(run: Runner, checkout: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact,tail")
     assert ran.status == 0
     assert "For 2 of 3 views the answers belong to exactly this view." in ran.out
     assert "Others: heating tail: not read." in ran.out
-    report = json.loads((checkout / "eval-report" / "report.json").read_text())
+    report = json.loads((tmp_path / "eval-report" / "report.json").read_text())
     assert [one["id"] for one in report["asked"]] == ["q1", "q2", "q3", "q4", "q5"]
-    assert open_to_others(checkout / "eval-report") == []
-
-
-def test_a_bound_that_is_missed_is_status_1(run: Runner, checkout: Path):
+    assert open_to_others(tmp_path / "eval-report") == []
     for least, status in ((0.5, 0), (1.5, 1)):
         gates = "--fail-under", f"right={least}"
         ran = run("eval", "run", "real", "--jobs", 1, "--arms", "ours,compact", *gates, "--json", "-")

@@ -24,10 +24,15 @@ def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runne
     assert "A test of negative numbers is still" in " ".join(found.out.split())
 
 
-def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_apart(run: Runner, tmp_path):
+def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_apart(
+    run: Runner, tmp_path, monkeypatch
+):
     store = tmp_path / "logs.db"
     path = write_transcript(tmp_path / "log.jsonl", SHORT)
-    assert run("import", path, "--store", store).status == 0
+    with monkeypatch.context() as patch:
+        patch.setenv("FORCE_COLOR", "1")  # as on a terminal, where progress is shown
+        ran = run("import", path, "--store", store)
+    assert (ran.status, all(words in ran.err for words in ("0/1", "-:--:--", "2 new messages"))) == (0, True)
     write_transcript(path, [*SHORT, says("user", "more")])
     assert [row["added"] for row in run("import", path, "--store", store, "--json", "-").document["sessions"]] == [1]
     write_transcript(path, [says("user", "something else")])
@@ -44,13 +49,6 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
         ran = run("import", path, "--store", store, *(["--format", named] if named else []), "--json", "-")
         assert ran.document["sessions"][0]["format"] == (named or "messages")
         assert words in run("search", "log", words, "--store", store).out
-
-
-def test_progress_is_shown_on_a_terminal(run: Runner, tmp_path, monkeypatch):
-    path = write_transcript(tmp_path / "log.jsonl", SHORT)
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    shown = run("import", path, "--store", tmp_path / "more.db").err
-    assert all(words in shown for words in ("0/1", "-:--:--", "2 new messages"))
 
 
 def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner, tmp_path):

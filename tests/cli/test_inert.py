@@ -32,20 +32,18 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sessions with hostile texts in everything that has a name."""
     path = tmp_path_factory.mktemp("store") / "[blink]run [].db"
     for number, hostile in enumerate((" ".join(MARKUP), " ".join(ESCAPES), "".join((*ESCAPES, *MARKUP)))):
-        anyio.run(
-            partial(_fill, Settings(store=path, session_id=f"s{number}", project=hostile, max_tokens=3_000), hostile)
-        )
+        settings = Settings(store=path, session_id=f"s{number}", project=hostile, max_tokens=3_000)
+        anyio.run(partial(_fill, settings, hostile))
     return path
 
 
 async def _fill(settings: Settings, hostile: str) -> None:
     async with open_context(settings) as context:
         await context.add_message(says("user", f"Never touch {hostile} findme."))
+        failed = f"Error: findme {hostile} /src/{quote(hostile)}{hostile}.py " * 30
         for at in range(12):
             await context.add_message(call("openai", (f"c{at}", f"tool {hostile}", {"path": hostile})))
-            await context.add_message(
-                result("openai", f"c{at}", f"Error: findme {hostile} /src/{quote(hostile)}{hostile}.py " * 30)
-            )
+            await context.add_message(result("openai", f"c{at}", failed))
             await context.add_message(says("assistant", f"We decided for {hostile} findme. " * 30))
         await context.pin(f"keep {hostile}")
         await context.wait_idle()

@@ -38,9 +38,6 @@ def test_the_help_of_every_command_fits_a_screen():
     assert not [words for words, text in helps().items() if "…" in text or "<bool>" in text]
     assert {*COMMANDS} - {"help"} < {words[0] for words in helps() if words}
     assert len(helps()) > 44
-
-
-def test_every_command_prints_json():
     assert {words for words, text in helps().items() if "--json" not in text} == FAMILIES
 
 
@@ -58,16 +55,11 @@ def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_
 
 def test_an_empty_path_is_refused_on_one_line(run: Runner):
     assert len(PLACES) > 90
-    for words, option in PLACES:
+    for words in [*((*words, option) for words, option in PLACES), *map(str.split, ARGUMENTS)]:
         for empty in ("", " \t"):
-            ran = run(*words, option, empty)
+            ran = run(*words, empty)
             assert (ran.status, ran.out) == (2, "")
-            assert EMPTY.fullmatch(ran.err)
-
-
-@pytest.mark.parametrize("words", ARGUMENTS)
-def test_an_empty_argument_that_names_a_place_is_refused_too(run: Runner, words: str):
-    assert EMPTY.fullmatch(run(*words.split(), "").err)
+            assert EMPTY.fullmatch(ran.err), words
 
 
 def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
@@ -124,19 +116,17 @@ cli.main = main
 runpy.run_module("summarizing_context", run_name="__main__")
 """
     (tmp_path / "interrupted.py").write_text(interrupted, encoding="utf8")
-    paths = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    assert subprocess.run([sys.executable, "-m", "interrupted"], env=paths).returncode == 130
+    paths = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    assert run_python(["-m", "interrupted"], env=paths).returncode == 130
 
 
 def test_every_problem_of_a_file_of_settings_has_a_line(run: Runner, tmp_path: Path):
     config = tmp_path / "agent.toml"
     config.write_text('[summarizing_context]\nhigh_water = 2\nsesion_id = "s1"\nmodel = 3\n')
     ran = run("view", "s1", "--store", tmp_path / "run.db", "--config", config)
-    lines = ran.err.splitlines()
+    lines, start = ran.err.splitlines(), f"error: {config}: [summarizing_context] "
     assert (ran.status, len(lines)) == (2, 3)
-    assert all(
-        line.startswith(f"error: {config}: [summarizing_context] ") or "unknown setting" in line for line in lines
-    )
+    assert all(line.startswith(start) or "unknown setting" in line for line in lines)
     for name in ("high_water", "sesion_id", "model"):
         assert sum(name in line for line in lines) == 1
 
@@ -178,18 +168,13 @@ def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
         assert ran.wait(60) == 3
 
 
-def test_the_version_is_told(run: Runner):
+def test_the_version_is_told_and_commands_are_completed_where_a_shell_asks(run: Runner):
     assert run("--version").out == f"summarizing-context {version('summarizing_context')}\n"
-
-
-def test_commands_are_completed_where_a_shell_asks():
     asked = {"COMP_WORDS": "summarizing-context exp", "COMP_CWORD": "1"}
-    variables = {**os.environ, **asked, "_SUMMARIZING_CONTEXT_COMPLETE": "complete_bash"}
-    script = "from summarizing_context.cli import main; main()"
-    ran = subprocess.run(
-        [sys.executable, "-c", script], env=variables, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.stdout.split() == ["expand"]
+    asked["_SUMMARIZING_CONTEXT_COMPLETE"] = "complete_bash"
+    assert run_python(["-c", "from summarizing_context.cli import main; main()"], env=asked).stdout.split() == [
+        "expand"
+    ]
 
 
 # Commands that serve

@@ -17,15 +17,12 @@ def store(tmp_path: Path) -> Path:
     return fill_store(tmp_path / "run.db", "s2", LOG[:1], project="harbour")
 
 
-def test_sessions_are_listed(run: Runner, store):
+def test_sessions_are_listed(run: Runner, store, monkeypatch):
     ran = run("sessions", "list", "--store", store)
     assert ran.status == 0
     assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages", "summaries"))
     found = run("sessions", "list", "--store", store, "--json", "-").document["sessions"]
     assert {info["session_id"]: info["messages"] for info in found} == {"s1": 2, "s2": 1}
-
-
-def test_the_store_may_be_named_by_the_environment(run: Runner, store, monkeypatch):
     monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
     assert "s1" in run("sessions", "list").out
 

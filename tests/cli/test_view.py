@@ -21,29 +21,19 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fill_store(path, "short", SHORT)
 
 
-def test_a_view_is_shown_message_by_message(run: Runner, store):
-    ran = run("view", "short", "--store", store)
-    assert (ran.status, "\x1b" in ran.out) == (0, False)
-    assert all(words in ran.out for words in ("2 messages", "hello ·[31m there"))
-
-
 def test_a_view_has_its_budget_and_its_parts(run: Runner, store):
-    document = run("view", "long", "--store", store, "--json", "-").document
-    assert document["tokens"] <= document["budget"] == 6_000  # that of the last request
-    assert {row["part"] for row in document["messages"]} >= {*PARTS}
-    assert document["tokens"] == sum(row["tokens"] for row in document["messages"])
-    assert run("view", "long", "--store", store, "--budget", "9k", "--json", "-").document["budget"] == 9_000
-
-
-@pytest.mark.parametrize("budget", [4_000, 6_000, 9_000])
-def test_the_rows_of_a_view_have_the_numbers_of_the_log(run: Runner, store, budget: int):
-    document = run("view", "long", "--store", store, "--budget", budget, "--json", "-").document
     log = demo_session(turns=10)
-    numbers = {part: [row["message"] for row in document["messages"] if row["part"] == part] for part in PARTS}
-    assert (numbers["header"], numbers["system"]) == ([None], [0])
-    assert numbers["block"] == [None]  # the standing rules
-    assert all(log[at]["role"] == "user" for at in numbers["pin"])
-    assert numbers["tail"] == list(range(numbers["tail"][0], len(log)))
+    for given, budget in ((None, 6_000), ("4k", 4_000), (6_000, 6_000), ("9k", 9_000)):  # without one the last one
+        more = () if given is None else ("--budget", given)
+        document = run("view", "long", "--store", store, *more, "--json", "-").document
+        assert document["tokens"] <= document["budget"] == budget
+        assert document["tokens"] == sum(row["tokens"] for row in document["messages"])
+        numbers = {part: [row["message"] for row in document["messages"] if row["part"] == part] for part in PARTS}
+        assert (numbers["header"], numbers["system"]) == ([None], [0])
+        assert numbers["block"] == [None]  # the standing rules
+        assert all(log[at]["role"] == "user" for at in numbers["pin"])
+        assert numbers["tail"] == list(range(numbers["tail"][0], len(log)))
+        assert numbers["pin"] or budget != 6_000
 
 
 def test_status_tells_how_full_the_view_is(run: Runner, store):
@@ -60,7 +50,10 @@ def test_status_tells_how_full_the_view_is(run: Runner, store):
     assert [node["start"] for node in nodes[1:]] == [node["stop"] for node in nodes[:-1]]
 
 
-def test_full_prints_the_messages_as_they_are_sent_and_nothing_in_them_drives_a_terminal(run: Runner, store):
+def test_the_messages_are_shown_and_with_full_as_they_are_sent_and_drive_no_terminal(run: Runner, store):
+    ran = run("view", "short", "--store", store)
+    assert (ran.status, "\x1b" in ran.out) == (0, False)
+    assert all(words in ran.out for words in ("2 messages", "hello ·[31m there"))
     ran = run("view", "short", "--store", store, "--full")
     assert (json.loads(ran.out), "\x1b" in ran.out) == (SHORT, False)
     document = run("view", "long", "--store", store, "--full", "--json", "-").document
