@@ -66,7 +66,9 @@ async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: P
             for _ in range(5):
                 tasks.start_soon(cassette.reply, ASKED, model)
         await cassette.reply(replace(ASKED, replicate=1), model)
-    assert (model.calls, len(opened(tmp_path, "replay"))) == (2, 2)
+        with opened(tmp_path) as other:  # two recorders of one file keep what both recorded
+            await other.reply(replace(ASKED, replicate=2), model)
+    assert (model.calls, len(opened(tmp_path, "replay"))) == (3, 3)
 
 
 async def test_a_miss_names_the_kind_of_request_and_none_of_its_words(tmp_path: Path):
@@ -89,13 +91,6 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
         assert (cassette.spent["openai/m"].calls, cassette.spent["openai/m"].input_tokens) == (2, ASKED.tokens)
         cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
-
-
-async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path):
-    with opened(tmp_path) as one, opened(tmp_path) as other:
-        await one.reply(ASKED, Model())
-        await other.reply(replace(ASKED, replicate=1), Model())
-    assert len(opened(tmp_path, "replay")) == 2
 
 
 async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
@@ -156,11 +151,9 @@ async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
     assert content.count(b"[secret]") == 1
 
 
-@pytest.mark.parametrize(
-    "text", ["password: see the note", "the bearer of bad news", "task-management-of-things", "a\udc80"]
-)
-async def test_what_is_no_secret_stays(text: str):
-    assert scrubbed(text) == text.replace("\udc80", "\ufffd")
+def test_what_is_no_secret_stays():
+    for text in ("password: see the note", "the bearer of bad news", "task-management-of-things", "a\udc80"):
+        assert scrubbed(text) == text.replace("\udc80", "\ufffd")
 
 
 HOSTILE = [

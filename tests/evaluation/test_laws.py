@@ -25,19 +25,18 @@ def used(*ids: str) -> Message:
     return builders.results(*((id, "ok") for id in ids))
 
 
-def judged(log: list[Message], *views: list[Message]) -> Judge:
+def looked(judge: Judge, view: list[Message]) -> set[str]:
+    """The laws that a view breaks."""
+    judge.look(view, [canonical(message) for message in view])
+    laws = {"unsafe": judge.tool_unsafe, "order": judge.out_of_order, "hidden": judge.newest_missing}
+    return {law for law, is_broken in laws.items() if is_broken}
+
+
+def of(log: list[Message]) -> Judge:
     judge = Judge()
     for message in log:
         judge.add(message)
-    for view in views:
-        judge.look(view, [canonical(message) for message in view])
     return judge
-
-
-def broken(judge: Judge) -> set[str]:
-    """The laws that the last view breaks."""
-    laws = {"unsafe": judge.tool_unsafe, "order": judge.out_of_order, "hidden": judge.newest_missing}
-    return {law for law, is_broken in laws.items() if is_broken}
 
 
 HELLO, BYE, A, B = user("hello"), user("bye"), call("a"), call("b")
@@ -61,7 +60,7 @@ NOTE = user('<late_result call="a">\nfinished at last\n</late_result>')
     ],
 )
 def test_a_log_as_it_came_is_lawful(log: list[Message]):
-    assert broken(judged(log, log)) == set()
+    assert looked(of(log), log) == set()
 
 
 @pytest.mark.parametrize(
@@ -97,22 +96,21 @@ def test_a_log_as_it_came_is_lawful(log: list[Message]):
     ],
 )
 def test_a_view_that_breaks_a_law_is_seen_and_no_other(log: list[Message], view: list[Message], law: str):
-    assert law in broken(judged(log, view)) if law else not broken(judged(log, view))
+    assert law in looked(of(log), view) if law else not looked(of(log), view)
 
 
 def test_it_counts_what_a_view_begins_with_as_the_view_before():
-    log = [HELLO, A, result("a"), BYE]
-    judge = judged(log, [HELLO, A], log)
-    assert (judge.common, broken(judge)) == (2, set())
-    for view, laws in (([BYE, HELLO], {"order"}), ([HELLO, BYE], set())):
-        judge.look(view, [canonical(message) for message in view])
-        assert broken(judge) & {"order"} == laws
+    judge = of(log := [HELLO, A, result("a"), BYE])
+    looked(judge, [HELLO, A])
+    assert (looked(judge, log), judge.common) == (set(), 2)
+    assert "order" in looked(judge, [BYE, HELLO])
+    assert "order" not in looked(judge, [HELLO, BYE])
     assert judge.common == 0
 
 
 def test_an_older_equal_message_is_not_the_newest():
-    judge = judged([HELLO, BYE], [HELLO, BYE])
+    judge = of([HELLO, BYE])
+    looked(judge, [HELLO, BYE])
     judge.add(HELLO)
-    for view, laws in (([HELLO, BYE], {"hidden"}), ([HELLO, BYE, HELLO], set())):
-        judge.look(view, [canonical(message) for message in view])
-        assert broken(judge) == laws
+    assert looked(judge, [HELLO, BYE]) == {"hidden"}
+    assert looked(judge, [HELLO, BYE, HELLO]) == set()

@@ -11,12 +11,12 @@ import pytest
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.evaluation import Arm, Dataset, Metric, Report, Run
-from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import Answer, Asked, Spent, Tuning
 from summarizing_context.evaluation.views import Text
 from summarizing_context.testing import ScriptedSummarizer, default_summary
 from tests.evaluation.building import answered, changed
 from tests.evaluation.sessions import write
+from tests.laws.builders import assistant, system, user
 
 SMALL = Settings(max_tokens=3_000)
 
@@ -24,17 +24,9 @@ SMALL = Settings(max_tokens=3_000)
 def reported(points: dict[str, list[float]], *, laws: int = 0, categories: tuple[str, ...] = ("",)) -> Report:
     """A report of sessions with one question each, by arm the points; the first arm is measured."""
     count = len(next(iter(points.values())))
-    asked = [
-        Asked(
-            f"s{at}",
-            f"s{at}",
-            "q",
-            "What?",
-            {arm: Answer("said", {"held": values[at]}) for arm, values in points.items()},
-            categories[at % len(categories)],
-        )
-        for at in range(count)
-    ]
+    held = [{arm: Answer("said", {"held": values[at]}) for arm, values in points.items()} for at in range(count)]
+    kinds = [categories[at % len(categories)] for at in range(count)]
+    asked = [Asked(f"s{at}", f"s{at}", "q", "What?", held[at], kinds[at]) for at in range(count)]
     spent = [Spent("s0", next(iter(points)), 1_000, laws={"over_budget_views": laws} if laws else {})]
     arms = dict.fromkeys(points, "a way")
     return Report("made up", arms, "held", list(points)[-1], asked, [], spent)
@@ -164,6 +156,12 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     assert {one.reading for one in report.views} == {"this view"}
     assert next(one for one in report.asked if one.id == "q1").answers["ours"].said == "<b>8080</b>"
     assert report.made_by["marks"] == ["a person, by hand (1)"]
+    # What is partly right counts half; cases of one session count as one.
+    changed(recording, ": 2", ": 1")
+    half = Run(dataset=dataset).report()
+    assert sum(half.points("ours").values()) == 2
+    assert (half.figure("ours", "wrong"), half.score("ours").sessions) == (0, 1)  # type: ignore[union-attr]
+    assert recording.cases[0].drawn_as == "heating"
     # Views of other summaries were not read; where a summary is missing, there is no view.
     changed(recording, "read_celsius divided by 100", "it divided by 100")
     other = Run(dataset=dataset).report()
@@ -174,20 +172,9 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     assert none.missing > 2
 
 
-def test_partly_right_counts_half_and_cases_of_one_session_count_as_one(tmp_path: Path):
-    changed(answered(tmp_path), ": 2", ": 1")
-    report = Run(dataset=Dataset.load(tmp_path / "data")).report()
-    assert sum(report.points("ours").values()) == 2
-    assert (report.figure("ours", "wrong"), report.score("ours").sessions) == (0, 1)  # type: ignore[union-attr]
-    assert Recording.open(tmp_path / "data").cases[0].drawn_as == "heating"
-
-
 def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(tmp_path: Path):
-    rows = [
-        {"role": "system", "content": "word " * 4_000},
-        *({"role": "user", "content": "x" * 900} for _ in range(40)),
-    ]
-    rows[20] = {"role": "assistant", "content": "so it is"}
+    rows = [system("word " * 4_000), *[user("x" * 900)] * 40]
+    rows[20] = assistant("so it is")
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
     report = Run(dataset=Dataset.load(tmp_path), arms=[Arm("ours", Settings(max_tokens=2_000))]).report()
     assert report.asked == []
@@ -197,7 +184,7 @@ def test_a_session_whose_system_rows_leave_no_room_is_left_out_with_the_reason(t
 
 
 def test_a_report_names_sessions_that_nothing_is_asked_about_and_models_whose_replies_cannot_serve(tmp_path: Path):
-    (tmp_path / "short.jsonl").write_text(json.dumps({"role": "user", "content": "Good morning."}), encoding="utf8")
+    (tmp_path / "short.jsonl").write_text(json.dumps(user("Good morning.")), encoding="utf8")
     babble = ScriptedSummarizer(lambda job: "I cannot help with that.")
     dataset = Dataset.load(write(tmp_path, 1))
     told = Run(dataset=dataset, arms=[Arm("ours", SMALL, summarizer=babble)]).report().left_out
