@@ -11,7 +11,6 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -97,15 +96,15 @@ def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypat
         assert run(block, names) is None, "await stands at the top level: mark the block"
 
 
-@cache
+@pytest.fixture(scope="module")
 def program() -> Any:
     return build_command()
 
 
 @pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))
-def test_a_documented_command_is_one_of_the_program(page: str, line: str):
+def test_a_documented_command_is_one_of_the_program(program: Any, page: str, line: str):
     arguments = shlex.split(line)[1:]
-    command = program()
+    command = program
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"{page}: {line}"
         command = command.commands[arguments.pop(0)]
@@ -113,31 +112,23 @@ def test_a_documented_command_is_one_of_the_program(page: str, line: str):
         command.make_context("documented", arguments)
 
 
-@pytest.mark.parametrize(("page", "line"), documents.commands("make "))
-def test_a_documented_target_is_in_the_makefile(page: str, line: str):
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    wanted = [word for word in shlex.split(line)[1:] if "=" not in word and not word.startswith("-")]
-    assert set(wanted) <= set(targets), page
+PROJECT = tomllib.loads(documents.read("pyproject.toml"))["project"]
+EXTRAS = PROJECT["optional-dependencies"].keys()
+TARGETS = {*re.findall(r"^([a-z-]+):", documents.read("Makefile"), re.MULTILINE)}
 
 
-@pytest.mark.parametrize(("page", "line"), documents.commands("pip install "))
-def test_a_documented_extra_exists(page: str, line: str):
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    named = re.findall(rf"(?:{PROGRAM}|(?<=[ '\"])\.)(?:\[([\w,-]+)\])?", line)
-    assert named, page
-    assert {extra for group in named for extra in group.split(",") if extra} <= extras.keys(), page
-
-
-def test_the_quickstart_lists_every_extra():
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+def test_documented_targets_modules_and_extras_exist():
+    for page, line in documents.commands("make "):
+        assert {word for word in shlex.split(line)[1:] if "=" not in word and word[0] != "-"} <= TARGETS, page
+    for page, line in documents.commands("python -m "):
+        module = ROOT.joinpath(*shlex.split(line)[2].split("."))
+        assert module.with_suffix(".py").is_file() or module.joinpath("__main__.py").is_file(), page
+    for page, line in documents.commands("pip install "):
+        named = re.findall(rf"(?:{PROGRAM}|(?<=[ '\"])\.)(?:\[([\w,-]+)\])?", line)
+        assert named, page
+        assert {extra for group in named for extra in group.split(",") if extra} <= EXTRAS, page
     rows = [line for line in documents.read("docs/quickstart.md").splitlines() if line.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])} == extras.keys()
-
-
-@pytest.mark.parametrize(("page", "line"), documents.commands("python -m "))
-def test_a_documented_module_exists(page: str, line: str):
-    module = ROOT.joinpath(*shlex.split(line)[2].split("."))
-    assert module.with_suffix(".py").is_file() or module.joinpath("__main__.py").is_file(), page
+    assert {name for row in rows for name in re.findall(r"`([\w-]+)`", row.split("|")[1])} == EXTRAS  # lists each
 
 
 async def test_the_documented_slash_commands_exist():
@@ -156,7 +147,7 @@ LOADERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("block", documents.blocks("json", "toml"), ids=str)
-def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
+def test_a_documented_configuration_is_accepted(program: Any, block: Block, tmp_path: Path):
     file = tmp_path / f"documented.{block.language}"
     file.write_text(block.text, encoding="utf-8")
     found = json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
@@ -166,7 +157,7 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
             return
     for server in found.get("mcpServers", {}).values():  # of an MCP client
         assert server["command"] == PROGRAM
-        program().commands[server["args"][0]].make_context("documented", server["args"][1:])
+        program.commands[server["args"][0]].make_context("documented", server["args"][1:])
         return
     if "models" in found:
         assert Settings(prices=file)
@@ -175,28 +166,22 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
 
 
 def test_every_target_of_the_workflow_is_in_the_makefile():
-    workflow = (ROOT / ".github/workflows/check.yml").read_text(encoding="utf-8")
-    jobs = yaml.safe_load(workflow)["jobs"].values()
+    jobs = yaml.safe_load(documents.read(".github/workflows/check.yml"))["jobs"].values()
     steps = " ".join(step.get("run", "") for job in jobs for step in job["steps"])
     wanted = set(re.findall(r"make ([a-z-]+)", steps))
     wanted |= {target for job in jobs for target in job.get("strategy", {}).get("matrix", {}).get("target", [])}
-    assert {"lint", "test", "docs", "package", "oldest"} <= wanted
-    assert wanted <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"lint", "test", "docs", "package", "oldest"} <= wanted <= TARGETS
 
 
 def test_the_oldest_libraries_are_those_that_the_package_allows():
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
-    lines = (ROOT / "tests/oldest.txt").read_text(encoding="utf-8").splitlines()
-    assert [line for line in lines if not line.startswith("#")] == [each.replace(">=", "==") for each in needed]
+    lines = [line for line in documents.read("tests/oldest.txt").splitlines() if not line.startswith("#")]
+    assert lines == [each.replace(">=", "==") for each in PROJECT["dependencies"]]
 
 
-def test_every_public_name_is_on_a_reference_page():
+def test_the_generated_pages_are_up_to_date_and_every_public_name_is_on_one_of_reference():
+    assert generate_docs.outdated() == []
     text = documents.read("docs/reference/api.md") + documents.read("docs/reference/errors.md")
     assert [name for name in summarizing_context.__all__ if not re.search(rf"\b{name}\b", text)] == []
-
-
-def test_the_generated_pages_are_up_to_date():
-    assert generate_docs.outdated() == []
 
 
 @pytest.mark.parametrize("page", documents.pages())
@@ -205,9 +190,7 @@ def test_every_link_of_a_page_leads_somewhere(page: str):
     for link in documents.links(page):
         if not link.startswith(("https://", "http://", "mailto:")):
             path, anchor = documents.path_of(page, link)
-            inside = path.suffix == ".md" and path.is_file()
-            if not path.exists() or (
-                anchor and inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))
-            ):
+            inside = anchor and path.suffix == ".md" and path.is_file()
+            if not path.exists() or (inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))):
                 dead.append(link)
     assert dead == []

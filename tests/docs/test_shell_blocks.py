@@ -24,13 +24,10 @@ OTHERS |= {"install", "uninstall", "continue"}
 EVALS = ("docs/guides/evals.md", "docs/guides/tuning.md", "docs/reference/cli.md")  # and the examples of these pages
 
 
-def runs_here(line: str) -> bool:
-    return not any(place in line for place in ELSEWHERE) and shlex.split(line)[1] not in OTHERS
-
-
 LINES: dict[str, list[str]] = {}
 for page, line in documents.commands(PROGRAM):
-    if page not in EVALS and runs_here(line):
+    is_elsewhere = any(place in line for place in ELSEWHERE) or shlex.split(line)[1] in OTHERS
+    if page not in EVALS and not is_elsewhere:
         LINES.setdefault(page, []).append(line)
 
 

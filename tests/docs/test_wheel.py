@@ -91,8 +91,7 @@ def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_p
 
 def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
     script = (
-        "from summarizing_context.summarizers.prompts import latest, prompts_root\n"
-        "print(prompts_root())\nlatest('segment')"
+        "from summarizing_context.summarizers import prompts; print(prompts.prompts_root(), prompts.latest('segment'))"
     )
     done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout

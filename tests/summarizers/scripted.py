@@ -11,7 +11,7 @@ import anyio.lowlevel
 
 from summarizing_context import Settings
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from tests.behaviour.contexts import Clock
 
@@ -72,10 +72,6 @@ def resilient(*steps: Step, **limits: Any) -> tuple[ResilientSummarizer, Scripte
     inner, clock = ScriptedSummarizer(list(steps)), SleepingClock()
     outer = ResilientSummarizer(inner, settings=Settings(**limits), clock=clock, sleep=clock.sleep)
     return outer, inner, clock
-
-
-def reply(text: str = GOOD, **fields: Any) -> SummaryReply:
-    return SummaryReply(text, **fields)
 
 
 async def never(_: SummaryJob) -> str:

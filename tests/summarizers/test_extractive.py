@@ -145,14 +145,11 @@ def test_facts_keep_exact_values_and_of_a_file_the_place():
     assert "pay.py:42: RETRY_LIMIT = 7 # attempts before giving up" in facts
 
 
-@pytest.mark.parametrize("tokens", [1, 5, 12, 20, 40, 60, 100, 200, 400])
-def test_the_summary_never_exceeds_its_tokens(tokens: int):
-    text = summary(*FIXED_BUILD, max_tokens=tokens)
-    assert text
-    assert estimate_text(text) <= tokens or text == "…"
-
-
-def test_with_few_tokens_the_rule_is_what_remains():
+def test_the_summary_never_exceeds_its_tokens_and_with_few_the_rule_is_what_remains():
+    for tokens in (1, 5, 12, 20, 40, 60, 100, 200, 400):
+        text = summary(*FIXED_BUILD, max_tokens=tokens)
+        assert text
+        assert estimate_text(text) <= tokens or text == "…"
     for said in ("Hello there.", "I prefer short names for all that is in the folder of the mill."):
         text = summary(("user", f"{said} Never push to main."), max_tokens=20)
         assert section(text, RULES) == ['"Never push to main."']
@@ -198,17 +195,17 @@ def test_a_skim_names_rule_error_path_and_last_words():
     assert section(text, "State and next step") == ["Next I will change the port in config/server.toml."]
 
 
-def child(*rules: str, done: str = "edited src/a.py", state: str = "All is well.", facts: str = "") -> str:
+def child(*rules: str, part: str = "a", facts: str = "") -> str:
     bullets = "\n".join(f'- "{text}"' for text in rules)
     said = f"## {RULES}\n{bullets}\n" if rules else ""
-    return f'## Intent\n- "Please fix it."\n{said}## Done\n- {done}\n## State and next step\n- {state}{facts}'
+    done = f"## Done\n- edited src/{part}.py\n## State and next step\n- Part {part} is done."
+    return f'## Intent\n- "Please fix it."\n{said}{done}{facts}'
 
 
 def filler(number: int) -> str:
     """A child full of other things."""
     facts = "\n".join(f"- reading {number * 50 + i} of sensor_{number}_{i} was {i * 7}.25 kPa" for i in range(12))
-    state = f"Part {number} is done."
-    return child(done=f"edited src/part_{number}.py", state=state, facts=f"\n## Facts\n{facts}")
+    return child(part=f"part_{number}", facts=f"\n## Facts\n{facts}")
 
 
 def test_constraints_survive_six_levels_of_merging_and_go_before_everything_else():

@@ -18,14 +18,14 @@ from summarizing_context.errors import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
-from .scripted import GOOD, SECRET, job, never, reply, resilient
+from .scripted import GOOD, SECRET, job, never, resilient
 
 SIZE = estimate_text(job().prompt)
 
 
-async def failure(outer: Any) -> SummarizerError:
+async def failure(outer: Any, **changes: Any) -> SummarizerError:
     with pytest.raises(SummarizerError) as caught:
-        await outer.summarize(job())
+        await outer.summarize(job(**changes))
     return caught.value
 
 
@@ -73,12 +73,10 @@ async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up()
     inner.steps = [SummarizerError("x", retry_after=1e9)]
     assert ((await failure(outer)).retry_after, outer.ready_in()) == (3600, 3600)  # no pause is longer than an hour
 
-
-@pytest.mark.parametrize("asked", [-5, float("nan"), float("inf"), "soon", True, None])
-async def test_retry_after_that_is_no_number_of_seconds_is_ignored(asked: Any):
-    outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)
-    await outer.summarize(job())
-    assert clock.slept[0] <= 1
+    for asked in (-5, float("nan"), float("inf"), "soon", True, None):  # no number of seconds
+        outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)  # type: ignore[arg-type]
+        await outer.summarize(job())
+        assert clock.slept[0] <= 1, asked
 
 
 async def test_a_call_without_a_reply_times_out_and_nothing_goes_beyond_the_job_s_time():
@@ -108,9 +106,7 @@ async def test_a_call_that_swallows_its_cancellation_is_left_behind(caplog: pyte
 
 
 async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_are_paid_for():
-    outer, inner, clock = resilient(
-        reply("", input_tokens=500, output_tokens=5), reply(input_tokens=600), "", OSError()
-    )
+    outer, inner, clock = resilient(SummaryReply("", 500, 5), SummaryReply(GOOD, 600), "", OSError())
     assert (await outer.summarize(job())).text == GOOD
     first, second = inner.asked
     assert second.instructions.startswith(first.instructions)
@@ -181,26 +177,21 @@ async def test_a_call_that_began_before_the_breaker_opened_decides_nothing(ends:
     await asyncio.wait({probe})
 
 
-async def test_a_job_for_rules_is_no_probe():
+async def test_a_job_for_rules_is_no_probe_and_a_cancelled_one_has_proved_nothing():
     outer, inner, clock = resilient(OSError(), breaker_failures=1)
     await failure(outer)
     clock.time += 30
-    refused = (await asyncio.gather(outer.summarize(job(kind="rules")), return_exceptions=True))[0]
-    assert (type(refused), len(inner.asked)) == (SummarizerNotReady, 1)
-    inner.steps = [GOOD]
-    assert (await outer.summarize(job())).text == GOOD
-
-
-async def test_a_cancelled_probe_has_proved_nothing():
-    outer, inner, clock = resilient(OSError(), breaker_failures=1)
-    await failure(outer)
-    clock.time, inner.steps = clock.time + 30, [never]
+    assert type(await failure(outer, kind="rules")) is SummarizerNotReady
+    assert len(inner.asked) == 1
+    inner.steps = [never]
     probe = asyncio.create_task(outer.summarize(job()))
     await anyio.wait_all_tasks_blocked()
     assert outer.ready_in()
     probe.cancel()
     await asyncio.wait({probe})
     assert outer.ready_in() == 0.0
+    inner.steps = [GOOD]
+    assert (await outer.summarize(job())).text == GOOD
 
 
 async def test_a_session_cap_ends_the_calls_and_an_hourly_one_has_room_again_after_an_hour():
@@ -221,9 +212,13 @@ async def test_a_session_cap_ends_the_calls_and_an_hourly_one_has_room_again_aft
 
 
 async def test_a_call_that_never_fits_keeps_no_room_from_the_summaries():
-    async def block() -> SummaryReply:
-        return SummaryReply("[]")
+    async def block(*told: int, cached_tokens: int = 0) -> SummaryReply:
+        return SummaryReply("[]", *told, cached_tokens=cached_tokens)
 
+    outer, _, _ = resilient(GOOD)
+    await outer.admitted(block(5_000, 700, cached_tokens=4_000), 9_000)
+    figures = outer.statistics()  # what it cost is counted as its reply tells
+    assert (figures.input_tokens, figures.output_tokens, figures.cached_tokens) == (5_000, 700, 4_000)
     outer, inner, clock = resilient(GOOD, max_input_tokens_per_hour=SIZE * 3 // 2)
     with pytest.raises(SummarizerError, match="has no room"):
         await outer.admitted(block(), SIZE * 2)
@@ -234,16 +229,6 @@ async def test_a_call_that_never_fits_keeps_no_room_from_the_summaries():
     assert (later.value.retry_after, outer.ready_in(), len(inner.asked)) == (3600, 0.0, 1)
     clock.time += 3600
     assert (await outer.admitted(block(), SIZE)).text == "[]"
-
-
-async def test_what_another_call_cost_is_counted_as_its_reply_tells():
-    async def block() -> SummaryReply:
-        return SummaryReply("[]", 5_000, 700, cached_tokens=4_000)
-
-    outer, _, _ = resilient(GOOD)
-    await outer.admitted(block(), 9_000)
-    figures = outer.statistics()
-    assert (figures.input_tokens, figures.output_tokens, figures.cached_tokens) == (5_000, 700, 4_000)
 
 
 @pytest.mark.parametrize("failing", [OSError(), SummarizerTimeout("late"), SummarizerNotReady("later"), never])
