@@ -185,12 +185,9 @@ class _Side:
 
     def scene(self) -> tuple[list[Row], list[Row], list[Row]]:
         """Calls, their answers, and what the next reply begins with."""
-        scenes = [one for one in SHAPES["scenes"] if one["in"] == self.session.dialect]
-        scenes = [
-            one
-            for one in scenes
-            if self.session.may(one.get("shape", "")) and one.get("needs", "") in {"", *self.known}
-        ]
+        of_ours = [one for one in SHAPES["scenes"] if one["in"] == self.session.dialect]
+        may_stand = [one for one in of_ours if self.session.may(one.get("shape", ""))]
+        scenes = [one for one in may_stand if one.get("needs", "") in {"", *self.known}]
         [one] = self.session.random.choices(scenes, [one.get("weight", 1) for one in scenes])
         self.known.update([one["loads"]] if "loads" in one else [])
         made = self.session.example(one, self.id("call"))
@@ -220,10 +217,9 @@ class _Anthropic(_Side):
         self._thinking = chance.choice(kinds) if session.may("thinking") else ""
         if session.may("thread", 0.08):
             self._thinking, session.as_sent, session.betas = "", True, ["message-threads-2026-08-12"]
-        tools: list[Row] = [
-            {"name": name, "input_schema": {"type": "object"}} for name in ("read", "grep", "ToolSearch")
-        ]
-        tools.append({"name": "map", "input_schema": {"type": "object"}, "defer_loading": True})
+        names = ("read", "grep", "ToolSearch", "map")
+        tools: list[Row] = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+        tools[-1]["defer_loading"] = True
         model = f"claude-opus-{'5-5' if self._thinking.startswith('bound') else '4-8'}"
         session.fixed = {"model": model, "max_tokens": 900, "tools": tools, "system": session.words(0.5)}
         if session.as_sent:
@@ -349,9 +345,8 @@ class _Responses(_Side):
         if session.may("compaction", 0.04) and session.history and not self._chains and not self._refers:
             self.known.clear()
             session.history.clear()
-            self._add(
-                [{"type": "compaction", "id": f"cmp{session.number}", "encrypted_content": session.sealed("c", 1)}]
-            )
+            made = {"type": "compaction", "id": f"cmp{session.number}", "encrypted_content": session.sealed("c", 1)}
+            self._add([made])
         if session.may("state", 0.3):
             update = session.random.choice(SHAPES["updates"])
             self.known.update([update["loads"]] if "loads" in update else [])

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -30,6 +31,8 @@ from summarizing_context.contrib.proxy.server import ProxySettings, serving
 from summarizing_context.contrib.serving import bound_socket
 from summarizing_context.testing import ScriptedSummarizer
 from tests.clients.generated import Row, Session, odd_fields
+from tests.laws.builders import result
+from tests.laws.shapes import once
 
 BUDGETS = (8_000, 8_000, 8_000, 12_000, 20_000, 20_000, 40_000, 80_000, 120_000, 200_000)
 
@@ -86,10 +89,8 @@ async def play(verdict: Verdict, session: Session, door: Any, planting: random.R
                 verdict.turned_away += 1
                 verdict.rules[f"at the door: {error}"[:90]] += 1
                 return
-            found = said_of(session, body, arrived) or _parted(
-                planted, _rows(arrived.body), only_text=door is amplifier
-            )
             now = [json.dumps(_plain(row), sort_keys=True) for row in _rows(arrived.body)]
+            found = said_of(session, body, arrived) or _parted(planted, now, only_text=door is amplifier)
             broken = goes_on and not found and arrived.activated is False and now[: len(before)] != before
             verdict.refused += bool(found)
             verdict.broken += broken
@@ -126,8 +127,12 @@ def rule_of(words: str) -> str:
     return words.strip(" :")[:70]
 
 
+def _list(body: Row) -> str:
+    return next(name for name in ("messages", "input", "contents") if name in body)
+
+
 def _rows(body: Row) -> list[Row]:
-    return next(list(body[name]) for name in ("messages", "input", "contents") if name in body)
+    return list(body[_list(body)])
 
 
 def _ends(body: Row) -> Any:
@@ -144,11 +149,6 @@ def _plain(value: Any) -> Any:
     made = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
     content = made.get("content")
     return {**made, "content": [{"type": "text", "text": content}]} if isinstance(content, str) else made
-
-
-def _said(row: Mapping[str, Any]) -> Row:
-    """A view's row without what is never sent."""
-    return {name: value for name, value in row.items() if not name.startswith("_") and name != "metadata"}
 
 
 @asynccontextmanager
@@ -181,7 +181,7 @@ async def library(session: Session) -> AsyncIterator[Send]:
             known[:] = rows
             view = await context.next_view()
             is_rewritten = is_rewritten or view.rewritten_prefix
-            shown = [_in_dialect(session.dialect, _said(row)) for row in view.messages]
+            shown = [_in_dialect(session.dialect, row) for row in view.messages]
             made, betas = {**body, _list(body): shown}, session.betas
             if is_rewritten and session.dialect == "anthropic" and not session.as_sent:
                 thinking = body.get("thinking") or {"type": "adaptive"}
@@ -192,12 +192,10 @@ async def library(session: Session) -> AsyncIterator[Send]:
         yield send
 
 
-def _list(body: Row) -> str:
-    return next(name for name in ("messages", "input", "contents") if name in body)
-
-
-def _in_dialect(dialect: str, row: Row) -> Row:
-    """A row that the package has made, such as the header, in the words of a protocol."""
+def _in_dialect(dialect: str, row: Mapping[str, Any]) -> Row:
+    """A view's row without what is never sent; one that the package has made, such as the header, in the words of a
+    protocol."""
+    row = {name: value for name, value in row.items() if not name.startswith("_") and name != "metadata"}
     content = row.get("content")
     if dialect == "gemini" and "parts" not in row:
         return {"role": row["role"], "parts": [{"text": content}] if isinstance(content, str) else content}
@@ -287,12 +285,7 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
 
     model = Model(responses=["a"], thinking=session.fixed.get("thinking"), betas=list(session.betas))
     shorten = middleware(Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer())
-    made: dict[int, tuple[Row, list[Any]]] = {}  # of a row, so that its messages are the same ones again
-
-    def messages_of(row: Row) -> list[Any]:
-        if id(row) not in made:
-            made[id(row)] = row, _to_langchain(messages, row)
-        return made[id(row)][1]
+    messages_of = once(partial(_to_langchain, messages))  # the same ones again for a row
 
     async def send(body: Row) -> Arrived:
         seen: list[Any] = []
@@ -339,19 +332,14 @@ def _to_langchain(messages: Any, row: Row) -> list[Any]:
         calls = [{"name": block["name"], "args": block["input"], "id": block["id"]} for block in used]
         return [messages.AIMessage(row["content"], tool_calls=calls)]
     results, rest = _split(row)
-    answers = [
-        messages.ToolMessage(result.get("content", ""), tool_call_id=result["tool_use_id"]) for result in results
-    ]
+    answers = [messages.ToolMessage(one.get("content", ""), tool_call_id=one["tool_use_id"]) for one in results]
     return [*answers, *([messages.HumanMessage(rest)] if rest else [])]
 
 
 def _from_langchain(message: Any) -> Row:
     content = message.content
     if message.type == "tool":
-        return {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": message.tool_call_id, "content": content}],
-        }
+        return result("anthropic", message.tool_call_id, content)
     if message.type != "ai":
         return {"role": "user", "content": content}
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) and content else list(content or ())
@@ -370,9 +358,9 @@ async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
     replied = importlib.import_module("anthropic.types.beta").BetaMessage
     adapter = importlib.import_module("summarizing_context.adapters.pydantic_ai")
     model, beside = anthropic.AnthropicModel("claude-opus-4-8", provider=provider), models.ModelRequestParameters()
-    made: dict[int, tuple[Row, Any]] = {}  # of a row, so that its message is the same one again
     names: dict[str, str] = {}
 
+    @once  # the same one again for a row
     def message_of(row: Row) -> Any:
         if row["role"] == "assistant":
             names.update({block["id"]: block["name"] for block in row["content"] if block["type"] == "tool_use"})
@@ -384,20 +372,15 @@ async def pydantic_ai(session: Session) -> AsyncIterator[Send]:
         said = [parts.UserPromptPart(block["text"]) for block in rest]
         return parts.ModelRequest(parts=[*(parts.ToolReturnPart(*answer) for answer in answers), *said])
 
-    async with adapter.SummarizingCapability(
-        Settings(max_tokens=session.budget), summarizer=ScriptedSummarizer()
-    ) as capability:
+    settings = Settings(max_tokens=session.budget)
+    async with adapter.SummarizingCapability(settings, summarizer=ScriptedSummarizer()) as capability:
 
         async def send(body: Row) -> Arrived:
-            for row in session.history:
-                if id(row) not in made:
-                    made[id(row)] = row, message_of(row)  # with the row, so that its id stays its own
-            messages = [made[id(row)][1] for row in session.history]
+            messages = list(map(message_of, session.history))
             for row in (await model._map_message(messages, beside, {}))[1]:
                 session.given.add(row["content"])  # as the host itself writes it
-            asked = models.ModelRequestContext(
-                model=model, messages=messages, model_settings=None, model_request_parameters=beside
-            )
+            options: Any = {"model_settings": None, "model_request_parameters": beside}
+            asked = models.ModelRequestContext(model=model, messages=messages, **options)
             shown = await capability.prepare_model_request(SimpleNamespace(conversation_id="c1"), asked)
             _, rows = await model._map_message(shown.messages, beside, {})
             return Arrived({**body, "messages": rows}, session.betas)
@@ -438,19 +421,14 @@ def _to_amplifier(row: Row) -> list[Row]:
         made = {"role": "assistant", "content": [*blocks, *calls], **({"tool_calls": listed} if listed else {})}
         return [{**made, "metadata": {"anthropic": {"wire_content": row["content"]}}}]
     results, rest = _split(row)
-    rows: list[Row] = [
-        {"role": "tool", "tool_call_id": one["tool_use_id"], "content": one.get("content", "")} for one in results
-    ]
+    rows = [result("amplifier", one["tool_use_id"], one.get("content", "")) for one in results]
     return [*rows, *([{"role": "user", "content": rest}] if rest else [])]
 
 
 def _from_amplifier(row: Row) -> Row:
     content = row["content"]
     if row["role"] == "tool":
-        return {
-            "role": "user",
-            "content": [{"type": "tool_result", "tool_use_id": row["tool_call_id"], "content": content}],
-        }
+        return result("anthropic", row["tool_call_id"], content)
     if row["role"] != "assistant" or isinstance(content, str):
         return {"role": row["role"], "content": content}
     wire = ((row.get("metadata") or {}).get("anthropic") or {}).get("wire_content")
@@ -521,9 +499,7 @@ def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     """Put a block anywhere into a row, behind its thinking and the results of calls, or into one of these."""
     words = f"hologram {chance.randrange(10**12)} " + session.words(0.1)
     fields = odd_fields(chance, words)
-    if (
-        len(json.dumps(fields)) > 2 * session.budget
-    ):  # beyond it, its group is covered and a newest result told in words
+    if len(json.dumps(fields)) > 2 * session.budget:  # its group is covered, and a newest result told in words
         fields = {}
     block = {**fields, "type": f"hologram_{chance.randrange(99)}", "says": words}
     session.given.add([block])
@@ -540,18 +516,13 @@ def _plant(session: Session, chance: random.Random, row: Row) -> Row:
     return block
 
 
-def _inside(text: str) -> str:
-    """A text as it stands in the JSON of a row."""
-    return json.dumps({"text": text})[1:-1]
-
-
-def _parted(planted: Sequence[tuple[Row, Row]], rows: Sequence[Row], *, only_text: bool = False) -> str:
-    """Whether a block stands there otherwise than it was said, or its message without it. A host's rows may have no
-    form for a block that it does not know: `only_text` takes its whole JSON for it."""
-    shown = [json.dumps(_plain(row), sort_keys=True) for row in rows]
+def _parted(planted: Sequence[tuple[Row, Row]], shown: Sequence[str], *, only_text: bool = False) -> str:
+    """Whether a block stands in these rows otherwise than it was said, or its message without it. A host's rows may
+    have no form for a block that it does not know: `only_text` takes its whole JSON for it."""
     for block, row in planted:
         whole = json.dumps(_plain(block), sort_keys=True)
-        as_text = _inside(json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
+        as_text = json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        as_text = json.dumps({"text": as_text})[1:-1]  # as it stands in the JSON of a row
         others = [json.dumps(each, sort_keys=True) for each in row["content"] if each.get("type") == "text"]
         for text in shown:
             if whole in text or "<history" in text or "<earlier_message" in text:

@@ -12,19 +12,15 @@ from tests.clients import players
 from tests.clients.generated import Session
 
 
-async def test_what_is_generated_is_lawful_as_it_is():
+async def test_what_is_generated_is_lawful_as_it_is_and_what_a_door_does_wrong_is_seen():
     verdict = await players.run("none", range(4), steps=25, budget=4_000)
     assert (verdict.examples, verdict.views) == ([], 100)
 
-
-async def test_the_judge_sees_what_a_door_does_wrong():
     @asynccontextmanager
     async def forgets(session: Session) -> AsyncIterator[Any]:
         async def send(body: Any) -> players.Arrived:
-            rows = [
-                {**row, "content": [part for part in row["content"] if not part["type"].endswith("_tool_result")]}
-                for row in body["messages"]
-            ]
+            kept = [[part for part in row["content"] if "_tool_result" not in part["type"]] for row in body["messages"]]
+            rows = [{**row, "content": blocks} for row, blocks in zip(body["messages"], kept, strict=True)]
             return players.Arrived({**body, "messages": rows}, session.betas)
 
         yield send

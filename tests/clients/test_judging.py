@@ -11,25 +11,13 @@ from evals.clients.judge import Verdict, judge
 from evals.clients.upstream import Seen
 
 
-def seen(number: int, items: list[str], **more: Any) -> Seen:
-    values = {"thread": "t", "kind": "agent", "tokens": 10, "cached": 0, **more}
-    return Seen(number, items=items, **values)
-
-
-def record(number: int | None, activation: str | None = None) -> dict[str, Any]:
-    usage = None if number is None else {"output": number}
-    return {"session": "s", "activation": activation, "usage": usage}
-
-
-def judged(requests: list[Seen], records: list[dict[str, Any]]) -> Verdict:
+def test_what_must_not_be_is_counted():
+    wrong: list[dict[str, Any]] = [{"tokens": 101}, {"problem": "no"}, {"lost": ["result-1"]}]
+    sent = {"thread": "t", "kind": "agent", "tokens": 10, "cached": 0}
+    requests = [Seen(at, items=["a"] * (at > 1), **sent | more) for at, more in enumerate(wrong, 1)]
+    records = [{"session": "s", "activation": None, "usage": {"output": at}} for at in (1, 2, 3)]
     verdict = Verdict("codex", "1", budget=100)
     judge(verdict, requests, {"records": records, "failures": 0, "last_failure": None})
-    return verdict
-
-
-def test_what_must_not_be_is_counted():
-    requests = [seen(1, [], tokens=101), seen(2, ["a"], problem="no"), seen(3, ["a"], lost=["result-1"])]
-    verdict = judged(requests, [record(1), record(2), record(3)])
     assert (verdict.above_budget, verdict.refused, verdict.lost, verdict.holds) == (1, 1, 1, False)
 
 

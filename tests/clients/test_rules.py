@@ -27,12 +27,8 @@ def result(id: str = "a") -> dict[str, Any]:
 
 
 def messages(*rows: tuple[str, Any]) -> dict[str, Any]:
-    return {
-        "max_tokens": 9,
-        "tools": [{"name": "Bash"}],
-        "thinking": {"type": "enabled"},
-        "messages": [{"role": role, "content": content} for role, content in rows],
-    }
+    fixed = {"max_tokens": 9, "tools": [{"name": "Bash"}], "thinking": {"type": "enabled"}}
+    return {**fixed, "messages": [{"role": role, "content": content} for role, content in rows]}
 
 
 def mark(life: str) -> dict[str, Any]:
@@ -76,36 +72,20 @@ def test_what_anthropic_refuses(rows: Any, words: str):
     assert words in problem("anthropic", messages(*rows), SEAL)
 
 
-def server_call(id: str = "s1", name: str = "web_search") -> dict[str, Any]:
-    return {"type": "server_tool_use", "id": id, "name": name, "input": {"query": "tides"}}
-
-
-REFERENCE = {
-    "type": "tool_search_tool_result",
-    "tool_use_id": "s1",
-    "content": {
-        "type": "tool_search_tool_search_result",
-        "tool_references": [{"type": "tool_reference", "tool_name": "Map"}],
-    },
-}
-
-
 def test_a_tool_is_called_only_behind_what_made_it_known():
     tools = [{"name": "Bash"}, {"name": "Map", "defer_loading": True}]
     used = [("assistant", [THOUGHT, {**call(), "name": "Map"}]), ("user", [result()])]
-    loaded = [("assistant", [server_call(name="tool_search_tool_bm25"), REFERENCE]), ("user", "use it")]
+    found: dict[str, Any] = {"tool_references": [{"type": "tool_reference", "tool_name": "Map"}]}
+    found["type"] = "tool_search_tool_search_result"
+    reference = {"type": "tool_search_tool_result", "tool_use_id": "s1", "content": found}
+    search = {"type": "server_tool_use", "id": "s1", "name": "tool_search_tool_bm25", "input": {"query": "tides"}}
+    loaded = [("assistant", [search, reference]), ("user", "use it")]
     addition = {"type": "tool_addition", "tool": {"type": "tool_reference", "name": "Map"}}
     added = [("system", [addition])]
     removed = [("assistant", "Yes."), ("user", "no"), ("system", [{**addition, "type": "tool_removal"}])]
-    for rows, words in (
-        ([*loaded, *used], ""),
-        (used, "not available"),
-        ([*added, *used], ""),
-        ([*added, *removed, *used], "not available"),
-    ):
-        body = {**messages(("user", "hi"), *rows), "tools": tools}
-        assert words in problem("anthropic", body, SEAL)
-        assert bool(problem("anthropic", body, SEAL)) == bool(words)
+    for rows, is_known in ((loaded, True), ([], False), (added, True), ([*added, *removed], False)):
+        said = problem("anthropic", {**messages(("user", "hi"), *rows, *used), "tools": tools}, SEAL)
+        assert said == "" if is_known else "not available" in said
 
 
 def test_bound_thinking_holds_only_behind_what_it_was_signed_for():
