@@ -17,6 +17,7 @@ from typing import Any
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.errors import StoreError, UndoError
+from tests.behaviour.contexts import Provider
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .faults import FaultyStore, FaultySummarizer, Lying
@@ -60,16 +61,6 @@ AGAIN = [
 ]
 
 
-class Provider:
-    """One of several that a host alternates between."""
-
-    def __init__(self, name: str, window: int) -> None:
-        self.name, self.window = name, window
-
-    def get_model_info(self) -> dict[str, Any]:
-        return {"id": f"{self.name}-1", "context_window": self.window, "max_output_tokens": 20}
-
-
 class Chaos:
     """One session. `done` counts what happened. In a calm one nothing fails but the model."""
 
@@ -94,7 +85,9 @@ class Chaos:
             natural_ends=seed % 2 == 0,
             **rng.choice((SMALL, TINY)),
         )
-        self.providers = [None, Provider("one", self.budget + 20), Provider("two", self.budget * 2)]
+        windows = {"one": self.budget + 20, "two": self.budget * 2}
+        told = {name: {"context_window": window, "max_output_tokens": 20} for name, window in windows.items()}
+        self.providers = [None, *(Provider(name, f"{name}-1", **info) for name, info in told.items())]
         self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))
         self.rate = rng.choice((0.0, 0.1, 0.4))
         self.cancels = rng.choice((0.0, 0.1, 0.3))

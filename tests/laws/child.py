@@ -1,7 +1,8 @@
-"""What the law tests run in processes of their own: `python -m laws.child <what> <arguments>`.
+"""What the law tests run in processes of their own. Each prints JSON lines on standard output. A summarizer's recipe
+and all texts are the same in every process.
 
-Each prints JSON lines on standard output. A summarizer's recipe and all texts are the same in every process.
-`nursery` forks a process that grows a session for each line of JSON it reads, so that Python starts only once.
+    python -m tests.laws.child COUNTER STORE    the keys of all jobs of one log, and the views of another
+    python -m tests.laws.child nursery          a process that grows a session for each line of JSON that is read
 """
 
 from __future__ import annotations
@@ -23,24 +24,24 @@ from .judge import SMALL
 from .shapes import canonical
 from .summarizers import Counting
 
-COUNTERS: dict[str, Callable[[str], int]] = {
-    "quarter": count,
-    "letters": len,
-    "words": lambda text: len(text.split()),
-    "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")) // 3,
-}
+
+def third(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass")) // 3
+
+
+def digests(rows: list[Message]) -> list[str]:
+    return [hashlib.sha256(canonical(row).encode()).hexdigest() for row in rows]
 
 
 async def keys_and_views(counter: str, store: str) -> None:
-    """The keys of all jobs of one log, and the views of another."""
-    print(json.dumps([await keys(counter), await views(store)]))
+    print(json.dumps([await keys(third if counter == "bytes" else count), await views(store)]))
 
 
-async def keys(counter: str) -> list[list[Any]]:
+async def keys(counter: Callable[[str], int]) -> list[list[Any]]:
     """The keys of all jobs of one log."""
     summarizer = Counting("counting/1")
     options = Settings(max_tokens=1_200, start_at=0.01, **SMALL)
-    async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
+    async with open_context(options, summarizer=summarizer, count_tokens=counter) as context:
         log = session(36, 240)
         await context.set_messages(log)
         for _ in range(3):  # a merge is asked for once a view shows it
@@ -50,30 +51,22 @@ async def keys(counter: str) -> list[list[Any]]:
     # where a view ends a segment depends on what its tokens count
     whole = {(segment.start, segment.stop) for segment in segments if not segment.is_early}
     early = [segment.start for segment in segments if segment.is_early]
-    jobs = [
-        job
-        for job in summarizer.jobs
-        if (
-            (job.start, job.stop) in whole
-            if job.kind == "segment"
-            else not any(job.start <= at < job.stop for at in early)
-        )
-    ]
+    jobs = [job for job in summarizer.segments if (job.start, job.stop) in whole]
+    merges = [job for job in summarizer.jobs if job.kind != "segment"]
+    jobs += [job for job in merges if not any(job.start <= at < job.stop for at in early)]
     return sorted([job.kind, job.start, job.stop, job.range_hash] for job in jobs)
 
 
 async def views(store: str) -> dict[str, Any]:
     """A digest of each settled view that the extractive summarizer gives."""
-    digests = []
+    settled: list[list[str]] = []
     async with open_context(Settings(max_tokens=2_000, store=store, **SMALL), count_tokens=count) as context:
         for message in session(37, 120):
             await context.add_message(message)
             if message["role"] == "assistant":
                 await context.wait_idle()
-                view = await context.get_messages_for_request()
-                digests.append(hashlib.sha256(canonical(view).encode()).hexdigest())
-        activations = context.statistics().activations
-    return {"views": digests, "activations": activations}
+                settled.append(digests(await context.get_messages_for_request()))
+        return {"views": settled, "activations": context.statistics().activations}
 
 
 async def grow(log: list[Message], store: str, start: int) -> None:
@@ -85,8 +78,7 @@ async def grow(log: list[Message], store: str, start: int) -> None:
             await context.add_message(log[place])
             say(added=place + 1)
             if log[place]["role"] == "assistant":
-                view = await context.get_messages_for_request()
-                say(view=[hashlib.sha256(canonical(row).encode()).hexdigest() for row in view])
+                say(view=digests(await context.get_messages_for_request()))
 
 
 def say(**fact: Any) -> None:
@@ -124,4 +116,4 @@ def nursery() -> None:
 if __name__ == "__main__" and sys.argv[1] == "nursery":
     nursery()
 elif __name__ == "__main__":
-    anyio.run(keys_and_views, *sys.argv[2:])
+    anyio.run(keys_and_views, *sys.argv[1:])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -116,39 +115,18 @@ def odd_log(seed: int, rounds: int, size: int) -> list[Message]:
     return log
 
 
-def all_strings(value: Any) -> Iterator[str]:
-    """Every string value that is sent, roles, types and ids too."""
-    if isinstance(value, str):
-        yield value
+def sent(value: Any, field: str = "") -> Iterator[tuple[str, Any]]:
+    """Every string that is sent, and every long list of numbers, flags and nothing, with its field."""
+    if isinstance(value, str) or (isinstance(value, list) and len(value) > FEW and all(one in BARE for one in value)):
+        yield field, value
     elif isinstance(value, list):
         for item in value:
-            yield from all_strings(item)
+            yield from sent(item, field)
     elif isinstance(value, dict):
         for name, item in value.items():
             if name not in NEVER_SENT and not name.startswith("_"):
-                yield from all_strings(item)
+                yield from sent(item, name)
 
 
-def long_lists(value: Any) -> Iterator[str]:
-    """The JSON of each long list of numbers, flags and nothing that is sent."""
-    if isinstance(value, list) and len(value) > FEW and all(item in BARE for item in value):
-        yield json.dumps(value, separators=(",", ":"))
-    elif isinstance(value, list | dict):
-        for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
-            if name not in NEVER_SENT and not name.startswith("_"):
-                yield from long_lists(item)
-
-
-def sent_texts(value: Any, key: str = "") -> Iterator[str]:
-    """Every string that is sent, whatever field it stands in, but for the frame."""
-    if isinstance(value, str):
-        is_short = value.isascii() and len(value) <= (8 if key in IDS else 24)
-        if not (key in IDS | FLAGS and is_short):
-            yield value
-    elif isinstance(value, list):
-        for item in value:
-            yield from sent_texts(item, key)
-    elif isinstance(value, dict):
-        for name, item in value.items():
-            if name not in NEVER_SENT and not name.startswith("_"):
-                yield from sent_texts(item, name)
+def is_of_the_frame(field: str, text: str) -> bool:
+    return field in IDS | FLAGS and text.isascii() and len(text) <= (8 if field in IDS else 24)

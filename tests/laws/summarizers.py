@@ -81,19 +81,6 @@ class Flaky(Counting):
         return {"empty": "", "echo": job.content, "none": None}.get(fault, short_summary(job))
 
 
-class Recovering(Counting):
-    """Fails until `well` is set."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.well = False
-
-    async def answer(self, job: Any) -> str:
-        if not self.well:
-            raise RuntimeError("the model is out")
-        return await super().answer(job)
-
-
 class Provenance(Counting):
     """Says in each summary which markers its input held, directly or through summaries, and how often it was passed on.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
+
+from tests.behaviour.contexts import Provider
 
 from .builders import Message, session
 from .checkers import prefix_problems
@@ -23,14 +23,9 @@ async def test_views_only_grow_between_activations(dialect: str) -> None:
         assert sum(statistics.activations_by_reason.values()) == statistics.activations
 
 
-def provider(name: str, window: int) -> SimpleNamespace:
-    """What a host passes: a name and the defaults of its model."""
-    info = SimpleNamespace(id=name, defaults={"context_window": window, "max_output_tokens": 500, "model": f"{name}-1"})
-    return SimpleNamespace(name=name, get_info=lambda: info)
-
-
 async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
-    providers = [provider("large", 6_000), provider("small", 3_000)]
+    rooms = {"large": 6_000, "small": 3_000}
+    providers = [Provider(name, context_window=room, max_output_tokens=500) for name, room in rooms.items()]
     last: dict[str, list[Message]] = {}
     async with watched(Counting(), budget=100_000) as judge:
         context, broken = judge.context, 0

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.docs.checkout import ROOT
 
 from .amounts import ALL
 from .builders import Message, count, session
+from .child import digests
 from .judge import SMALL, watched
 from .places import STORE, after_kill, kept_at
-from .processes import command, environment
-from .shapes import canonical
 from .summarizers import Counting
 
 KILLS = 50 if ALL else 12
@@ -38,33 +38,26 @@ async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Pa
             view = await judge.view()
             if number % 3 == 0 and not judge.context.open_calls():  # another process gives them stand-ins
                 images += 1
-                again, log = await seen_in(copied(store, tmp_path / f"image{images}"))
-                assert log == judge.log
-                assert again == view
+                image = tmp_path / f"image{images}"
+                image.mkdir()
+                for path in (store, store.with_name("a.db-wal")):
+                    if path.is_file():
+                        shutil.copy(path, image)
+                settings = Settings(max_tokens=1_500, store=str(image / "a.db"), **SMALL)
+                options: Any = {"summarizer": Counting(), "count_tokens": count, "read_only": True}
+                async with open_context(settings, **options) as context:
+                    assert await context.get_messages_for_request() == view
+                    assert await context.get_messages() == judge.log
         assert judge.activations > 5
         assert images > 15
-
-
-def copied(store: Path, folder: Path) -> Path:
-    folder.mkdir()
-    for path in store.parent.glob("a.db*"):
-        if path.is_file() and path.suffix in (".db", ".db-wal"):
-            shutil.copy(path, folder / path.name)
-    return folder / store.name
-
-
-async def seen_in(store: Path) -> tuple[list[Message], list[Message]]:
-    settings = Settings(max_tokens=1_500, store=str(store), **SMALL)
-    async with open_context(settings, summarizer=Counting(), count_tokens=count, read_only=True) as context:
-        return await context.get_messages_for_request(), await context.get_messages()
 
 
 @pytest.fixture
 def nursery() -> Iterator[subprocess.Popen[str]]:
     """One process that forks all those that are killed."""
-    with subprocess.Popen(
-        command("nursery"), env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
+    command = [sys.executable, "-m", "tests.laws.child", "nursery"]
+    streams: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, **streams) as process:
         yield process
         process.kill()
 
@@ -114,9 +107,7 @@ class Grower:
             assert kept == log[: len(kept)]
             assert self.acknowledged <= len(kept) <= self.acknowledged + 1
             self.acknowledged = len(kept)
-            view = [
-                hashlib.sha256(canonical(row).encode()).hexdigest() for row in await context.get_messages_for_request()
-            ]
+            view = digests(await context.get_messages_for_request())
             if view[: len(self.view)] == self.view or context.statistics().activations:
                 self.views_kept += 1
             else:  # an activation was committed, and the child died before it could say so

@@ -13,15 +13,15 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.behaviour.contexts import Held, Provider
 
 from .builders import assistant, call, count, result, user, words
-from .chaos import Provider
 from .judge import SMALL, Judge
 from .places import kept_at
-from .summarizers import Counting
 
 BUDGET = 2_000
-ONE, TWO = Provider("one", BUDGET + 20), Provider("two", BUDGET + 100)
+ONE = Provider("one", "one-1", context_window=BUDGET + 20, max_output_tokens=20)
+TWO = Provider("two", "two-1", context_window=BUDGET + 100, max_output_tokens=20)
 
 
 @asynccontextmanager
@@ -46,26 +46,32 @@ async def a_session(path: Path, summarizer: Any = None) -> AsyncIterator[tuple[J
         yield judge, reopen
 
 
-class Late(Counting):
+class Late(Held):
     """Answers once it may."""
 
     def __init__(self) -> None:
         super().__init__("late/1")
-        self.asked, self.may = anyio.Event(), anyio.Event()
+        self.asked = anyio.Event()
 
     async def answer(self, job: Any) -> str:
         self.asked.set()
-        await self.may.wait()
         return await super().answer(job)
 
-
-async def until_asked(late: Late) -> None:
-    with anyio.fail_after(60):
-        await late.asked.wait()
+    async def until_asked(self) -> None:
+        with anyio.fail_after(60):
+            await self.asked.wait()
 
 
 async def edit(judge: Judge, at: int) -> None:
     await judge.set([*judge.log[:at], user("edited"), *judge.log[at + 1 :]])
+
+
+async def look_at_both(judge: Judge, *providers: Provider, ids: str = "ab") -> None:
+    """Two calls, of which the first is given up by a view, and their results."""
+    await judge.add(user("Look at both."), *(call("openai", (id, "read", {})) for id in ids))
+    for provider in providers:
+        await judge.view(provider=provider)
+    await judge.add(*(result("openai", id, f"of {id}") for id in ids))
 
 
 @pytest.mark.usefixtures("each_store")
@@ -74,11 +80,8 @@ async def test_calls_given_up_in_an_end_that_is_gone_are_not_given_up_again(tmp_
         for provider in (ONE, TWO):
             await judge.view(provider=provider)
             await judge.context.summarize(2)
-        await judge.add(user("Look at both."), call("openai", ("a", "read", {})), call("openai", ("b", "read", {})))
-        for provider in (ONE, TWO):
-            await judge.view(provider=provider)
+        await look_at_both(judge, ONE, TWO)
         assert judge.interrupted  # the first call
-        await judge.add(result("openai", "a", "of a"), result("openai", "b", "of b"))
         await edit(judge, judge.log.index(user("Look at both.")))
         assert result("openai", "a", "of a") in await judge.view(provider=ONE)
 
@@ -94,7 +97,7 @@ async def test_segments_that_views_of_an_end_that_is_gone_have_ended_are_not_end
     async with a_session(tmp_path / "log.db", late) as (judge, reopen):
         for provider, keep in ((TWO, 2), (ONE, 8)):
             await judge.view(provider=provider)
-            await until_asked(late)
+            await late.until_asked()
             await judge.context.summarize(keep)
         await edit(judge, len(judge.log) - 5)
         segments = judge.context.statistics().segments
@@ -108,11 +111,11 @@ async def test_a_view_that_starts_over_is_told_also_where_a_segment_was_ended_fo
     late = Late()
     async with a_session(tmp_path / "log.db", late) as (judge, reopen):
         await judge.view(provider=ONE)
-        await until_asked(late)
+        await late.until_asked()
         await judge.context.summarize(2)
         await judge.view(provider=ONE)
         await judge.set(judge.log[:-2])  # all that is left is covered
-        late.may.set()
+        late.may_answer.set()
         await judge.context.wait_idle()  # more are asked for, up to where the view had ended a segment
         await judge.view(provider=TWO)
 
@@ -127,10 +130,8 @@ async def test_calls_given_up_in_what_an_undo_shows_again_stay_given_up(tmp_path
     async with a_session(tmp_path / "log.db") as (judge, reopen):
         await judge.view(provider=ONE)
         await judge.context.summarize(2)
-        for a, b in (("a", "b"), ("c", "d")):
-            await judge.add(user("Look at both."), call("openai", (a, "read", {})), call("openai", (b, "read", {})))
-            await judge.view(provider=ONE)
-            await judge.add(result("openai", a, "of one"), result("openai", b, "of the other"))
+        await look_at_both(judge, ONE)
+        await look_at_both(judge, ONE, ids="cd")
         await judge.context.summarize(5)
         await judge.view(provider=ONE)
         await judge.context.undo_activation()

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings, open_context
+from tests.docs.checkout import run_python
 
 from .builders import Message, count, session
 from .judge import SMALL
+from .odd_shapes import IDS
 from .places import kept_at
-from .processes import told
 from .summarizers import Counting
 
 
@@ -33,7 +35,9 @@ def test_keys_are_equal_across_processes_hash_seeds_and_token_counters(tmp_path:
 
 def said_by(counter: str, seed: str, store: str = ":memory:") -> tuple[dict[tuple[str, int, int], str], Any]:
     """In a process of its own: the key of each job of one log, by its kind and its range; and the views of another."""
-    keys, views = told("keys_and_views", counter, store, hash_seed=seed)
+    ran = run_python(["-m", "tests.laws.child", counter, store], env={"PYTHONHASHSEED": seed})
+    assert ran.returncode == 0, ran.stdout
+    keys, views = json.loads(ran.stdout.splitlines()[-1])
     return {(kind, start, stop): key for kind, start, stop, key in keys}, views
 
 
@@ -50,10 +54,7 @@ async def segment_keys(log: list[Message]) -> list[tuple[int, int, str]]:
 def renamed(value: Any, prefix: str) -> Any:
     """The same log with other call ids."""
     if isinstance(value, dict):
-        return {
-            k: prefix + v if k in ("id", "tool_call_id", "tool_use_id") else renamed(v, prefix)
-            for k, v in value.items()
-        }
+        return {name: prefix + one if name in IDS else renamed(one, prefix) for name, one in value.items()}
     return [renamed(item, prefix) for item in value] if isinstance(value, list) else value
 
 
@@ -64,12 +65,9 @@ async def test_ids_times_and_usage_do_not_enter_the_key(dialect: str) -> None:
     assert len(wanted) > 5
     assert await segment_keys(renamed(log, "other_")) == wanted
     volatile = copy.deepcopy(log)
-    for number, message in enumerate(volatile):
-        message["_meta"] = {"ts": number}
-        message["timestamp"] = 1_790_000_000 + number
-        message["id"] = f"msg_{number}"
-        message["usage"] = {"input_tokens": number}
-        message["metadata"] = {"timestamp": f"2026-11-20T10:00:{number % 60:02d}Z"}
+    for at, message in enumerate(volatile):
+        message |= {"_meta": {"ts": at}, "timestamp": 1_790_000_000 + at, "id": f"msg_{at}"}
+        message |= {"usage": {"input_tokens": at}, "metadata": {"timestamp": f"2026-11-20T10:00:{at % 60:02d}Z"}}
     assert await segment_keys(volatile) == wanted
     assert await segment_keys([dict(reversed(message.items())) for message in log]) == wanted
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache, lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from tests.exact_counts import exact_counter
 from .builders import Message, user
 from .builders import count as quarter
 from .judge import SMALL
-from .odd_shapes import all_strings, long_lists, odd_log, sent_texts
+from .odd_shapes import is_of_the_frame, odd_log, sent
 from .summarizers import Counting
 
 
@@ -25,9 +26,11 @@ def counter(name: str) -> Any:
 
 def recount(view: list[Message], count: Any) -> int:
     """The larger of two counts: each text and 4 a message; each string value there is. Beside them, all long lists."""
-    texts = sum(4 + sum(map(count, sent_texts(message))) for message in view)
-    strings = sum(sum(map(count, all_strings(message))) for message in view)
-    return max(texts, strings) + sum(map(count, long_lists(view)))
+    found = [*sent(view)]
+    strings = [(field, value) for field, value in found if isinstance(value, str)]
+    texts = sum(count(text) for field, text in strings if not is_of_the_frame(field, text))
+    lists = sum(count(json.dumps(value, separators=(",", ":"))) for _, value in found if isinstance(value, list))
+    return max(4 * len(view) + texts, sum(count(text) for _, text in strings)) + lists
 
 
 @pytest.mark.parametrize(
