@@ -146,6 +146,12 @@ class Judge:
             raise LawBroken(f"log_is_untouched: {_first_difference(kept, self.log)}")
         vandalise(kept)
 
+    async def live(self, log: Sequence[Message]) -> None:
+        """Add each message, and judge the view behind it."""
+        for message in log:
+            await self.add(message)
+            await self.view()
+
     async def view(self, budget: int | None = None, provider: Any = None) -> list[Message]:
         """Get a view and judge it; [] when it was rightly refused."""
         wanted, key = budget or self.budget, "" if provider is None else str(provider.name)

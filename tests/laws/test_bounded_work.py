@@ -10,7 +10,7 @@ import pytest
 from summarizing_context import Settings, open_context
 
 from .amounts import ALL
-from .builders import Message, count
+from .builders import Message, count, user
 from .many_parts import odd_log
 
 GROWTH = 2.6  # of what is done, when there is twice as much to do
@@ -34,10 +34,14 @@ class Steps:
         sys.setprofile(None)
 
 
-async def steps_of(log: list[Message]) -> int:
-    """Steps taken to make the first view of a log."""
+async def steps_of(log: list[Message], seen: int = 0) -> int:
+    """Steps taken to make a view of a log, after a view behind each of the messages `seen`."""
     async with open_context(Settings(max_tokens=500, strategy="truncate"), count_tokens=count) as context:
-        await context.set_messages(log)
+        for message in log[:seen]:
+            await context.add_message(message)
+            await context.get_messages_for_request()
+        for message in log[seen:]:
+            await context.add_message(message)
         with Steps() as steps:
             assert await context.get_messages_for_request()
         return steps.taken
@@ -53,15 +57,5 @@ async def test_twice_the_parts_take_about_twice_the_steps(shape: str) -> None:
 
 
 async def test_what_came_since_the_last_view_is_not_read_where_the_next_one_cannot_show_it() -> None:
-    async def steps(new: int) -> int:
-        async with open_context(Settings(max_tokens=500, strategy="truncate"), count_tokens=count) as context:
-            for at in range(60 + new):
-                await context.add_message({"role": "user", "content": f"message {at} of a long import"})
-                if at < 60:
-                    await context.get_messages_for_request()
-            with Steps() as steps:
-                assert await context.get_messages_for_request()
-            return steps.taken
-
-    few, many = await steps(500), await steps(1_000)
+    few, many = [await steps_of([user(f"message {at} of a long import") for at in range(n)], 60) for n in (560, 1_060)]
     assert many - few < 40 * 500, (few, many)  # where it is read, about 150 a message

@@ -50,7 +50,7 @@ class Lying:
 LIES = {
     "a row is missing": lambda log: log[:9] + log[10:],
     "the newest row is missing": lambda log: log[:-1],
-    "a row is changed": lambda log: [*log[:5], {**log[5], "content": "something else"}, *log[6:]],
+    "a row is changed": lambda log: with_changed(log, content="something else"),
     "two rows are swapped": lambda log: [*log[:-2], log[-1], log[-2]],
     "a row is shown twice": lambda log: [*log, log[-1]],
     "a header covers nothing": lambda log: [log[0], HEADER, *log[1:]],
@@ -58,13 +58,13 @@ LIES = {
     "nothing is shown": lambda log: [],
     "a result is lost": lambda log: [row for at, row in enumerate(log) if at != inside(log)[0]],
     "a result stands before its call": lambda log: [log[0], log[inside(log)[0]], *log[1:]],
-    "a row is cut and edited": lambda log: [
-        *log[:5],
-        {**log[5], "content": "[… 9 tokens left out …] not so"},
-        *log[6:],
-    ],
-    "a field is added": lambda log: [*log[:5], {**log[5], "seen": True}, *log[6:]],
+    "a row is cut and edited": lambda log: with_changed(log, content="[… 9 tokens left out …] not so"),
+    "a field is added": lambda log: with_changed(log, seen=True),
 }
+
+
+def with_changed(log: list[Message], **fields: object) -> list[Message]:
+    return [*log[:5], {**log[5], **fields}, *log[6:]]
 
 
 def inside(log: list[Message]) -> list[int]:
@@ -81,19 +81,10 @@ async def test_a_view_is_not_lawful_when(lie: str) -> None:
 
 
 async def test_an_honest_context_passes() -> None:
-    judge = Judge(Lying(lambda log: log), budget=100_000)
-    for message in session(57, 40):
-        await judge.add(message)
-        await judge.view()
+    judge = Judge(Lying(list), budget=100_000)
+    await judge.live(session(57, 40))
     await judge.check_log()
     assert judge.views > 40
-
-
-async def test_a_view_over_budget_is_caught() -> None:
-    judge = Judge(Lying(lambda log: log), budget=200)
-    await judge.add(user("word " * 400))
-    with pytest.raises(LawBroken, match="within_budget"):
-        await judge.view()
 
 
 async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_one_is_not() -> None:
@@ -117,25 +108,25 @@ async def test_a_log_that_the_caller_can_reach_is_caught() -> None:
         await judge.check_log()
 
 
-async def test_a_refusal_without_need_is_caught() -> None:
+async def test_a_view_over_budget_and_a_refusal_without_need_are_caught() -> None:
     def refuse(log: list[Message]) -> list[Message]:
         raise BudgetError(300, 200)
 
-    judge = Judge(Lying(refuse), budget=200)
-    await judge.add(user("hello"))
-    with pytest.raises(LawBroken, match="within_budget"):
-        await judge.view()
+    for lie, said in ((list, "word " * 400), (refuse, "hello")):
+        judge = Judge(Lying(lie), budget=200)
+        await judge.add(user(said))
+        with pytest.raises(LawBroken, match="within_budget"):
+            await judge.view()
 
 
-@pytest.mark.parametrize(("budget", "is_lawful"), [(150, True), (400, False)])
-async def test_the_newest_call_may_stand_alone_where_stand_ins_for_those_before_take_the_room(
-    budget: int, is_lawful: bool
-) -> None:
-    alone = Lying(lambda log: [log[0], user("<history>so far</history>"), user("[1 call left out]")])
-    judge = Judge(alone, budget=budget, keeps=True)
-    await judge.add(user("Look at all of them."), *(call("openai", (f"c{n}", "read", {"path": "a"})) for n in range(5)))
-    if is_lawful:
-        assert await judge.view()
-    else:
+async def test_the_newest_call_may_stand_alone_where_stand_ins_for_those_before_take_the_room() -> None:
+    calls = [call("openai", (f"c{n}", "read", {"path": "a"})) for n in range(5)]
+    for budget in (150, 400):
+        alone = Lying(lambda log: [log[0], user("<history>so far</history>"), user("[1 call left out]")])
+        judge = Judge(alone, budget=budget, keeps=True)
+        await judge.add(user("Look at all of them."), *calls)
+        if budget == 150:
+            assert await judge.view()
+            continue
         with pytest.raises(LawBroken, match="newest_message_present"):
             await judge.view()

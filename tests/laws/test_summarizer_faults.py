@@ -10,7 +10,7 @@ import pytest
 from .amounts import ALL
 from .builders import session
 from .faults import Lying
-from .judge import Judge, watched
+from .judge import watched
 from .summarizers import Failing, Flaky, Sleeping
 
 QUICK: dict[str, Any] = {"call_timeout": 0.2, "attempts": 2, "breaker_failures": 4, "breaker_cooldown": 0.05}
@@ -18,25 +18,18 @@ FAULTY = {"sleeping": Sleeping, "failing": Failing, "flaky": Flaky}
 NO_SUMMARY = ["empty", "echo", "number", "nothing", "bytes"]
 
 
-async def live(judge: Judge, log: list[Any]) -> None:
-    for message in log:
-        await judge.add(message)
-        await judge.view()
-
-
 @pytest.mark.parametrize("kind", [*FAULTY, *(NO_SUMMARY if ALL else ["echo"])])
 async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
     summarizer = FAULTY[kind]() if kind in FAULTY else Lying(kind)
     with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **QUICK) as judge:
-            await live(judge, session(45, 170))
+            await judge.live(session(45, 170))
             statistics = judge.context.statistics()
             assert judge.activations > 3
             assert judge.covered > 70
             assert summarizer.calls > 0
-            assert (
-                abs(statistics.model_calls - summarizer.calls) <= 8
-            )  # those in flight may be in one of the counts only
+            # those in flight may be in one of the counts only
+            assert abs(statistics.model_calls - summarizer.calls) <= 8
             if kind != "flaky":
                 assert statistics.stand_ins > 0
             await judge.view(1_000)
@@ -59,7 +52,7 @@ async def test_a_reply_that_cannot_serve_is_refused_and_never_shown(kind: str) -
 async def test_failures_open_the_breaker_and_calls_stop() -> None:
     summarizer = Failing()
     async with watched(summarizer, budget=2_000, **{**QUICK, "breaker_cooldown": 3_600.0}) as judge:
-        await live(judge, session(47, 200))
+        await judge.live(session(47, 200))
         await judge.context.wait_idle()
         assert judge.context.statistics().breaker == "open"
         assert summarizer.calls <= 4 * 2 + 8
