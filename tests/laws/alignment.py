@@ -22,7 +22,6 @@ class Tail:
     view_start: int
     log_start: int
     repairs: Counter[str]
-    held_back: int  # lines of split calls not shown yet, since an earlier one still waits
     alone: tuple[int, int] | None = None  # log entries of its first group, of which only the newest are shown
 
 
@@ -37,14 +36,12 @@ class _Walk:
     repairs: Counter[str] = field(default_factory=Counter)
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
     failed: str = ""
-    held_back: int = 0
 
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
         for index in range(start, len(self.log)):
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
-                self.held_back += 1
                 continue
             self._entry(index)
             if self.failed:
@@ -57,19 +54,15 @@ class _Walk:
         return not self.failed
 
     def _entry(self, index: int) -> None:
-        message = self.log[index]
-        group = self.reading.groups.get(index)
-        if group is None and answered_ids(message):
-            self.notes += [(index, identity) for identity in self.reading.orphans.get(index, [])]
+        message, group = self.log[index], self.reading.groups.get(index)
+        if group is None and (answers := answered_ids(message)):
+            late = self.reading.orphans.get(index, [])
+            self.notes += [(index, identity) for identity in late]
             self._take_notes()
-            self._words_beside(index)
+            if _words(message) and len(late) >= len(answers):  # what is said beside stands behind the notes
+                self._take_words(index)
         elif self._row(index) and group is not None:
             self._results(group)
-
-    def _words_beside(self, index: int) -> None:
-        """What a message says beside results that are all late stands behind their notes."""
-        if _words(self.log[index]) and len(self.reading.orphans.get(index, [])) >= len(answered_ids(self.log[index])):
-            self._take_words(index)
 
     def _take_words(self, index: int) -> None:
         """What a message says beside results has a row of its own."""
@@ -117,11 +110,9 @@ class _Walk:
     def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> bool:
         row = self.view[self.at]
         origins = {sources[identity] for identity in identities if identity in sources}
-        if len(origins) == 1:
-            found = explain(row, self.log[min(origins)])
-            if found is not None:
-                self.repairs.update(found)
-                return True
+        if len(origins) == 1 and (found := explain(row, self.log[min(origins)])) is not None:
+            self.repairs.update(found)
+            return True
         if not all(self._is_a_part(group, row, origin) for origin in origins):
             self.failed = f"view row {self.at} is not log entry {min(origins)}, nor a repair or a part of it"
             return False
@@ -158,17 +149,14 @@ class _Walk:
     def _take_notes(self) -> None:
         for note in list(self.notes):
             index, identity = note
-            if (
-                note in self.notes
-                and self.at < len(self.view)
-                and is_late_note(self.view[self.at], self.log[index], identity)
-            ):
+            if note not in self.notes or self.at == len(self.view):
+                continue
+            row, entry = self.view[self.at], self.log[index]
+            if is_late_note(row, entry, identity):
                 self.notes.remove(note)
                 self.repairs[LATE_NOTE] += 1
-                rest = [other for other in self.notes if other[0] == index]
-                together = all(is_late_note(self.view[self.at], self.log[index], other) for _, other in rest)
-                if rest and together:  # one note may tell all orphans of one message
-                    self.notes = [other for other in self.notes if other[0] != index]
+                if all(is_late_note(row, entry, other) for at, other in self.notes if at == index):
+                    self.notes = [other for other in self.notes if other[0] != index]  # one note may tell all of them
                 self.at += 1
 
     def _may_be_held_back(self, index: int) -> bool:
@@ -188,13 +176,13 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
     found = search.repaired(len(view) if found is None else found.view_start) or found
     if found is not None:
         return found
-    return search.reason if log else Tail(len(view), 0, Counter(), 0)
+    return search.reason if log else Tail(len(view), 0, Counter())
 
 
 def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The tail, if all of the view shows all of the log."""
     walk = _Walk(view, log, reading, 0)
-    return Tail(0, 0, walk.repairs, walk.held_back) if walk.run(0) else None
+    return Tail(0, 0, walk.repairs) if walk.run(0) else None
 
 
 class _Search:
@@ -209,7 +197,6 @@ class _Search:
         self.of_text = entry_places(log).of_text
         late = self.begins.intersection(reading.orphans).difference(reading.groups)
         self.late = {start: reading.orphans[start] for start in late}  # results that are shown as notes, with their ids
-        self.of_role: dict[Any, list[int]] = {}
 
     def exact(self) -> Tail | None:
         for row, message in enumerate(self.view):
@@ -234,26 +221,20 @@ class _Search:
         return None
 
     def _could_begin(self, row: Message) -> Iterator[int]:
-        """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note."""
-        said = canonical_once(row)
-        for start in self._starts_for(row.get("role")):
+        """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note, of any role."""
+        said, role = canonical_once(row), row.get("role")
+        for start in self.starts:
             entry = self.log[start]
             if start in self.late:
                 if any(is_late_note(row, entry, identity) for identity in self.late[start]):
                     yield start
-            elif explain_known(row, entry, (said, canonical_once(entry))):
+            elif entry.get("role") == role and explain_known(row, entry, (said, canonical_once(entry))):
                 yield start
-
-    def _starts_for(self, role: Any) -> list[int]:
-        """The starts of the role, and the late results, which become notes of any."""
-        if role not in self.of_role:
-            self.of_role[role] = [at for at in self.starts if at in self.late or self.log[at].get("role") == role]
-        return self.of_role[role]
 
     def _walk(self, row: int, start: int) -> Tail | None:
         walk = _Walk(self.view, self.log, self.reading, row)
         if walk.run(start):
-            return Tail(row, start, walk.repairs, walk.held_back)
+            return Tail(row, start, walk.repairs)
         if walk.at - row > self.best:
             self.best, self.reason = walk.at - row, walk.failed
         return None

@@ -33,7 +33,7 @@ def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading
                 rest = align_whole(view[row + stop - since :], log[stop:], behind)
                 if rest is not None:
                     notes = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in log[since:stop])
-                    return Tail(row, start, rest.repairs + notes, rest.held_back, (start, stop))
+                    return Tail(row, start, rest.repairs + notes, (start, stop))
     return None
 
 

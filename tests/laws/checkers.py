@@ -12,12 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
 from .alone import find_alone
-from .grouping import entry_places, read_log
+from .grouping import entry_places, has_words, read_log
 from .repairs import SHRUNK, explain, explain_known, is_told_of
 from .shapes import (
     Message,
     answered_ids,
-    blocks,
     called_ids,
     canonical_once,
     identity_once,
@@ -56,17 +55,12 @@ def _read_calls(view: Sequence[Message]) -> tuple[list[str], list[str]]:
                 waiting.remove(identity)
             else:
                 problems.append(f"row {row} answers {identity!r}, which is no waiting call of the message before")
-        if (
-            answers
-            and waiting
-            and message.get("role") == "user"
-            and any(b.get("type") == "text" for b in blocks(message))
-        ):
+        if answers and waiting and has_words(message):
             problems.append(f"row {row} says more before the results of {waiting}")
         calls = called_ids(message)
         if calls and waiting:
             problems.append(f"row {row} calls while {waiting} wait")
-        waiting = calls or waiting
+        waiting = list(calls) or waiting
     return problems, waiting
 
 
@@ -124,7 +118,6 @@ def tail_problems(
     log: Sequence[Message],
     repairs_allowed: Collection[str],
     *,
-    headers_allowed: int = 1,
     may_be_empty: bool = False,
     tail: Tail | str | None = None,
     keeps: bool = False,
@@ -138,7 +131,7 @@ def tail_problems(
     if isinstance(tail, str):
         if not may_be_empty:
             return [tail]
-        tail = Tail(len(view), len(log), Counter(), 0)
+        tail = Tail(len(view), len(log), Counter())
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
     blocks = [row for row in head if _is_rule_block(row)]
@@ -150,7 +143,7 @@ def tail_problems(
         said = canonical_once([row.get("content") for row in log if row.get("role") == "system"])
         if rest[at - 1].get("role") == "system" and all(canonical_once(b)[1:-1] in said for b in _of(rest[at - 1])):
             rest = rest[: at - 1] + rest[at + 1 :]
-    return problems + _head_problems(rest, log, tail.log_start, headers_allowed, keeps)
+    return problems + _head_problems(rest, log, tail.log_start, keeps)
 
 
 GOES_ON = {"role": "assistant", "content": [{"type": "text", "text": "[…]"}]}
@@ -186,9 +179,7 @@ def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
 
 
-def _head_problems(
-    head: Sequence[Message], log: Sequence[Message], tail_start: int, headers_allowed: int, keeps: bool
-) -> list[str]:
+def _head_problems(head: Sequence[Message], log: Sequence[Message], tail_start: int, keeps: bool) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
     covered = log[:tail_start]
@@ -197,18 +188,16 @@ def _head_problems(
         found = explain(head[index], covered[index]) if index < len(head) else None
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
-    of_pins = entry_places(log).of_pins
-    pins = (
-        range(system, tail_start) if keeps else of_pins[bisect_left(of_pins, system) : bisect_left(of_pins, tail_start)]
-    )
+    among = range(system, tail_start)
+    pins = among if keeps else [at for at in entry_places(log).of_pins if at in among]
     headers = _fewest_strangers(head[system:], covered, system, pins)
     if headers and not keeps:
         problems += [
             f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
             for row in range(system, len(head))
-            for index in _first_equal(head[row], log, range(system, tail_start))
+            for index in _first_equal(head[row], log, among)
         ]
-    allowed = headers_allowed if keeps or len(covered) > system else 0  # kept groups may look like the tail
+    allowed = int(keeps or len(covered) > system)  # kept groups may look like the tail
     if headers > allowed:
         problems.append(f"{headers} rows before the tail are no pins in the log's order, {allowed} may be")
     return problems

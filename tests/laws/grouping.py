@@ -135,12 +135,10 @@ class _Reader:
 
     def read(self, message: Message) -> None:
         index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
+        if self.began is not None and self._ends_run(index, calls, answers):
+            self.interrupt()
         self.log.append(message)
         self.places.add(index, message)
-        if self.began is not None and self._ends_run(index, calls, answers):
-            _abandon(self.waiting)
-            self.runs.append((self.began, index))
-            self.waiting, self.began = [], None
         last = self._pair(index, message, calls, answers)
         if '"tool_reference"' in canonical_once(message):  # what it loads may stay, with its calls
             loads = [group.call for group in self.groups.values() if group.results and group.results[-1][0] == index]
@@ -169,7 +167,7 @@ class _Reader:
         last = max((group.call for group in paired if group is not None), default=-1)
         if last >= 0:
             _abandon([group for group in self.waiting if calls or group.call < last])
-        if None in paired or (answers and _has_words(message)):
+        if None in paired or (answers and has_words(message)):
             _abandon(self.waiting)
         return last
 
@@ -182,7 +180,8 @@ def _abandon(groups: Sequence[CallGroup]) -> None:
         group.abandoned = True
 
 
-def _has_words(message: Message) -> bool:
+def has_words(message: Message) -> bool:
+    """Whether a message of the user says more than its results."""
     return message.get("role") == "user" and any(block.get("type") == "text" for block in blocks(message))
 
 
@@ -205,8 +204,3 @@ def atoms(reading: Reading) -> list[tuple[int, int]]:
         ranges.append((start, stop))
         at = stop
     return [*ranges, *((index, index + 1) for index in range(at, reading.size))]
-
-
-def group_spans(log: Sequence[Message]) -> list[tuple[int, int]]:
-    """The log's atoms, as (start, stop)."""
-    return atoms(read_log(log))

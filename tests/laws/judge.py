@@ -16,7 +16,7 @@ from summarizing_context.errors import BudgetError
 
 from .builders import Message, count
 from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
-from .grouping import group_spans, interrupts, read_log
+from .grouping import atoms, interrupts, read_log
 from .places import kept_at
 from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows, sendable
@@ -52,7 +52,6 @@ class Judge:
         *,
         budget: int,
         repairs: frozenset[str] = ALL_REPAIRS,
-        headers: int = 1,
         keeps: bool = False,
         count: Callable[[str], int] = count,
     ) -> None:
@@ -61,14 +60,12 @@ class Judge:
         self.budget = self.least = budget  # the smallest budget that a view had may still be seen in later ones
         self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
-        self.headers = headers
         self.keeps = keeps  # whether covered groups may stand word for word before the tail
         self.log: list[Message] = []
         self.loaded = 0  # entries of an earlier process
         self.interrupted: list[int] = []  # before these entries requests have given up what waited
         self._unsure = False  # an earlier process has: whether this one knows is the next view's to tell
-        self.views = self.refused = self.covered = self.in_tail = self.held_back = 0
-        self.activations = 0
+        self.views = self.refused = self.covered = self.in_tail = self.activations = 0
         self.repairs: Counter[str] = Counter()
         self.last: list[Message] = []
         self.shown: dict[tuple[str, int], Shown] = {}  # of each provider and room that with which the next must begin
@@ -115,18 +112,15 @@ class Judge:
         """The log was replaced, or may have been: views stay as they were up to the first difference; with an empty log
         nothing is kept of them."""
         self.shown = {key: self._begun(shown, before) for key, shown in self.shown.items()} if self.log else {}
-        same = next((at for at, pair in enumerate(zip(before, self.log, strict=False)) if pair[0] != pair[1]), None)
-        same = min(len(before), len(self.log)) if same is None else same
+        same = _same(before, self.log)
         self.loaded, self.interrupted = min(self.loaded, same), [at for at in self.interrupted if at <= same]
         self._replaced = True
 
     def _begun(self, shown: Shown, before: list[Message]) -> Shown:
         """With what the next view has to begin though the log is another one from some entry on: what stands before the
         raw tail, and the untouched messages of that up to the difference."""
-        view, known, now = shown.rows, before[: shown.entries], self.log
-        same = next((at for at, (old, new) in enumerate(zip(known, now, strict=False)) if old != new), None)
-        same = min(len(known), len(now)) if same is None else same
-        tail = find_tail(view, known, self.interrupted)
+        view, known = shown.rows, before[: shown.entries]
+        same, tail = _same(known, self.log), find_tail(view, known, self.interrupted)
         if isinstance(tail, str):
             return Shown([], 0)
         rows, at = tail.view_start, tail.log_start
@@ -143,7 +137,8 @@ class Judge:
     async def check_log(self) -> None:
         kept = await self.context.get_messages()
         if kept != self.log:
-            raise LawBroken(f"log_is_untouched: {_first_difference(kept, self.log)}")
+            first = _same(kept, self.log)
+            raise LawBroken(f"log_is_untouched: {len(kept)} entries, {len(self.log)} were given; {first} are alike")
         vandalise(kept)
 
     async def live(self, log: Sequence[Message]) -> None:
@@ -177,13 +172,11 @@ class Judge:
 
     def _tell(self, view: list[Message], key: str) -> None:
         """Print what is needed to trace a broken law: random sessions do not repeat by their seed."""
-        for shown_key, shown in self.shown.items():
-            _print_rows(f"shown before to {shown_key}, of {shown.entries} entries", shown.rows)
-        _print_rows(f"now to {(key, self._room())}", view)
-        _print_rows("log", self.log)
+        told = {f"shown before to {one}, of {shown.entries} entries": shown.rows for one, shown in self.shown.items()}
+        for title, rows in (told | {f"now to {(key, self._room())}": view, "log": self.log}).items():
+            print(f"{title}:", *(f"  {at}: {str(row)[:240]}" for at, row in enumerate(rows)), sep="\n")
         print(f"interrupted {self.interrupted}, loaded {self.loaded}, last {self.context.last_view}")
-        for one in self.context.activations()[-5:]:
-            print(one)
+        print(*self.context.activations()[-5:], sep="\n")
 
     def _note_interruption(self, view: list[Message]) -> None:
         """A request gives up what it cannot wait for. An earlier process may have done so before anything was kept of
@@ -231,25 +224,16 @@ class Judge:
         return problems + self._prefix_problems(view, key)
 
     def _tail_problems(self, view: list[Message]) -> list[str]:
-        tail = find_tail(view, self.log, self.interrupted)
+        tail, problems = find_tail(view, self.log, self.interrupted), []
         if not isinstance(tail, str):
             self.covered = max(self.covered, tail.log_start)
             self.in_tail += len(view) - tail.view_start
-            self.held_back = max(self.held_back, tail.held_back)
             self.repairs.update(tail.repairs)
-        problems = []
-        if not isinstance(tail, str) and tail.alone and not self._is_too_large(*tail.alone):
-            problems = [f"newest_message_present: the group of log entries {tail.alone} could be shown whole"]
-        empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1])
-        problems += tail_problems(
-            view,
-            self.log,
-            self.repairs_allowed,
-            headers_allowed=self.headers,
-            may_be_empty=empty,
-            tail=tail,
-            keeps=self.keeps,
-        )
+            if tail.alone and not self._is_too_large(*tail.alone):
+                problems = [f"newest_message_present: the group of log entries {tail.alone} could be shown whole"]
+        empty = self._is_too_large(*(atoms(read_log(self.log)) or [(0, 0)])[-1])
+        seen: Any = {"may_be_empty": empty, "tail": tail, "keeps": self.keeps}
+        problems += tail_problems(view, self.log, self.repairs_allowed, **seen)
         return [f"tail_is_untouched: {p}" for p in problems]
 
     def _is_too_large(self, start: int, stop: int) -> bool:
@@ -300,24 +284,22 @@ class Judge:
 
 @asynccontextmanager
 async def watched(
-    summarizer: Any = None, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1, **settings: Any
+    summarizer: Any = None, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, **settings: Any
 ) -> AsyncIterator[Judge]:
     """A judge over a fresh context with small segments, so that a short log has many of them."""
     options = {"max_tokens": budget, "store": kept_at(), **SMALL, **settings}
     async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
-        yield Judge(context, budget=budget, repairs=repairs, headers=headers)
+        yield Judge(context, budget=budget, repairs=repairs)
 
 
-async def replay(judge: Judge, log: Sequence[Mapping[str, Any]], *, settle: bool = True) -> None:
-    """Add message by message, with a view before each assistant row and one at the end."""
+async def replay(judge: Judge, log: Sequence[Mapping[str, Any]]) -> None:
+    """Add message by message, with a settled view before each assistant row and one at the end."""
     for message in log:
         if message.get("role") == "assistant" and judge.log:
-            if settle:
-                await judge.context.wait_idle()
+            await judge.context.wait_idle()
             await judge.view()
         await judge.add(message)
-    if settle:
-        await judge.context.wait_idle()
+    await judge.context.wait_idle()
     await judge.view()
     await judge.check_log()
 
@@ -335,14 +317,7 @@ def vandalise(value: Any) -> None:
         value.append("vandal")
 
 
-def _print_rows(title: str, rows: Sequence[Message]) -> None:
-    print(f"{title}:")
-    for at, row in enumerate(rows):
-        print(f"  {at}: {str(row)[:240]}")
-
-
-def _first_difference(kept: list[Message], wanted: list[Message]) -> str:
-    for index, (left, right) in enumerate(zip(kept, wanted, strict=False)):
-        if left != right:
-            return f"entry {index} differs"
-    return f"{len(kept)} entries, {len(wanted)} were given"
+def _same(before: Sequence[Message], now: Sequence[Message]) -> int:
+    """How many entries two logs begin with alike."""
+    different = (at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new)
+    return next(different, min(len(before), len(now)))

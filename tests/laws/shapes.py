@@ -53,19 +53,16 @@ def _is_halved(message: Message) -> bool:
     return "\\ud" in canonical_once(message)
 
 
-@once
-def _sendable_once(message: Message) -> Message:
-    """A message with U+FFFD for each half of a character."""
-    whole: Message = _whole(message)
-    return whole
-
-
 def _whole(value: Any) -> Any:
+    """A message with U+FFFD for each half of a character."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):
         return {_whole(key): _whole(one) for key, one in value.items()}
     return [_whole(one) for one in value] if isinstance(value, list) else value
+
+
+_sendable_once = once(_whole)
 
 
 def sendable(log: Sequence[Message]) -> Sequence[Message]:
@@ -103,17 +100,13 @@ def _ids(values: Iterator[Any]) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
 
+@once
 def called_ids(message: Message) -> list[str]:
     """Ids of the calls it makes, in order, each once: one call may be written as a block and in `tool_calls`."""
-    return list(_called_ids(message))
-
-
-@once
-def _called_ids(message: Message) -> tuple[str, ...]:
     listed = message.get("tool_calls")
     calls = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list) else []
     made = _ids(block.get("id") for block in blocks(message) if block.get("type") in CALL_BLOCKS)
-    return tuple(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
+    return list(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
 
 
 def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
@@ -127,16 +120,12 @@ def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
     return found
 
 
+@once
 def answered_ids(message: Message) -> list[str]:
     """Ids of the calls that it answers, in order; a repeated one is repeated."""
-    return list(_answered_ids(message))
-
-
-@once
-def _answered_ids(message: Message) -> tuple[str, ...]:
     own = _ids(iter([message.get("tool_call_id")])) if message.get("role") == "tool" else []
     inner = [identity for identity, _ in result_blocks(message)]
-    return (*own, *(identity for identity in inner if identity not in own))
+    return [*own, *(identity for identity in inner if identity not in own)]
 
 
 def result_content(message: Message, identity: str) -> Any:
