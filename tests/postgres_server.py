@@ -14,7 +14,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ PATIENCE = 120  # seconds
 NOBODY = 65534
 LEASE = 60  # seconds; no test waits for its end
 ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
+ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
 
 _schemas: set[str] = set()
 _looking: dict[str, psycopg.Connection[Any]] = {}  # by address
@@ -56,19 +57,18 @@ class Server:
         if self._user:
             os.chown(self._folder, NOBODY, NOBODY)
         command = ["initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
-        self._run(command)
+        command[0] = str(self._binaries / command[0])
+        options: dict[str, Any] = {"cwd": self._folder, "env": ENVIRONMENT, "timeout": PATIENCE, **self._user}
+        done = subprocess.run(command, capture_output=True, check=False, **options)
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode())
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
         import psycopg
 
-        settings: tuple[str, ...] = (
-            "listen_addresses=",
-            f"unix_socket_directories={self._folder}",
-            f"port={self._port}",
-            "fsync=off",
-        )
-        settings += ("max_connections=200", "shared_buffers=32MB", *self._options)
+        settings = ["listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off"]
+        settings += ["max_connections=200", "shared_buffers=32MB", *self._options]
         command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
         until = time.monotonic() + PATIENCE
         self._process = self._spawn(command)
@@ -85,15 +85,8 @@ class Server:
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (self._folder / "log").open("ab") as log:
-            return subprocess.Popen(
-                command,
-                cwd=self._folder,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_environment(),
-                **self._user,
-            )
+            streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log, **self._user}
+            return subprocess.Popen(command, cwd=self._folder, env=ENVIRONMENT, **streams)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
@@ -102,18 +95,6 @@ class Server:
         self._process.send_signal(how)
         self._process.wait(PATIENCE)
         self._process = None
-
-    def _run(self, command: list[str]) -> None:
-        done = subprocess.run(
-            [str(self._binaries / command[0]), *command[1:]],
-            cwd=self._folder, env=_environment(), capture_output=True, timeout=PATIENCE, check=False, **self._user,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(done.stderr.decode())
-
-
-def _environment() -> dict[str, str]:
-    return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def binaries() -> list[Path]:
@@ -141,7 +122,13 @@ def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="pg", dir=place))
     folder.chmod(0o755)
     try:
-        server = _created(folder, (*options, "fsync=on") if on_disk else options)
+        for place in binaries():
+            server = Server(place, folder, options=(*options, "fsync=on") if on_disk else options)
+            with suppress(OSError, RuntimeError):  # this user may not run them
+                server.create()
+                break
+        else:
+            pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
         server.start()
         try:
             yield server
@@ -151,31 +138,27 @@ def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
         shutil.rmtree(folder)
 
 
-def _created(folder: Path, options: tuple[str, ...]) -> Server:
-    for place in binaries():
-        server = Server(place, folder, options=options)
-        try:
-            server.create()
-        except (OSError, RuntimeError):  # this user may not run them
-            continue
-        return server
-    pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
-
-
 @contextmanager
 def for_the_run() -> Iterator[str]:
     """The address of the server for all tests of this process."""
-    given = os.environ.get("TEST_POSTGRES_URL")
-    if given:
+    if given := os.environ.get("TEST_POSTGRES_URL"):
         os.environ[ADDRESS] = given
         try:
             yield given
         finally:
-            _drop_schemas(given)
+            with _connected(given) as connection:
+                for schema in _schemas:
+                    connection.execute(f"drop schema if exists {schema} cascade".encode())
         return
     with started() as server:
         os.environ[ADDRESS] = server.url
         yield server.url
+
+
+def _connected(url: str) -> psycopg.Connection[Any]:
+    import psycopg
+
+    return psycopg.connect(url, autocommit=True)
 
 
 def address_for(path: str | Path) -> str:
@@ -191,10 +174,8 @@ def address_for(path: str | Path) -> str:
 
 def bury(address: str) -> None:
     """Wait until the server has ended what the dead had sent, and end their leases: no test waits for those."""
-    import psycopg
-
     known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
+    with _connected(known.url) as connection:
         wait_for_the_dead(connection)
         if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
             return
@@ -203,10 +184,8 @@ def bury(address: str) -> None:
 
 def end_leases(address: str) -> None:
     """As if every host had been silent for long."""
-    import psycopg
-
     known = read_address(address)
-    with psycopg.connect(known.url, autocommit=True) as connection:
+    with _connected(known.url) as connection:
         connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
 
 
@@ -223,11 +202,9 @@ def wait_for_the_dead(
 
 def rows(address: str, query: str) -> list[tuple[Any, ...]]:
     """What a query finds in a schema, by a connection that stays until `stop_looking`: tests look again and again."""
-    import psycopg
-
     if address not in _looking:
         known = read_address(address)
-        _looking[address] = psycopg.connect(known.url, autocommit=True)
+        _looking[address] = _connected(known.url)
         _looking[address].execute(f"set search_path = {known.schema}".encode())
     return _looking[address].execute(query.encode()).fetchall()
 
@@ -240,17 +217,7 @@ def stop_looking() -> None:
 
 def drop(address: str) -> None:
     """Remove the schema of an address, which is not asked for again."""
-    import psycopg
-
     known = read_address(address)
     _schemas.discard(known.schema)
-    with psycopg.connect(known.url, autocommit=True) as connection:
+    with _connected(known.url) as connection:
         connection.execute(f"drop schema if exists {known.schema} cascade".encode())
-
-
-def _drop_schemas(address: str) -> None:
-    import psycopg
-
-    with psycopg.connect(address, autocommit=True) as connection:
-        for schema in _schemas:
-            connection.execute(f"drop schema if exists {schema} cascade".encode())

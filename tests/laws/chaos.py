@@ -52,13 +52,8 @@ ODD: list[Message] = [
     result("anthropic", "never", "an orphan"),
     user("half \ud83d of a pair"),
 ]
-AGAIN = [
-    user("Go on."),
-    user([{"type": "text", "text": "Go on."}]),
-    user("a long way " * 120),
-    assistant("Done."),
-    user(""),
-]
+GO_ON = [{"type": "text", "text": "Go on."}]
+AGAIN = [user("Go on."), user(GO_ON), user("a long way " * 120), assistant("Done."), user("")]
 
 
 class Chaos:
@@ -70,15 +65,13 @@ class Chaos:
         self.budget, self.dialect = rng.choice(BUDGETS), rng.choice(DIALECTS)
         self.patient = rng.random() < 0.3  # then a caller that waits for a hanging summarizer waits for ever
         self.now = 1_000.0
+        place: Any = {"max_tokens": self.budget, "strategy": strategy, "store": kept_at(path), "session_id": "chaos"}
         self.settings = Settings(
-            max_tokens=self.budget,
-            strategy=strategy,
-            store=kept_at(path),
-            session_id="chaos",
+            **place,
             call_timeout=3_600.0 if self.patient else 0.01,
-            attempts=rng.choice((1, 2)),
             breaker_cooldown=20.0,
             safety_margin=0,
+            attempts=rng.choice((1, 2)),
             header_role=rng.choice(("user", "user", "system")),
             max_messages=rng.choice((None, None, 6, 20)),
             keep_recent=rng.choice((None, None, 1, 4)),
@@ -111,10 +104,8 @@ class Chaos:
                 await self._judge_it()
         finally:
             await self.door.__aexit__(None, None, None)
-        self.done["activations"] += self.judge.activations
-        self.done["covered"] += self.judge.covered
-        self.done["judged views"] += self.judge.views
-        self.done.update(self.judge.repairs)
+        seen = {"activations": self.judge.activations, "covered": self.judge.covered, "judged views": self.judge.views}
+        self.done.update(seen | self.judge.repairs)
 
     async def _opened(self) -> SummarizingContext:
         self.store = FaultyStore(await opened_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
@@ -261,10 +252,8 @@ class Chaos:
             await self.judge.view(budget, provider)
 
     async def compact(self) -> None:
-        topics = (
-            [None] if self.settings.strategy == "truncate" else [None, None, "what the user asked", "</history> lines"]
-        )
-        focus = self.rng.choice(topics)
+        topics = [None, None, "what the user asked", "</history> lines"]
+        focus = self.rng.choice(topics[:1] if self.settings.strategy == "truncate" else topics)
         await self._attempt(lambda: self.context.compact(focus=focus))
         await self.context.should_compact()
 
@@ -298,11 +287,8 @@ class Chaos:
         if pins and self.rng.random() < 0.4:
             await self._attempt(lambda: self.context.unpin(pins[0].id))
             return
-        plain = [
-            at
-            for at, row in enumerate(self.judge.log)
-            if row.get("role") == "user" and isinstance(row.get("content"), str)
-        ]
+        asks = [(at, row.get("content")) for at, row in enumerate(self.judge.log) if row.get("role") == "user"]
+        plain = [at for at, content in asks if isinstance(content, str)]
         what = self.rng.choice(plain) if plain and self.rng.random() < 0.7 else "Be brief."
         await self._attempt(lambda: self.context.pin(what))
 

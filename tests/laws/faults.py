@@ -22,6 +22,8 @@ GOOD, SLOW = "good", "slow"
 FAULTS = ("failing", "limited", "hanging", "late")  # no answer, or none in time
 LIES = ("empty", "echo", "fence", "giant", "refusal", "constraints", "number", "nothing", "bytes", "truncated", "usage")
 
+WRITES = {"append": "append", "replace": "replace", "save_budget": "budget", "save_failure": "failure"}
+
 
 def lie(kind: str, job: Any) -> Any:
     """An answer that is none, or not what was asked for."""
@@ -108,29 +110,18 @@ class FaultyStore:
         self.lost: set[str] = set()  # providers whose last state is not kept
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
+        found, what = getattr(self.inner, name), WRITES.get(name)
+        return found if what is None else lambda *given: self.write(what, lambda: found(*given))
 
     async def settled(self) -> None:
         """Until every write that was queued is done, also of those for which nobody waits any longer."""
         while self.queued:
             await asyncio.wait(self.queued)
 
-    def append(self, session_id: str, entries: Sequence[Any], committed: Callable[[], None]) -> Awaitable[None]:
-        return self.write("append", lambda: self.inner.append(session_id, entries, committed))
-
-    async def replace(self, session_id: str, keep: int, entries: Sequence[Any], committed: Callable[[], None]) -> None:
-        await self.write("replace", lambda: self.inner.replace(session_id, keep, entries, committed))
-
     async def save_activation(self, session_id: str, provider_key: str, state: bytes, made: Any = None) -> None:
         self.lost.add(provider_key)
         await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state, made))
         self.lost.discard(provider_key)
-
-    async def save_budget(self, session_id: str, budget: int) -> None:
-        await self.write("budget", lambda: self.inner.save_budget(session_id, budget))
-
-    async def save_failure(self, session_id: str, failure: Any) -> None:
-        await self.write("failure", lambda: self.inner.save_failure(session_id, failure))
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
         self._fail("find", "before")
@@ -168,14 +159,13 @@ class _FaultyCheckpoints:
     """The checkpoints of a faulty store: replacing a log with one is a write of the log like any other."""
 
     def __init__(self, store: FaultyStore) -> None:
-        self._store = store
+        self._store, self._inner = store, store.inner.checkpoints
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store.inner.checkpoints, name)
+        return getattr(self._inner, name)
 
-    async def replace(self, *arguments: Any, committed: Callable[[], None]) -> Any:
-        replace = self._store.inner.checkpoints.replace
-        return await self._store.write("replace", lambda: replace(*arguments, committed=committed))
+    async def replace(self, *arguments: Any, **committed: Any) -> Any:
+        return await self._store.write("replace", lambda: self._inner.replace(*arguments, **committed))
 
 
 async def _raised(error: StoreError) -> None:

@@ -16,15 +16,6 @@ def cost(message: Message) -> int:
     return 4 + count(message["content"])
 
 
-def cap_of(budget: int) -> int:
-    """What such rows may take: all but a third of the budget, or some more of a small one."""
-    return int(budget - max(budget / 3, 128))
-
-
-def critical(message: Message) -> Message:
-    return {**message, "critical": True}
-
-
 async def talk(judge: Judge, rng: random.Random, tokens: int) -> None:
     """Requests with ordinary messages, about so many tokens of them."""
     while tokens > 0:
@@ -35,10 +26,6 @@ async def talk(judge: Judge, rng: random.Random, tokens: int) -> None:
         await judge.add(*(step if rng.random() < 0.3 else [assistant(said), user(f"go on {identity}")]))
         await judge.view()
         tokens -= count(said) + 12
-
-
-def missing(view: list[Message], rows: list[Message]) -> list[Message]:
-    return [row for row in rows if row not in view]
 
 
 def misplaced(view: list[Message], log: list[Message], cap: int) -> list[Message]:
@@ -58,13 +45,13 @@ def misplaced(view: list[Message], log: list[Message], cap: int) -> list[Message
 
 async def judged(budget: int, seed: int, share: float) -> int:
     """A session in which such rows come in at random, `share` of the budget together; how many are left out."""
-    rng, cap = random.Random(seed), cap_of(budget)
+    rng, cap = random.Random(seed), int(budget - max(budget / 3, 128))  # all but a third, or more of a small budget
     async with watched(budget=budget) as judge:
         await judge.add(user("task"), assistant("ok"))
         left = share * budget
         while left > 0:
             text = f"{len(judge.log)} " + words(rng, rng.randint(1, rng.choice([8, cap // 9, cap // 3])))
-            row = rng.choice([system(text), critical(rng.choice([user, assistant])(text))])
+            row = rng.choice([system(text), {**rng.choice([user, assistant])(text), "critical": True}])
             await judge.add(row)
             left -= cost(row)
             if rng.random() < 0.5:
@@ -72,7 +59,7 @@ async def judged(budget: int, seed: int, share: float) -> int:
         await talk(judge, rng, budget)
         view = await judge.view()
         stay = [row for row in judge.log if row.get("critical") or row["role"] == "system"]
-        lost = missing(view, stay)
+        lost = [row for row in stay if row not in view]
         assert misplaced(view, judge.log, cap) == []
         assert judge.context.statistics().pins_left_out == len(lost)
         assert any(f"{len(lost)} pinned message" in str(row["content"]) for row in view) is bool(lost)

@@ -24,7 +24,6 @@ from evals.clients.rules import SHAPES, Seal, problem
 from summarizing_context import Settings, open_context
 from summarizing_context.messages.tokens import choose_counter
 from summarizing_context.transcripts import find_transcripts, read
-from tests.clients.players import rule_of
 from tests.laws.builders import Message
 from tests.laws.grouping import read_log
 from tests.laws.judge import Judge, LawBroken
@@ -69,7 +68,7 @@ def refusal(rows: Sequence[Message], log: Sequence[Message], seal: Seal) -> str:
 async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any]:
     """Add the messages one by one and judge each view; return the figures, and what was broken where."""
     count = (await choose_counter("estimate")).count
-    broken, refused, seal = list[str](), Counter[str](), Recorded(log)
+    broken, refused, seal = list[str](), 0, Recorded(log)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(max_tokens=budget, store=f"{folder}/s.db", token_counter="estimate", idle_after="never")
         async with open_context(settings) as context:
@@ -85,20 +84,17 @@ async def play(log: Sequence[Message], budget: int, every: int) -> dict[str, Any
                         judge.untold()
                         view = []
                     said = refusal(view, log, seal) if view and due else ""
-                    if said:
-                        refused[rule_of(said)] += 1
-                        if not refusal(judge.log, log, seal):
-                            broken.append(f"before message {at}: refused: {said}")
+                    refused += bool(said)
+                    if said and not refusal(judge.log, log, seal):
+                        broken.append(f"before message {at}: refused: {said}")
                 if at < len(log):
                     await judge.add(log[at])
             try:
                 await judge.check_log()
             except LawBroken as error:
                 broken.append(str(error))
-    return {
-        "messages": len(log), "views": judge.views, "activations": judge.activations, "covered": judge.covered,
-        "shrunk": judge.repairs["shrunk"], "without_room": judge.refused, "refused": refused.total(), "broken": broken,
-    }  # fmt: skip
+    figures = (len(log), judge.views, judge.activations, judge.covered, judge.repairs["shrunk"], judge.refused)
+    return {**dict(zip(SUMS, (*figures, refused), strict=True)), "broken": broken}
 
 
 def main() -> int:
