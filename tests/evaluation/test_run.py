@@ -59,25 +59,22 @@ def test_extracts_in_the_place_of_refused_replies_are_no_summaries_of_a_prompt(t
     assert "summaries of seldom, whose replies could not serve" in verdict
 
 
-def test_what_a_run_would_ask_is_priced_ahead_and_nothing_is_sent(tmp_path: Path):
+def test_arms_differ_in_strategy_metrics_may_be_ones_own_and_what_is_asked_is_priced_ahead(tmp_path: Path):
     dataset, kept = Dataset.load(write(tmp_path, 1)), tmp_path / "replies.jsonl"
-    model = Settings(max_tokens=3_000, summarizer="openai", model="gpt-5.5-mini", base_url="http://127.0.0.1:9")
-    [price] = Run(dataset=dataset, arms=[Arm("ours", model)], cassette=kept).price()
-    assert price.calls > 0
-    assert not kept.exists()
-    assert Run(dataset=dataset, arms=[Arm("ours", SMALL)]).price() == []
-
-
-def test_arms_differ_in_budget_and_strategy_and_metrics_may_be_ones_own(tmp_path: Path):
-    arms = [Arm("wide", SMALL), Arm("truncate", Settings(max_tokens=3_000, strategy="truncate"))]
+    arms = [Arm("wide", SMALL), Arm("truncate", replace(SMALL, strategy="truncate"))]
 
     def says_found(question: object, view: Text) -> float:
         return float(view.holds("Found"))
 
     own = Metric("found", says_found)
-    report = Run(dataset=Dataset.load(write(tmp_path, 1)), arms=arms, metrics=[own], baseline="truncate").report()
+    report = Run(dataset=dataset, arms=arms, metrics=[own], baseline="truncate").report()
     assert (report.metric, report.baseline) == ("found", "truncate")
     assert report.ahead("wide") is not None
+
+    model = replace(SMALL, summarizer="openai", model="gpt-5.5-mini", base_url="http://127.0.0.1:9")
+    [price] = Run(dataset=dataset, arms=[Arm("ours", model)], cassette=kept).price()  # nothing is sent
+    assert (price.calls > 0, kept.exists()) == (True, False)
+    assert Run(dataset=dataset, arms=[Arm("ours", SMALL)]).price() == []
 
 
 @pytest.mark.parametrize(

@@ -179,10 +179,12 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
     return search.reason if log else Tail(len(view), 0, Counter())
 
 
-def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
-    """The tail, if all of the view shows all of the log."""
-    walk = _Walk(view, log, reading, 0)
-    return Tail(0, 0, walk.repairs) if walk.run(0) else None
+def repairs_of(
+    view: Sequence[Message], log: Sequence[Message], reading: Reading, since: tuple[int, int]
+) -> Counter[str] | None:
+    """The repairs, if the view from a row on shows all of the log from an entry on."""
+    walk = _Walk(view, log, reading, since[0])
+    return walk.repairs if walk.run(since[1]) else None
 
 
 class _Search:

@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from .alignment import Tail, align_whole
-from .grouping import CallGroup, Reading
+from .alignment import Tail, repairs_of
+from .grouping import Reading
 from .repairs import LATE_NOTE, SHRUNK, explain, is_late_note
 from .shapes import Message, answered_ids, called_ids
 
@@ -23,17 +23,15 @@ def find_alone(view: Sequence[Message], log: Sequence[Message], reading: Reading
     """The raw tail of a view that begins within a group, if any group of the log explains it."""
     places = [at for at, shown in enumerate(view) if _is_of_no_group(shown)]
     for start, stop in reversed(reading.runs if places else ()):
-        behind: Reading | None = None
         for row in places:
             for since in range(max(start, stop - (len(view) - row)), stop):
-                rows = view[row : row + stop - since]
-                if not all(map(_shows_alone, rows, log[since:stop])):
+                alone, behind = log[since:stop], row + stop - since
+                if not all(map(_shows_alone, view[row:behind], alone)):
                     continue
-                behind = behind or _behind(reading, stop)
-                rest = align_whole(view[row + stop - since :], log[stop:], behind)
-                if rest is not None:
-                    notes = Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in log[since:stop])
-                    return Tail(row, start, rest.repairs + notes, (start, stop))
+                repairs = repairs_of(view, log, reading, (behind, stop))
+                if repairs is not None:
+                    repairs += Counter(LATE_NOTE if answered_ids(entry) else SHRUNK for entry in alone)
+                    return Tail(row, start, repairs, (start, stop))
     return None
 
 
@@ -49,17 +47,3 @@ def _shows_alone(shown: Message, entry: Message) -> bool:
         told = COUNT.fullmatch(str(shown.get("content")))
         return shown.get("content") == "…" or (told is not None and int(told[1]) == len(calls))
     return explain(shown, entry) is not None
-
-
-def _behind(reading: Reading, stop: int) -> Reading:
-    """The reading of what comes behind a group."""
-    groups = {
-        index - stop: CallGroup(
-            index - stop, group.waiting, [(at - stop, identity) for at, identity in group.results], group.abandoned
-        )
-        for index, group in reading.groups.items()
-        if index >= stop
-    }
-    orphans = {index - stop: ids for index, ids in reading.orphans.items() if index >= stop}
-    runs = tuple((first - stop, last - stop) for first, last in reading.runs if first >= stop)
-    return Reading(groups, orphans, reading.size - stop, runs)

@@ -15,14 +15,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context import Settings, SummarizingContext, open_context, open_store
 from summarizing_context.errors import StoreError, UndoError
 from tests.behaviour.contexts import Provider
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .faults import FaultyStore, FaultySummarizer, Lying
 from .judge import SMALL, TINY, Judge, LawBroken
-from .places import kept_at, opened_store
+from .places import kept_at
 from .summarizers import Counting, Failing, Flaky, Sleeping
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
@@ -108,7 +108,7 @@ class Chaos:
         self.done.update(seen | self.judge.repairs)
 
     async def _opened(self) -> SummarizingContext:
-        self.store = FaultyStore(await opened_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
+        self.store = FaultyStore(await open_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
         self.door = open_context(
             self.settings,
             summarizer=self.model(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .builders import Message, assistant, call, system, user
+from .builders import Message, assistant, call, result, system, user
 
 SHAPES = [
     "text blocks", "bare strings", "said blocks", "unknown blocks", "images", "results of blocks", "result blocks",
@@ -16,12 +16,6 @@ SHAPES = [
 ]  # fmt: skip
 
 
-def odd_log(shape: str, n: int) -> list[Message]:
-    """A short log that ends with so many things of that shape."""
-    ids = [f"c{i}" for i in range(n)]
-    return [system("Be brief."), user("hi there"), assistant("hello"), *_newest(shape, n, ids)]
-
-
 def _texts(n: int) -> list[Message]:
     return [{"type": "text", "text": f"line {i} of the listing"} for i in range(n)]
 
@@ -30,14 +24,16 @@ def _result(id: str, content: Any) -> Message:
     return {"type": "tool_result", "tool_use_id": id, "content": content}
 
 
-def _newest(shape: str, n: int, ids: list[str]) -> list[Message]:
+def odd_log(shape: str, n: int) -> list[Message]:
+    """A short log that ends with so many things of that shape."""
+    ids = [f"c{i}" for i in range(n)]
     calls = call("anthropic", *((i, "ls", {}) for i in ids))
     fields = {f"k{i}": f"value {i}" for i in range(n)}
     thinking = [
         {"type": "thinking", "thinking": "so " * n, "signature": "s"},
         {"type": "redacted_thinking", "data": "x"},
     ]
-    listing = {"role": "tool", "tool_call_id": "c", "content": _texts(n)}
+    listing = result("openai", "c", _texts(n))
     several = [*(_result(i, [*_texts(2), {"type": "image"}]) for i in ids), *_texts(n), "end", 7, None]
     made: dict[str, list[Message]] = {
         "long type": [user("see") | {"type": "kind " * n}],
@@ -59,7 +55,7 @@ def _newest(shape: str, n: int, ids: list[str]) -> list[Message]:
         "argument fields": [call("anthropic", ("c", "ls", fields))],
         "argument keys": [call("anthropic", ("c", "ls", {"key" * n: 1, "other" * n: 2}))],
         "fields as text": [call("openai", ("c", "ls", fields))],
-        "long names": [call("openai", ("c", "name" * n, {})), {"role": "tool", "tool_call_id": "c", "content": "ok"}],
+        "long names": [call("openai", ("c", "name" * n, {})), result("openai", "c", "ok")],
         "signed thinking": [{"role": "assistant", "content": [*thinking, *_texts(n), *calls["content"][:3]]}],
         "refusal and function call": [
             {"role": "assistant", "content": None, "refusal": "no " * n}
@@ -70,4 +66,4 @@ def _newest(shape: str, n: int, ids: list[str]) -> list[Message]:
         "late results": [calls, user("never mind"), *(user([_result(i, f"line {i}")]) for i in ids[:40])],
         "reminders": [{**user(f"note {i}"), "ephemeral": True} for i in range(n)],
     }  # fmt: skip
-    return made[shape]
+    return [system("Be brief."), user("hi there"), assistant("hello"), *made[shape]]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 from tests import postgres_server
 
@@ -21,13 +20,6 @@ chosen = STORE  # the fixture `each_store` sets it
 def kept_at(path: str | Path = ":memory:") -> str:
     """The store of a path, in the store that is tested."""
     return postgres_server.address_for(path) if chosen == "postgres" else str(path)
-
-
-async def opened_store(place: str) -> Any:
-    """An open store of the place, for tests that stand between it and a context."""
-    from summarizing_context import assembly
-
-    return await assembly.open_store(place)
 
 
 def after_kill(path: str | Path) -> None:

@@ -64,30 +64,21 @@ def episodes() -> list[Log]:
 
 def messages_of(events: Log, number: int, dialect: str) -> list[Message]:
     """The rows of an episode, with ids of its own; in `joined` results that come together are in one row."""
-    if dialect == "joined":
-        return joined(messages_of(events, number, "anthropic"))
+    protocol = "anthropic" if dialect == "joined" else dialect
     rows: list[Message] = [user(f"<<{number} begins>>")]
     times: Counter[str] = Counter()
     for kind, ids in events:
         times[kind + ids] += 1
         if kind == "call":
-            rows.append(call(dialect, *((f"{id}{number}", "run", {"what": f"<<{number} call {id}>>"}) for id in ids)))
+            rows.append(call(protocol, *((f"{id}{number}", "run", {"what": f"<<{number} call {id}>>"}) for id in ids)))
         elif kind == "result":
-            rows.append(result(dialect, f"{ids}{number}", f"<<{number} result {ids} {times[kind + ids]}>>"))
+            row = result(protocol, f"{ids}{number}", f"<<{number} result {ids} {times[kind + ids]}>>")
+            goes_on = dialect == "joined" and answered_ids(rows[-1])
+            rows.append(user([*rows.pop()["content"], *row["content"]]) if goes_on else row)
         else:
             words = (assistant if kind == "assistant" else user)(f"<<{number} {kind}>>")
             rows.append({**words, "ephemeral": True} if kind == "passing" else words)
     return rows
-
-
-def joined(rows: list[Message]) -> list[Message]:
-    made: list[Message] = []
-    for row in rows:
-        if made and answered_ids(row) and answered_ids(made[-1]):
-            made[-1] = user([*made[-1]["content"], *row["content"]])
-        else:
-            made.append(row)
-    return made
 
 
 def marks(rows: list[Message]) -> list[str]:
@@ -117,9 +108,8 @@ def problems(view: list[Message], log: list[Message], *, requested: bool = False
 
 
 def rewritten(before: list[Message], after: list[Message]) -> list[str]:
-    return (
-        [] if after[: len(before)] == before else [f"{before[-3:]} became {after[len(before) - 3 : len(before) + 1]}"]
-    )
+    size = len(before)
+    return [] if after[:size] == before else [f"{before[-3:]} became {after[size - 3 : size + 1]}"]
 
 
 def newest_episode(rows: list[Message]) -> list[Message]:

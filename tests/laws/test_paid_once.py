@@ -13,12 +13,12 @@ from typing import Any
 import anyio
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings, open_context, open_store
 from summarizing_context.errors import StoreError
 
 from .builders import Message, assistant, count, session, user, words
 from .judge import SMALL
-from .places import kept_at, opened_store
+from .places import kept_at
 from .summarizers import Counting
 
 LOG = session(34, 150)
@@ -167,7 +167,7 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
     shared = 0
     for number in range(2):
         rng, summarizer = random.Random(number), Counting(recipe)
-        store: Any = NothingFound(await opened_store(kept_at(tmp_path / f"{number}.db")))
+        store: Any = NothingFound(await open_store(kept_at(tmp_path / f"{number}.db")))
         settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, **SMALL)
         async with open_context(settings, summarizer=summarizer, count_tokens=count, store=store) as context:
             for _ in range(60):

@@ -12,12 +12,10 @@ from .judge import replay, watched
 from .shapes import canonical, plain_text
 from .summarizers import Counting
 
-NOTHING: frozenset[str] = frozenset()
-
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_ordinary_rows_are_shown_without_any_repair(dialect: str) -> None:
-    async with watched(Counting(), budget=2_000, repairs=NOTHING) as judge:
+    async with watched(Counting(), budget=2_000, repairs=frozenset()) as judge:
         await replay(judge, session(7, 140, dialect=dialect, wild=0.0))
         assert judge.activations > 1
         assert judge.covered > 50
