@@ -10,8 +10,9 @@ from cli.commands import Runner, fill_store, says
 
 from summarizing_context.commands import COMMANDS
 
-LOG = [says("user", "The walrus is called Ursula.\x1b[31m")] + [
-    says("assistant", f"Step {n}. " * 60) for n in range(60)
+LOG = [
+    says("user", "The walrus is called Ursula.\x1b[31m"),
+    *(says("assistant", f"Step {n}. " * 60) for n in range(60)),
 ]
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.commands import Runner
+from tests.cli.commands import Runner, says
 from tests.evaluation.building import answered
 from tests.evaluation.sessions import write
 from tests.privacy import open_to_others
@@ -94,11 +94,8 @@ ASKED = {
 def beam(folder: Path, chats: int = 2) -> Path:
     """A folder of chats in the format of BEAM."""
     for number in range(chats):
-        told = (f"Day {at}: " + "the wind turned and we went on. " * 12 for at in range(40))
-        said = [
-            {"role": ("user", "assistant")[at % 2], "id": at, "content": SAID.get(at, text)}
-            for at, text in enumerate(told)
-        ]
+        told = [SAID.get(at, f"Day {at}: " + "the wind turned and we went on. " * 12) for at in range(40)]
+        said = [says(("user", "assistant")[at % 2], text) | {"id": at} for at, text in enumerate(told)]
         turns = [said[at : at + 2] for at in range(0, 40, 2)]
         batches = [{"batch_number": 1, "turns": turns[:10]}, {"batch_number": 2, "turns": turns[10:]}]
         (folder / str(number) / "probing_questions").mkdir(parents=True)

@@ -45,12 +45,10 @@ def test_the_help_of_every_command_fits_a_screen():
 def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_has(words: tuple[str, ...]):
     text = helps()[words]
     examples = re.split(r"^ summarizing-context ", text.rpartition("╯")[2], flags=re.MULTILINE)[1:]
+    of_family = [text, *(one for other, one in helps().items() if words and other[: len(words)] == words)]
     for example in (" ".join(one.partition("\n\n")[0].split()) for one in examples):
         assert example.startswith(" ".join(words))
-        whole = helps()[words] + "".join(
-            one for other, one in helps().items() if words and other[: len(words)] == words
-        )
-        assert set(re.findall(r"(?<!\S)--[a-z][a-z-]+", example)) <= set(re.findall(r"--[a-z-]+", whole))
+        assert {*re.findall(r"(?<!\S)--[a-z][a-z-]+", example)} <= {*re.findall(r"--[a-z-]+", "".join(of_family))}
 
 
 def test_an_empty_path_is_refused_on_one_line(run: Runner):
@@ -172,9 +170,8 @@ def test_the_version_is_told_and_commands_are_completed_where_a_shell_asks(run: 
     assert run("--version").out == f"summarizing-context {version('summarizing_context')}\n"
     asked = {"COMP_WORDS": "summarizing-context exp", "COMP_CWORD": "1"}
     asked["_SUMMARIZING_CONTEXT_COMPLETE"] = "complete_bash"
-    assert run_python(["-c", "from summarizing_context.cli import main; main()"], env=asked).stdout.split() == [
-        "expand"
-    ]
+    script = "from summarizing_context.cli import main; main()"
+    assert run_python(["-c", script], env=asked).stdout.split() == ["expand"]
 
 
 # Commands that serve

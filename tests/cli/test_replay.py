@@ -33,9 +33,8 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path, monkeypatch
     write_transcript(tmp_path / "two.jsonl", SHORT)
     ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000")
     assert ran.status == 0
-    assert all(
-        word in ran.out for word in ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "broken laws", "reused")
-    )
+    words = ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "broken laws", "reused")
+    assert all(word in ran.out for word in words)
     assert "Tokens are counted by estimate/3." in ran.out
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
 

@@ -20,10 +20,7 @@ def test_every_test_that_holds_a_promise_exists(file: str):
 def test_the_net_runs_each_of_them():
     # pytest runs nothing at all if it is asked for a test of a module that is skipped for want of a package
     needs_packages = re.compile(r"^(\w+ = )?pytest\.importorskip", re.MULTILINE)
-    runs = [
-        f"tests/{file}::{name}"
-        for file, name in NAMED
-        if not needs_packages.search((ROOT / "tests" / file).read_text(encoding="utf8"))
-    ]
+    texts = {file: (ROOT / "tests" / file).read_text(encoding="utf8") for file, _ in NAMED}
+    runs = [f"tests/{file}::{name}" for file, name in NAMED if not needs_packages.search(texts[file])]
     lines = (ROOT / "tests" / "net.txt").read_text(encoding="utf8").splitlines()
     assert [line for line in lines if line.startswith("tests/")] == runs

@@ -14,11 +14,8 @@ HEAVY = ["openai", "anthropic", "tiktoken", "typer", "rich", "amplifier_core", "
 
 
 def error_names() -> set[str]:
-    return {
-        name
-        for name, value in vars(errors).items()
-        if isinstance(value, type) and issubclass(value, errors.SummarizingContextError)
-    }
+    classes = {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+    return {name for name, value in classes.items() if issubclass(value, errors.SummarizingContextError)}
 
 
 def test_the_public_names_are_sorted_and_all_exist_and_every_error_is_one():

@@ -90,9 +90,7 @@ def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_p
 
 
 def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
-    script = (
-        "from summarizing_context.summarizers import prompts; print(prompts.prompts_root(), prompts.latest('segment'))"
-    )
+    script = "from summarizing_context.summarizers import prompts as p; print(p.prompts_root(), p.latest('segment'))"
     done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(str(installed / "summarizing_context" / "prompts"))

@@ -16,6 +16,7 @@ import pytest
 from summarizing_context.errors import CassetteError, CassetteMissError, SummarizerError, SummarizerRefused
 from summarizing_context.evaluation.cassettes import REDACTED, Cassette, Mode, Reply, Request, scrubbed
 from summarizing_context.summarizers.base import SummaryReply
+from tests.laws.builders import assistant, result, user
 from tests.privacy import open_to_others
 
 LONG = "a line of a long view\n" * 40
@@ -183,14 +184,11 @@ def test_a_message_is_scrubbed_whole_so_that_whatever_is_cut_of_it_later_holds_n
     calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
     blocks = [{"type": "text", "text": key[:900]}, {"type": "text", "text": key[900:] + " and on"}]
     with Cassette(tmp_path / "c.jsonl", "forecast", secrets=["a word that opens"]) as cassette:
-        for message in (
-            {"role": "assistant", "content": "so", "tool_calls": calls},
-            {"role": "tool", "tool_call_id": "c1", "content": f"before {key} behind"},
-            {"role": "user", "content": blocks},
-        ):
+        made = {**assistant("so"), "tool_calls": calls}
+        for message in (made, result("openai", "c1", f"before {key} behind"), user(blocks)):
             kept = cassette.scrub(message)
             assert "kQ7z" not in json.dumps(kept)
             assert "that opens" not in json.dumps(kept)
             assert REDACTED in json.dumps(kept)
             assert [kept["role"], kept.get("tool_call_id")] == [message["role"], message.get("tool_call_id")]
-        assert cassette.scrub({"role": "user", "content": "no secret"}) == {"role": "user", "content": "no secret"}
+        assert cassette.scrub(user("no secret")) == user("no secret")

@@ -151,10 +151,9 @@ class Judge:
         """Get a view and judge it; [] when it was rightly refused."""
         wanted, key = budget or self.budget, "" if provider is None else str(provider.name)
         self.least = min(self.least, wanted if provider is None else wanted // 2)  # its usage lowers its budget
+        asked = [wanted] if provider is None else [None, provider]
         try:
-            view: list[Message] = await self.context.get_messages_for_request(
-                wanted if provider is None else None, *([] if provider is None else [provider])
-            )
+            view: list[Message] = await self.context.get_messages_for_request(*asked)
         except BudgetError as error:
             self._judge_refusal(error)
             return []
@@ -265,9 +264,8 @@ class Judge:
         if fresh > told:
             self.untold()
         room = max(1, self._room())
-        near = [
-            one for one in self.shown if one[0] == key and max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))
-        ]
+        ours = [one for one in self.shown if one[0] == key]
+        near = [one for one in ours if max(one[1], room) < OTHER_ROOM * max(1, min(one[1], room))]
         broken = {one: prefix_problems(self.shown[one].rows, view) for one in near}
         for one in near:
             if told or not broken[one]:

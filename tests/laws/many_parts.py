@@ -29,10 +29,9 @@ def odd_log(shape: str, n: int) -> list[Message]:
     ids = [f"c{i}" for i in range(n)]
     calls = call("anthropic", *((i, "ls", {}) for i in ids))
     fields = {f"k{i}": f"value {i}" for i in range(n)}
-    thinking = [
-        {"type": "thinking", "thinking": "so " * n, "signature": "s"},
-        {"type": "redacted_thinking", "data": "x"},
-    ]
+    thought = {"type": "thinking", "thinking": "so " * n, "signature": "s"}
+    thinking = [thought, {"type": "redacted_thinking", "data": "x"}]
+    function = {"function_call": {"name": "f" * n, "arguments": json.dumps(fields)}}
     listing = result("openai", "c", _texts(n))
     several = [*(_result(i, [*_texts(2), {"type": "image"}]) for i in ids), *_texts(n), "end", 7, None]
     made: dict[str, list[Message]] = {
@@ -57,10 +56,7 @@ def odd_log(shape: str, n: int) -> list[Message]:
         "fields as text": [call("openai", ("c", "ls", fields))],
         "long names": [call("openai", ("c", "name" * n, {})), result("openai", "c", "ok")],
         "signed thinking": [{"role": "assistant", "content": [*thinking, *_texts(n), *calls["content"][:3]]}],
-        "refusal and function call": [
-            {"role": "assistant", "content": None, "refusal": "no " * n}
-            | {"function_call": {"name": "f" * n, "arguments": json.dumps(fields)}}
-        ],
+        "refusal and function call": [{"role": "assistant", "content": None, "refusal": "no " * n, **function}],
         "result without a call": [user([_result(i, f"line {i}") for i in ids])],
         "mixed": [calls, user(several)],
         "late results": [calls, user("never mind"), *(user([_result(i, f"line {i}")]) for i in ids[:40])],

@@ -131,9 +131,7 @@ def _common(left: str, right: str) -> int:
 
 
 def _has_thinking(message: Message) -> bool:
-    return any(block.get("type") in THINKING_BLOCKS for block in blocks(message)) or bool(
-        THINKING_FIELDS & message.keys()
-    )
+    return bool(THINKING_FIELDS & message.keys()) or any(b.get("type") in THINKING_BLOCKS for b in blocks(message))
 
 
 def _is_empty_or_note(content: Any) -> bool:

@@ -153,10 +153,8 @@ def media_count(value: Any) -> int:
         return sum(media_count(item) for item in value)
     if not isinstance(value, Mapping):
         return 0
-    source = value.get("source")
-    if value.get("type") in MEDIA_BLOCKS or (
-        value.get("type") == "document" and dict(source or {}).get("type") == "base64"
-    ):
+    is_file = value.get("type") == "document" and dict(value.get("source") or {}).get("type") == "base64"
+    if is_file or value.get("type") in MEDIA_BLOCKS:
         return 1
     return media_count(value.get("content")) + media_count(value.get("output"))
 

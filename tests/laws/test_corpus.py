@@ -28,11 +28,8 @@ MOST = None if ALL else 110  # messages
 
 LONG = ["split_parallel_calls", "amplifier_shapes", "huge_messages"]
 EVERY = [(name, budget) for name in corpus.names() for budget in (1_000, 2_500, ROOMY)]
-SOME = [
-    (name, budget)
-    for name, budget in EVERY
-    if budget == 1_000 or (name in EXPECTED if budget == ROOMY else name in LONG)
-]
+OF_BUDGET = {1_000: corpus.names(), 2_500: LONG, ROOMY: EXPECTED}
+SOME = [(name, budget) for name, budget in EVERY if name in OF_BUDGET[budget]]
 
 
 @pytest.mark.parametrize(("name", "budget"), EVERY if ALL else SOME)

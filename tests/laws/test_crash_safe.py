@@ -67,37 +67,31 @@ class Grower:
 
     def __init__(self, store: Path, nursery: subprocess.Popen[str]) -> None:
         self.store, self.nursery = store, nursery
-        self.acknowledged = 0
+        self.acknowledged = self.view_at = self.views_kept = 0
         self.view: list[str] = []  # digests of the rows of the last view that any process was given
-        self.view_at = 0
-        self.views_kept = self.views_overtaken = 0
 
     def run_and_kill(self, lines: int) -> None:
         assert self.nursery.stdin is not None
-        assert self.nursery.stdout is not None
         self.nursery.stdin.write(json.dumps([kept_at(self.store), self.acknowledged]) + "\n")
         self.nursery.stdin.flush()
-        pid = json.loads(self.nursery.stdout.readline())["pid"]
+        pid = self._hear()["pid"]
         for _ in range(lines):
-            self._hear(json.loads(self.nursery.stdout.readline()))
+            self._hear()
         os.kill(pid, signal.SIGKILL)
-        self._hear_last()
+        while "ended" not in (last := self._hear()):  # said before it died
+            pass
+        assert last["ended"] == signal.SIGKILL
         after_kill(self.store)
 
-    def _hear_last(self) -> None:
+    def _hear(self) -> dict[str, Any]:
         assert self.nursery.stdout is not None
-        for line in self.nursery.stdout:  # said before it died
-            if line.endswith("}\n"):
-                fact = json.loads(line)
-                self._hear(fact)
-                if "ended" in fact:
-                    assert fact["ended"] == signal.SIGKILL
-                    return
-
-    def _hear(self, fact: dict[str, Any]) -> None:
+        line = self.nursery.stdout.readline()
+        assert line, "the nursery has ended"
+        fact: dict[str, Any] = json.loads(line) if line.endswith("}\n") else {}  # it may have been half said
         self.acknowledged = max(self.acknowledged, fact.get("added", 0))
         if "view" in fact:
             self.view, self.view_at = fact["view"], self.acknowledged
+        return fact
 
     async def check(self, log: list[Message]) -> None:
         settings = Settings(max_tokens=2_000, store=kept_at(self.store), session_id="grown", **SMALL)
@@ -112,7 +106,6 @@ class Grower:
                 self.views_kept += 1
             else:  # an activation was committed, and the child died before it could say so
                 assert len(kept) > self.view_at
-                self.views_overtaken += 1
             self.view, self.view_at = view, len(kept)  # this process may have activated itself, as with calls given up
 
 

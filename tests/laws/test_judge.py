@@ -90,9 +90,8 @@ async def test_an_honest_context_passes() -> None:
 async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_one_is_not() -> None:
     context = Lying(lambda log: log)
     judge = Judge(context, budget=100_000)
-    await judge.add(
-        user("first"), assistant("a"), user("b"), call("openai", ("c", "run", {})), result("openai", "c", "d")
-    )
+    await judge.add(user("first"), assistant("a"), user("b"))
+    await judge.add(call("openai", ("c", "run", {})), result("openai", "c", "d"))
     await judge.view()
     context.lie = lambda log: [log[0], HEADER, *log[2:]]
     with pytest.raises(LawBroken, match="append_only"):

@@ -32,11 +32,8 @@ class Markers:
         sizes = [self.rng.randint(20, 120) for _ in range(4)]
         long = self.rng.choice((60, 60, 60, 3_000))
         a, b = f"c{self.calls}a", f"c{self.calls}b"
-        made = call(
-            self.dialect,
-            (a, "edit", {"path": "x.py", "text": self.text(entry + 1, sizes[1])}),
-            (b, "read", {"path": "y.py"}),
-        )
+        edit = {"path": "x.py", "text": self.text(entry + 1, sizes[1])}
+        made = call(self.dialect, (a, "edit", edit), (b, "read", {"path": "y.py"}))
         return [
             user(self.text(entry, sizes[0])),
             made,

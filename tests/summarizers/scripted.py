@@ -16,9 +16,8 @@ from summarizing_context.summarizers.resilience import ResilientSummarizer
 from tests.behaviour.contexts import Clock
 
 SECRET = "the launch code is 0000"
-CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n" + "\n".join(
-    f"step {i} done" for i in range(300)
-)
+STEPS = "\n".join(f"step {i} done" for i in range(300))
+CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n{STEPS}"
 GOOD = "## Done\n- The build was fixed in a.py."
 
 Step = object | BaseException | Callable[[SummaryJob], Awaitable[object]]

@@ -60,9 +60,8 @@ def called(tool: str, arguments: str, result: str, *, failed: bool = False) -> t
 
 def test_the_sections_of_a_session_stand_in_their_order_and_hold_what_belongs_there():
     text = summary(*FIXED_BUILD)
-    assert [line[3:] for line in text.split("\n") if line.startswith("## ")] == [
-        *("Intent", RULES, "Done", "Decisions", "Errors and fixes", "State and next step", "Facts")
-    ]
+    names = ["Intent", RULES, "Done", "Decisions", "Errors and fixes", "State and next step", "Facts"]
+    assert [line[3:] for line in text.split("\n") if line.startswith("## ")] == names
     assert all(line.startswith(("## ", "- ")) for line in text.split("\n"))
     assert section(text, "Intent")[0] == '"Please fix the build of the billing service."'
     assert '"Never push to main."' in section(text, RULES)
@@ -81,6 +80,8 @@ TASKS = (
 PATCH = "*** Begin Patch\n*** Update File: src/a.py\n@@\n-x\n+y\n*** Add File: src/b.py\n+z\n*** End Patch"
 TRACE = "Traceback (most recent call last):\n  File \"a.py\", line 3, in f\n    g()\nKeyError: 'rate'\n"
 MAKE = '{"command":"make"}'
+MAKE_FAILED = called("run", MAKE, "fatal: disk full", failed=True)
+FIXES = "Errors and fixes"
 
 
 @pytest.mark.parametrize(
@@ -98,16 +99,8 @@ MAKE = '{"command":"make"}'
             ],
             ["ran `make a` → 3 passed", "ran `make b` → failed"],
         ),
-        (
-            "Errors and fixes",
-            called("run", '{"command":"python a.py"}', TRACE, failed=True),
-            ["`python a.py`: KeyError: 'rate'"],
-        ),
-        (
-            "Errors and fixes",
-            [*called("run", MAKE, "fatal: disk full", failed=True), *called("run", MAKE, "ok")],
-            ["`make`: fatal: disk full → passed later"],
-        ),
+        (FIXES, called("run", '{"command":"python a.py"}', TRACE, failed=True), ["`python a.py`: KeyError: 'rate'"]),
+        (FIXES, [*MAKE_FAILED, *called("run", MAKE, "ok")], ["`make`: fatal: disk full → passed later"]),
         ("Errors and fixes", called("read_file", '{"path":"a.py"}', "Error: shown to users"), []),
         ("State and next step", called("todo_write", TASKS, "ok"), ["in progress: test it", "to do: ship it"]),
         (RULES, [("user", "Never push."), ("assistant", "Yes."), ("user", "Never push.")], ['"Never push."']),

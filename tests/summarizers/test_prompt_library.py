@@ -27,9 +27,8 @@ def front(version: int = 1, placeholders: str = "size", more: str = "") -> str:
 
 
 def test_one_prompt_of_each_purpose_is_shipped():
-    assert prompt_library.names() == [
-        f"{purpose}/v{ {'rollup': 4, 'segment': 3}.get(purpose, 1) }" for purpose in SHIPPED
-    ]
+    newest = {"rollup": 4, "segment": 3}
+    assert prompt_library.names() == [f"{purpose}/v{newest.get(purpose, 1)}" for purpose in SHIPPED]
 
 
 def test_a_shipped_prompt_keeps_the_rules_for_prompts():

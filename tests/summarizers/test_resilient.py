@@ -119,17 +119,15 @@ async def test_a_refused_reply_gets_one_more_try_at_once_and_tersely_and_both_ar
     assert len(inner.asked) == 4, "whatever becomes of the terse try, no further one is made"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."),
-        "An import error occurred in a.py, which is fixed.",
-        *("Sure, the summary route returns 404: fix in a.py", "Here is how to summarize results: run a.py"),
-    ],
-)
-async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of(text: str):
-    outer, _, _ = resilient(text)
-    assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
+SHORT = ["500 users were migrated to the new table.", "404 - the page is missing; fixed in a.py."]
+SHORT += ["An import error occurred in a.py, which is fixed.", "Sure, the summary route returns 404: fix in a.py"]
+SHORT += ["Here is how to summarize results: run a.py"]
+
+
+async def test_a_short_summary_is_taken_whole_whatever_it_speaks_of():
+    for text in SHORT:
+        outer, _, _ = resilient(text)
+        assert (await outer.summarize(job(content=f"{job().content}\n{text} So it is."))).text == text
 
 
 async def test_the_breaker_opens_and_one_probe_at_a_time_closes_it_or_opens_it_again():
