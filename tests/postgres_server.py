@@ -3,8 +3,6 @@
 `TEST_POSTGRES_URL` names another one; schemas that tests made there are removed at the end.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil
@@ -17,15 +15,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from summarizing_context.contrib.postgres.store import read_address
 from summarizing_context.settings import is_address
-
-if TYPE_CHECKING:
-    import psycopg
 
 PATIENCE = 120  # seconds
 NOBODY = 65534
@@ -34,7 +29,7 @@ ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
 ENVIRONMENT = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
 
 _schemas: set[str] = set()
-_looking: dict[str, psycopg.Connection[Any]] = {}  # by address
+_looking: dict[str, Any] = {}  # by address
 
 
 class Server:
@@ -155,7 +150,7 @@ def for_the_run() -> Iterator[str]:
         yield server.url
 
 
-def _connected(url: str) -> psycopg.Connection[Any]:
+def _connected(url: str) -> Any:
     import psycopg
 
     return psycopg.connect(url, autocommit=True)
@@ -189,9 +184,7 @@ def end_leases(address: str) -> None:
         connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
 
 
-def wait_for_the_dead(
-    connection: psycopg.Connection[Any], still: str = "application_name = 'summarizing-context'"
-) -> None:
+def wait_for_the_dead(connection: Any, still: str = "application_name = 'summarizing-context'") -> None:
     """Wait until the server has ended what the dead had sent: until none of its connections is `still` so."""
     asked = f"select state, query from pg_stat_activity where pid <> pg_backend_pid() and {still}"
     until = time.monotonic() + PATIENCE

@@ -1,7 +1,5 @@
 """Builders for tests of the command line: run it in this process, write transcripts and stores."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The command line, ready to run."""
 
-from __future__ import annotations
-
 import pytest
 from cli.commands import Runner
 

@@ -1,7 +1,5 @@
 """Plug-ins come and go without a trace, and a session is handed to another client."""
 
-from __future__ import annotations
-
 import re
 from io import StringIO
 from pathlib import Path

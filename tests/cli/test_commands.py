@@ -1,7 +1,5 @@
 """Commands of one stored session: `expand`, `recall`, `summarize`, `pin`, `checkpoint` and their kin."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

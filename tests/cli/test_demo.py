@@ -1,7 +1,5 @@
 """`demo`: the laws hold, at least five activations, and the beginning is still found."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from pathlib import Path

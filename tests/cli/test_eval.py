@@ -1,7 +1,5 @@
 """`summarizing-context eval`: transcripts of one's own, comparing runs, and recorded answers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from xml.etree import ElementTree

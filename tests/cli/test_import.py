@@ -1,7 +1,5 @@
 """`import`: sessions of transcripts in a store."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript

@@ -1,7 +1,5 @@
 """Nothing that a name or a text holds is obeyed by a terminal or by the tables."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The entry point: help, completion, errors and their exit statuses, `--json`, a file of settings."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -92,7 +90,6 @@ def test_each_failure_has_its_status_and_one_line(run: Runner, tmp_path: Path):
 
 def test_an_interrupt_ends_a_command_with_130_and_one_line():
     with subprocess.Popen([*PROGRAM, "demo"], stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
-        assert ran.stderr is not None
         assert ran.stderr.readline().startswith("Replaying the demo session: ")
         ran.send_signal(signal.SIGINT)
         assert ran.stderr.read() == "error: stopped; nothing that was stored is lost\n"
@@ -159,8 +156,6 @@ def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path: Path):
     log = write_transcript(tmp_path / "one.jsonl", [says("system", "word " * 400), *PAIR])
     command = [*PROGRAM, "replay", str(log), "--budget", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT) as ran:
-        assert ran.stdout
-        assert ran.stderr
         ran.stdout.close()
         assert ran.stderr.read().startswith("Replaying 1 file at 100 tokens.")
         assert ran.wait(60) == 3
@@ -183,7 +178,6 @@ def test_what_serves_says_in_a_line_of_json_what_where_and_with_which_token(tmp_
     command = [*PROGRAM, *words, "--store", str(store), "--listen", "127.0.0.1:0", "--json", "-"]
     home = {**os.environ, "HOME": str(tmp_path)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=home) as ran:
-        assert ran.stdout is not None
         try:
             said: dict[str, Any] = json.loads(ran.stdout.readline())
         finally:

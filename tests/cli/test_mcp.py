@@ -1,7 +1,5 @@
 """`mcp` without its package. `tests/hosts` has the server at work."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`prompts`: list, show, render."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript

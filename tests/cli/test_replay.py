@@ -1,7 +1,5 @@
 """`replay`: tables, JSON, exit statuses, and what `--dry-run` forecasts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -102,7 +100,6 @@ def test_a_command_that_is_stopped_shows_what_is_done(tmp_path: Path, words: tup
     places: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
     streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(command, **places, **streams) as ran:
-        assert ran.stdin is not None
         ran.stdin.write(b" " * 2_000_000)  # more than a pipe holds: this returns when the second transcript is read
         ran.stdin.flush()
         ran.send_signal(signal.SIGINT)

@@ -1,7 +1,5 @@
 """`search`, and `checkpoint` with its kin."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

@@ -1,7 +1,5 @@
 """`sessions`: list, delete, purge."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

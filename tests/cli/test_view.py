@@ -1,7 +1,5 @@
 """`view` and `status`: a look into a session that changes nothing."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

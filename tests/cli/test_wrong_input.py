@@ -1,7 +1,5 @@
 """What is wrong with the arguments of any command is told on one line, with the status of bad input."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

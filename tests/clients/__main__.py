@@ -7,8 +7,6 @@ Without a budget they go from 8,000 to 200,000 tokens. A door whose package is n
 stays in this process and on the loopback. The exit status is 1 where a request is refused.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -6,8 +6,6 @@ request. Thinking is signed for what has arrived, as providers do. The shapes ar
 package is imported.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import random
@@ -130,7 +128,7 @@ def odd_fields(chance: random.Random, words: str, depth: int = 0) -> Row:
     return made
 
 
-def _turns(side: _Side) -> Generator[None, Mapping[str, Any], None]:
+def _turns(side: "_Side") -> Generator[None, Mapping[str, Any], None]:
     """The session, with one `yield` for each request, which is sent what has arrived."""
     chance = side.session.random
     while True:

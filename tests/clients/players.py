@@ -3,8 +3,6 @@
 A door is opened for one session. It gives a function from the client's request to the one that arrives.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json
@@ -274,7 +272,7 @@ async def langchain(session: Session) -> AsyncIterator[Send]:
     middleware = importlib.import_module("summarizing_context.adapters.langchain").SummarizingMiddleware
     fakes = importlib.import_module("langchain_core.language_models.fake_chat_models")
 
-    class Model(fakes.FakeListChatModel):  # type: ignore[misc, name-defined]
+    class Model(fakes.FakeListChatModel):
         model: str = session.fixed["model"]
         thinking: Any = None
         betas: Any = None

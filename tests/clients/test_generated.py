@@ -1,7 +1,5 @@
 """Sessions that mix every shape, through the doors of the package, before the strict rules."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Faults that the judge of real clients has to see."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The strict rules refuse what the providers refuse, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Where the checkout is, which files belong to it, and how to run a tool in it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -4,8 +4,6 @@ The comment `<!-- in a session -->` before a Python block says that the block ru
 `await` may stand at its top. `<!-- needs NAME -->` names a library that it imports and that `test` does not install.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The documents keep their word: code runs, commands exist, settings load, links lead somewhere."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import json

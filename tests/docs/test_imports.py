@@ -1,7 +1,5 @@
 """Which files may know which library; import-linter keeps the layers."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cache

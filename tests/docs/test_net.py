@@ -1,7 +1,5 @@
 """The net: every test that tests/README.md names exists, and tests/net.txt runs each."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The front door: the names others import, and what importing them does not drag in."""
 
-from __future__ import annotations
-
 from inspect import getmembers_static, isfunction
 from pathlib import Path
 from typing import get_type_hints

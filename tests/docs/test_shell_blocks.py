@@ -1,7 +1,5 @@
 """The shell blocks of the pages run as they stand, in their order, where they need no server, no key and no client."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """What the wheel carries: the package with its prompts and SQL, and nothing that belongs to a checkout."""
 
-from __future__ import annotations
-
 import os
 import zipfile
 from pathlib import Path

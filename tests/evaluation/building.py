@@ -1,7 +1,5 @@
 """Builders for tests of the recorded answers: a made-up recording, and a model that answers all that is asked."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

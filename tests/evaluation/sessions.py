@@ -1,7 +1,5 @@
 """Sessions with values that are read early and used late, written as transcripts."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cassettes: replaying, recording, resuming, caps, broken files, secrets, several recorders of one file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

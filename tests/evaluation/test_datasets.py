@@ -1,7 +1,5 @@
 """What is asked about sessions: values that were needed later, and the answers of published data sets."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -19,7 +17,6 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
     probes = hindsight(read_messages(rows), cut, 1_000)
     assert probes
     for probe in probes:
-        assert probe.used_at is not None
         assert max(probe.evidence) < cut <= probe.used_at
         assert probe.values[0] in json.dumps(rows[probe.used_at])
         assert any(probe.values[0] in json.dumps(rows[at]) for at in probe.evidence)

@@ -1,7 +1,5 @@
 """What counts as an answer in the demo: a sentence that says it, and not a word that means something else."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context.evaluation.demo import demo_session, find_answers

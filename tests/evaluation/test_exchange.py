@@ -1,7 +1,5 @@
 """Cases that are added to a recording, and one that is recorded by hand: requests and replies are files."""
 
-from __future__ import annotations
-
 import json
 
 from evals.real.exchange import record

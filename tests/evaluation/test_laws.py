@@ -1,7 +1,5 @@
 """The judge of replays, on views that break a law and on views that do not."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context.evaluation.laws import Judge, canonical

@@ -1,7 +1,5 @@
 """The plug-in for pytest: a team's own test says what a session in a budget has to answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

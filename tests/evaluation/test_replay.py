@@ -1,7 +1,5 @@
 """Replaying logs: figures that tell the truth. Files, budgets, stores and errors are tested with the command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

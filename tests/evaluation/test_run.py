@@ -1,7 +1,5 @@
 """Runs and reports: scores, verdicts, gates, comparisons, and the page."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +155,7 @@ def test_recorded_answers_are_scored_by_their_marks_and_a_missing_reply_is_told(
     changed(recording, ": 2", ": 1")
     half = Run(dataset=dataset).report()
     assert sum(half.points("ours").values()) == 2
-    assert (half.figure("ours", "wrong"), half.score("ours").sessions) == (0, 1)  # type: ignore[union-attr]
+    assert (half.figure("ours", "wrong"), half.score("ours").sessions) == (0, 1)
     assert recording.cases[0].drawn_as == "heating"
     # Views of other summaries were not read; where a summary is missing, there is no view.
     changed(recording, "read_celsius divided by 100", "it divided by 100")

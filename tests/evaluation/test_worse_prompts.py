@@ -4,8 +4,6 @@ The model is played by the recorded replies: to the shipped prompt it says what 
 without what that prompt has it leave out. Merges and rules are the same for all prompts.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +71,6 @@ def test_prompts_made_worse_on_purpose_are_worse_and_the_same_prompt_is_equal():
     sessions = len({log.session for log in logs})
     for name in WORSE:
         change = report.ahead(name)
-        assert change is not None
         assert change.sessions == sessions
         assert change.high < 0, (name, change)
         assert in_words(change).startswith("worse by")

@@ -3,8 +3,6 @@
 What it cannot explain is a broken law; `checkers` turns it into sentences.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

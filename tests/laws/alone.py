@@ -4,8 +4,6 @@ Written from the words of the law alone: each of them stands by itself, results 
 what came before them in the group is left out, what comes behind it is shown as ever.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

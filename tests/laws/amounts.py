@@ -1,7 +1,5 @@
 """How much the laws try: little in the gate, all of it where LAWS_OPERATIONS is set, as `make laws` does."""
 
-from __future__ import annotations
-
 import os
 
 ALL = "LAWS_OPERATIONS" in os.environ

@@ -3,8 +3,6 @@
 Three dialects: `openai`, `anthropic`, `amplifier`. Summarizers for tests are in `summarizers`.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Sequence

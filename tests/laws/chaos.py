@@ -3,8 +3,6 @@ calls are cancelled in the middle, unless it is a calm one. Every law that can b
 step.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import random
@@ -115,7 +113,7 @@ class Chaos:
             count_tokens=count,
             clock=lambda: self.now,
             events=self,
-            store=self.store,  # type: ignore[arg-type]
+            store=self.store,
         )
         self.context: SummarizingContext = await self.door.__aenter__()
         return self.context
@@ -163,7 +161,7 @@ class Chaos:
     async def _add(self, *messages: Message) -> None:
         for message in messages:
             given = copy.deepcopy(message)
-            await self._change(lambda given=given: self.context.add_message(given), [*self.judge.log, message])  # type: ignore[misc]
+            await self._change(lambda given=given: self.context.add_message(given), [*self.judge.log, message])
             if self.rng.random() < 0.2:
                 await self.view()
 

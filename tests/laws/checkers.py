@@ -3,8 +3,6 @@
 Pure functions over plain dicts, for messages of any provider. Driving a context is `judge`'s work.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_left
 from collections import Counter

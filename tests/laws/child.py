@@ -5,8 +5,6 @@ and all texts are the same in every process.
     python -m tests.laws.child nursery          a process that grows a session for each line of JSON that is read
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The stores that the laws hold on."""
 
-from __future__ import annotations
-
 import pytest
 
 from . import places

@@ -1,7 +1,5 @@
 """Read our corpus of transcripts; its oddities are listed in `tests/data/README.md`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -3,8 +3,6 @@
 Both count what they did in `done`. Driving a session through it is `chaos`'s work.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections import Counter

@@ -7,8 +7,6 @@ before the one that it answers. Whatever else comes abandons all that wait: word
 A request interrupts what it cannot wait for, in views only: see `interrupts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import is_
@@ -98,7 +96,7 @@ def _may_be_pinned(message: Message) -> bool:
     return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
-def _read(log: Sequence[Message]) -> _Reader:
+def _read(log: Sequence[Message]) -> "_Reader":
     """The next log that begins with the very messages of this one is read on from here."""
     known = _LAST[0].log if _LAST else []
     if not _LAST or len(known) > len(log) or not all(map(is_, known, log)):

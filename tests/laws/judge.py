@@ -3,8 +3,6 @@
 The laws' own tests count on it; each still asserts that what it is about has happened.
 """
 
-from __future__ import annotations
-
 import marshal
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

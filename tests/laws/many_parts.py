@@ -1,7 +1,5 @@
 """Logs whose newest group is made of very many small things, which no cut of a single text could shrink."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Messages of every shape that the door accepts, with texts of every kind in every field, and what of them is sent."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from typing import Any

@@ -4,8 +4,6 @@ Laws that open a session again ask for the fixture `each_store`: they hold on bo
 takes all others there too, but for those that keep nothing.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 The repairs of one message only; stand-ins and split results are told in `alignment`, where the group is known.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

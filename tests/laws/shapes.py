@@ -3,8 +3,6 @@
 Written from the data format alone, so that it can judge the package. `grouping` and `checkers` build on it.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

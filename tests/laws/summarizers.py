@@ -1,7 +1,5 @@
 """Summarizers for tests: one that counts, and one for each way to fail."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

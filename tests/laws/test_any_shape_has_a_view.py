@@ -1,7 +1,5 @@
 """within_budget: with system rows and 40 tokens there is a view, whatever the messages are made of, by any counter."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Sequence
@@ -78,7 +76,6 @@ async def drive(log: list[Message], budget: int, counted: Callable[[str], int]) 
             assert price(view, counted) <= budget, where
             assert lawless(view, rows[: at + 1]) == [], where
             assert shows_newest(view, row), where
-            assert context.last_view is not None
             if context.last_view.activation is None:
                 assert prefix_problems(before, view) == [], where
             before = view

@@ -1,7 +1,5 @@
 """append_only_between_activations: each view is the last one and what was appended, unless an activation is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.behaviour.contexts import Provider

@@ -1,7 +1,5 @@
 """bounded_passes: a fact goes through at most floor(log4 segments) + 1 summarizations, its segment's own counted."""
 
-from __future__ import annotations
-
 import random
 import re
 

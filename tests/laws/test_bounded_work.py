@@ -1,7 +1,5 @@
 """Bounded work: what a view costs grows with what is in it, not faster; counted in calls, never timed."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 
@@ -26,7 +24,7 @@ class Steps:
     def _count(self, frame: object, event: str, arg: object) -> None:
         self.taken += event in ("return", "c_return")
 
-    def __enter__(self) -> Steps:
+    def __enter__(self) -> "Steps":
         sys.setprofile(self._count)
         return self
 

@@ -1,7 +1,5 @@
 """conversation_order: raw rows keep the log's order; only results move, to their call."""
 
-from __future__ import annotations
-
 from .builders import assistant, session, user
 from .checkers import find_tail
 from .judge import replay, watched

@@ -1,7 +1,5 @@
 """Every transcript of our corpus, replayed at several budgets: all laws that can be seen from outside hold."""
 
-from __future__ import annotations
-
 import pytest
 
 from . import corpus

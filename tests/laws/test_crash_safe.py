@@ -1,7 +1,5 @@
 """crash_safe: what `add_message` acknowledged is there after a crash, and so are the activation state and its bytes."""
 
-from __future__ import annotations
-
 import json
 import os
 import random
@@ -71,7 +69,6 @@ class Grower:
         self.view: list[str] = []  # digests of the rows of the last view that any process was given
 
     def run_and_kill(self, lines: int) -> None:
-        assert self.nursery.stdin is not None
         self.nursery.stdin.write(json.dumps([kept_at(self.store), self.acknowledged]) + "\n")
         self.nursery.stdin.flush()
         pid = self._hear()["pid"]
@@ -84,7 +81,6 @@ class Grower:
         after_kill(self.store)
 
     def _hear(self) -> dict[str, Any]:
-        assert self.nursery.stdout is not None
         line = self.nursery.stdout.readline()
         assert line, "the nursery has ended"
         fact: dict[str, Any] = json.loads(line) if line.endswith("}\n") else {}  # it may have been half said

@@ -1,7 +1,5 @@
 """The judge can fail: it catches a context that lies in any of these ways."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """log_is_untouched: only `set_messages` and `clear` change what `get_messages` returns."""
 
-from __future__ import annotations
-
 import pytest
 
 from .builders import session

@@ -1,7 +1,5 @@
 """never_waits: a view awaits no model. The summarizer here waits for an event that nobody sets."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

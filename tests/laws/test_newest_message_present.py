@@ -1,8 +1,6 @@
 """newest_message_present: nothing is hidden behind a call that waits, however results are lost, late, doubled or
 swapped. The judge reads messages alone; every text in them is there once and names its message."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

@@ -3,8 +3,6 @@
 Fifty requests after it in the gate, a thousand in `make laws`: there are fewer activations.
 """
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """nothing_unseen: what has left the raw tail was given whole to a summarizer. A marker stands every 40 characters."""
 
-from __future__ import annotations
-
 import random
 import re
 

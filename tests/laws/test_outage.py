@@ -1,7 +1,5 @@
 """After an outage of ten minutes every gap is filled exactly once; meanwhile the breaker bounds the calls."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -22,6 +20,18 @@ OPTIONS: dict[str, Any] = {
     **SMALL,
 }  # fmt: skip
 MOST_CALLS = FAILURES + CONCURRENCY + MINUTES * 60 / COOLDOWN + 1  # to open the breaker, and a probe a cooldown
+
+
+class Line(Counting):
+    """A model behind a line that can be cut: what was asked while it was cut is counted apart."""
+
+    is_cut, lost = False, 0
+
+    async def answer(self, job: Any) -> str:
+        if self.is_cut:
+            self.lost += 1
+            raise RuntimeError("the model is out")
+        return await super().answer(job)
 
 
 async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
@@ -64,18 +74,6 @@ async def outage(judge: Judge, clock: Clock, line: Line) -> None:
     assert judge.covered > 300
     assert judge.refused == 0
     await judge.check_log()
-
-
-class Line(Counting):
-    """A model behind a line that can be cut: what was asked while it was cut is counted apart."""
-
-    is_cut, lost = False, 0
-
-    async def answer(self, job: Any) -> str:
-        if self.is_cut:
-            self.lost += 1
-            raise RuntimeError("the model is out")
-        return await super().answer(job)
 
 
 async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:

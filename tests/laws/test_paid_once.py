@@ -1,7 +1,5 @@
 """paid_once: no key is sent to a model twice while a good summary for it exists, nor twice at once."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ LAWS_OPERATIONS steps a strategy, 100 if it is not set, and where everything fai
 begins at another seed. A failure names the seed of its session. What is rare must have happened in 400 steps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections import Counter

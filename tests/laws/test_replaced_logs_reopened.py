@@ -1,8 +1,6 @@
 """append_only_between_activations, where the end of a log was written again and the session was opened again: nothing
 that views did with the old end comes back with what the store keeps of them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager

@@ -1,7 +1,5 @@
 """same_content_same_key: equal ranges have equal keys in any process, with any token counter."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any

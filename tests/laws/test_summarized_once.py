@@ -1,7 +1,5 @@
 """No message of a log is in two requests for a segment's summary of one session, wherever views were cut."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

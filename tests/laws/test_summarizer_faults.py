@@ -1,7 +1,5 @@
 """Whatever the summarizer does, views stay lawful."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import anyio

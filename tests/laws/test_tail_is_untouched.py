@@ -1,7 +1,5 @@
 """tail_is_untouched: every raw row equals its log entry, except for named and counted repairs."""
 
-from __future__ import annotations
-
 import json
 import random
 

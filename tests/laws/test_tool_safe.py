@@ -1,7 +1,5 @@
 """tool_safe: calls and their results are never parted, whatever is covered."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

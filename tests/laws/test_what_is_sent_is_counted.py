@@ -1,7 +1,5 @@
 """within_budget, for messages of every shape: each string that a provider is sent counts, in whatever field."""
 
-from __future__ import annotations
-
 import json
 from functools import cache, lru_cache
 from typing import Any

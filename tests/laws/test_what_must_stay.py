@@ -1,7 +1,5 @@
 """Critical messages and system rows between others stay whole: as many as the budget holds, the newest first."""
 
-from __future__ import annotations
-
 import random
 
 import anyio

@@ -1,7 +1,5 @@
 """A group of very many calls: where it does not fit, the newest messages are shown by themselves, none refused."""
 
-from __future__ import annotations
-
 import random
 
 import pytest
@@ -48,7 +46,7 @@ async def test_of_a_wide_group_the_newest_results_are_shown_as_notes(strategy: s
 
 
 @pytest.mark.usefixtures("each_store")
-async def test_what_was_shown_by_itself_is_sent_again_after_reopening(tmp_path) -> None:  # type: ignore[no-untyped-def]
+async def test_what_was_shown_by_itself_is_sent_again_after_reopening(tmp_path) -> None:
     stored = {"store": kept_at(tmp_path / "a.db"), "session_id": "one"}
     async with watched(Counting("counting/1"), budget=500, **stored) as judge:
         await judge.add(user("read all"), *wide("openai", 120))

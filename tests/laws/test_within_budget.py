@@ -1,7 +1,5 @@
 """within_budget: no view is over its budget; a refusal comes only when the leading system rows leave no room."""
 
-from __future__ import annotations
-
 import pytest
 
 from summarizing_context import message_text_parts

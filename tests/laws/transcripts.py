@@ -8,8 +8,6 @@ printed with its place, and the exit status is 1. Some recordings are lawful for
 broken only where it would take the whole log.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

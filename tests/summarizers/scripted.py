@@ -1,7 +1,5 @@
 """Builders for the tests of the resilient summarizer: a clock that tests turn, jobs, and scripted summarizers."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any

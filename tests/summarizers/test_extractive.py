@@ -1,7 +1,5 @@
 """The extractive summary: what its sections hold and never hold, its tokens, odd contents, merges and briefs."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

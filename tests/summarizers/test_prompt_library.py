@@ -1,7 +1,5 @@
 """The prompt library: found, checked, rendered, hashed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

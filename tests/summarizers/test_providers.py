@@ -1,7 +1,5 @@
 """A provider is a class and a row of the table: the recipe in CONTRIBUTING.md with a toy; and what a host's tells."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 
@@ -33,7 +31,7 @@ closed: list[str] = []
 
 
 async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(PROVIDERS, "openai", f"{__name__}:ToyProvider")  # type: ignore[misc]
+    monkeypatch.setitem(PROVIDERS, "openai", f"{__name__}:ToyProvider")
     async with open_context(Settings(summarizer="openai", max_tokens=8_000)) as context:
         for number in range(300):
             await context.add_message({"role": "user", "content": f"{number} " * 100})

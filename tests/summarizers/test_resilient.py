@@ -1,7 +1,5 @@
 """Retries, refusals, time limits, breaker and caps of the calls for summaries, and what is counted and told of them."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 
@@ -74,7 +72,7 @@ async def test_retry_after_is_waited_for_and_beyond_the_job_s_time_gives_it_up()
     assert ((await failure(outer)).retry_after, outer.ready_in()) == (3600, 3600)  # no pause is longer than an hour
 
     for asked in (-5, float("nan"), float("inf"), "soon", True, None):  # no number of seconds
-        outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)  # type: ignore[arg-type]
+        outer, _, clock = resilient(SummarizerError("x", retry_after=asked), GOOD)
         await outer.summarize(job())
         assert clock.slept[0] <= 1, asked
 
