@@ -18,10 +18,6 @@ COUNTERS: dict[str, Callable[[str], int]] = {"quarter": count, "len": len, "word
 IMAGE_TOKENS = 1_600
 
 
-def price(rows: Sequence[Message], counted: Callable[[str], int]) -> int:
-    return view_tokens(rows, counted, IMAGE_TOKENS, message_text_parts)
-
-
 def lawless(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
     """What a provider would refuse, beside calls without results: texts of nothing, and thinking that was cut."""
     problems = tool_safe_problems(view)
@@ -54,7 +50,7 @@ SOME = list(zip(SHAPES, itertools.cycle(COUNTERS)))  # each shape once, with one
 @pytest.mark.parametrize(("shape", "counter"), EVERY if ALL else SOME)
 async def test_any_message_has_a_view_in_any_budget(shape: str, counter: str) -> None:
     counted = COUNTERS[counter]
-    least = price([system("Be brief.")], counted) + 40
+    least = view_tokens([system("Be brief.")], counted, IMAGE_TOKENS, message_text_parts) + 40
     rng = random.Random(f"{shape} {counter}")
     for n, budget in ((1, least), (1, least + rng.randint(1, 60)), (SEVERAL, least), (SEVERAL, rng.randint(200, 900))):
         await drive(odd_log(shape, n), budget, counted)
@@ -73,7 +69,7 @@ async def drive(log: list[Message], budget: int, counted: Callable[[str], int]) 
                 continue
             view = await context.get_messages_for_request()
             where = f"{at} of {len(rows)} rows, budget {budget}"
-            assert price(view, counted) <= budget, where
+            assert view_tokens(view, counted, IMAGE_TOKENS, message_text_parts) <= budget, where
             assert lawless(view, rows[: at + 1]) == [], where
             assert shows_newest(view, row), where
             if context.last_view.activation is None:

@@ -22,7 +22,8 @@ async def test_views_are_tool_safe_while_the_past_is_covered(dialect: str) -> No
 async def test_reused_ids_are_paired_with_the_nearest_call() -> None:
     async with watched(Counting(), budget=600) as judge:
         for turn in range(60):
-            await judge.add(user(f"turn {turn} " + words_of(turn)), call("openai", ("same", "read", {"n": turn})))
+            said = user(f"turn {turn} " + words(random.Random(turn), 40))
+            await judge.add(said, call("openai", ("same", "read", {"n": turn})))
             await judge.view()
             await judge.add(result("openai", "same", f"answer {turn}"))
             view = await judge.view()
@@ -44,7 +45,3 @@ async def test_calls_given_up_get_stand_ins_and_late_results_become_notes_for_ev
             await judge.add(user("go on"))
         assert judge.repairs["stand_in_result"] >= 3
         assert judge.repairs["late_result_note"] >= 3
-
-
-def words_of(seed: int) -> str:
-    return words(random.Random(seed), 40)
