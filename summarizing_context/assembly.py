@@ -37,6 +37,7 @@ from summarizing_context.summarizers.native import Compactor
 from summarizing_context.summarizers.providers import make_caller, make_model
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
+from summarizing_context.views.header import Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.native_blocks import NativeBlocks
@@ -257,7 +258,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         session = Session(
             **whole,
-            views=Viewer(log, summaries, settings, prices_of_rows, counter.name, ledger=ledger, native=native),
+            views=Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native),
             worker=worker,
             learner=learner,
             intake=Intake(counter, in_thread, log.verdicts),

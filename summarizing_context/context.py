@@ -399,7 +399,7 @@ class SummarizingContext:
     async def plan(self) -> Plan | None:
         """Return the newest plan or to-do list of the log, as a tool wrote it; None without one, or for an empty
         one."""
-        newest = self._session.check().log.kept_texts.plan
+        newest = self._session.check().log.kept_texts.plan()
         return newest and Plan("\n".join(item.line for item in newest.items), newest.message)
 
     def ledger(self) -> list[Fact]:

@@ -176,7 +176,7 @@ def continue_in(
         continue s1 --store run.db --in claude-code -- -p
     """
     settings, rest = at.find(words or [])
-    from summarizing_context.contrib.proxy.plugins import handover_line, view_texts
+    from summarizing_context.contrib.proxy.dialects import handover_line, view_texts
 
     view, log, parts, _ = anyio.run(view_of, settings)
     texts = view_texts(view, [part in ("header", "block") for part in parts])

@@ -22,8 +22,7 @@ PROCESS_ENDS_WITHIN = 1.6  # seconds after the signal
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket whose connections send small packets at once; port 0 takes any that is free. Raise
-    `StoreError` if it is taken."""
+    """Return a socket whose connections send small packets at once; port 0 is a free one. Raise `StoreError`."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     both = host == "::" and socket.has_dualstack_ipv6()
     try:

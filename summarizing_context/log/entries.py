@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -122,15 +122,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
 # opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, 10 to
-# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. If
-# the list of cues alone has changed, only what humans wrote is parsed, for its rules.
+# 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. So it
+# does where the list of cues has changed, whose version is kept beside.
 FACTS = f"facts/5 {ESTIMATE}"
-
-
-@cache
-def _version() -> str:
-    """Name how messages are read and counted, and last how rules are found."""
-    return f"{FACTS} {cues_version()}"
 
 
 class Bounds(NamedTuple):
@@ -184,7 +178,6 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return PlacedMessage(index, message, reading or read_message(message))
 
     def cost(self, image_tokens: int) -> int:
-        """Tokens that the message costs when it is sent."""
         return MESSAGE_TOKENS + self.facts.text_tokens + image_tokens * self.facts.media
 
 
@@ -229,18 +222,12 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
 
 
 def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
-    """Return the entry that was stored, with tokens by the counter, and whether its facts are new, to be stored again.
-
-    Raise `StoreCorruptError`.
-    """
+    """Return the stored entry, with tokens by the counter, and whether its facts are new, to be stored again.
+    Raise `StoreCorruptError`."""
     with suppress(msgspec.DecodeError):
         name, facts, version = _decoder.decode(unsealed(data, kept))
-        if name == counter.name:
-            if version == _version() or (not facts.human and version.startswith(f"{FACTS} ")):
-                return Entry(data, facts, facts.content), False
-            if version.startswith(f"{FACTS} "):
-                rules = cue_rules(read_message(decode_message(data)).typed)
-                return Entry(data, msgspec.structs.replace(facts, rules=rules), facts.content), True
+        if name == counter.name and version == f"{FACTS} {cues_version()}":
+            return Entry(data, facts, facts.content), False
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True
@@ -326,14 +313,13 @@ class Intake:
         return entries
 
     def stored(self, entry: Entry) -> StoredEntry:
-        """Return an entry as the store keeps it."""
         verdict = self.verdicts.get(message_name(entry.data)) if self.verdicts and entry.facts.human else None
         return StoredEntry(entry.data, self.stored_facts(entry), stored_verdict(entry.data, verdict))
 
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
         try:
-            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, _version()))
+            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, f"{FACTS} {cues_version()}"))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

@@ -2,17 +2,15 @@
 
 Pure. A group is one message, or a message with calls and everything up to its last result. Split parallel call lines,
 call rows one after the other before any result, are one group of up to `MAX_HELD` rows. A result gives up the calls of
-earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them: a
-message, a further call once a result has come, a result of no open call, text of the user's in the row of a result.
-A call that no host answers, as of a tool that runs at the provider, is held open until its result comes, or until the
-assistant's turn ends: what comes meanwhile, up to `MAX_TURN` rows, belongs to its group.
+earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them. A call
+that no host answers, as of a tool that runs at the provider, is held open until its result comes or the assistant's
+turn ends: what comes meanwhile, up to `MAX_TURN` rows, belongs to its group.
 
 What a provider would refuse is put right in the view: named, counted, never in the log. A group is shown with each
-result right after its call. Calls abandoned without a result get a stand-in result; a result that came too late, or for
-no call at all, is a fenced note; a message that answers calls of several messages is shown split. Split call lines
-behind one that waits are held back until a result comes. An ephemeral message, and an interruption, give up the calls
-that are open where they stand, in the view only. Of a pair that no host makes, both halves are shown as they came, in
-the order of the log, or neither.
+result right after its call. Calls without a result get a stand-in result; a result that came too late, or for no call,
+is a fenced note; a message that answers calls of several messages is shown split. Split call lines behind one that
+waits are held back. An ephemeral message, and an interruption, give up the open calls where they stand, in the view
+only. Of a pair that no host makes, both halves are shown as they came, in the order of the log, or neither.
 """
 
 from __future__ import annotations
@@ -293,7 +291,6 @@ def _alone(group: Sequence[PlacedMessage]) -> set[str]:
 
 
 def _without(read: PlacedMessage, ids: set[str]) -> PlacedMessage:
-    """The message without the calls and results of these ids."""
     places = {part.block for part in read.reading.parts if part.half and part.id in ids}
     if not places:
         return read

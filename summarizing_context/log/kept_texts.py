@@ -105,7 +105,6 @@ class KeptTexts:
         self._ending: dict[str, AgentNote] = {}  # by the id of the call, until it is answered
 
     def add(self, index: int, entry: Entry) -> None:
-        """Take in the next message of the log."""
         facts, data = entry.facts, entry.data
         if facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS)):
             self._unread.append((index, entry))
@@ -166,10 +165,9 @@ class KeptTexts:
         """What the agent kept before entry `cut`, the newest first."""
         return [note for note in reversed(self._notes) if note.text and note.message < cut]
 
-    @property
-    def plan(self) -> PlanItems | None:
-        """The newest plan; None where there is none, or where it was emptied."""
-        return self._newest if self._newest.items else None
+    def plan(self, cut: float = inf) -> PlanItems | None:
+        """The newest plan, where that stands before entry `cut`; None where there is none, or where it was emptied."""
+        return self._newest if self._newest.items and self._newest.message < cut else None
 
 
 def _instruction_files(reading: Reading) -> Iterator[tuple[str, str]]:
@@ -217,7 +215,6 @@ class StandingRules(NamedTuple):
     first: int = 0  # message of the oldest that holds
 
 
-NO_RULES = StandingRules(())
 _OFFERED = 400  # rules that are handed out, the newest; more never fit
 
 
@@ -281,6 +278,5 @@ class RuleLog:
         return [rule for rule in reversed(self.all(cut)) if rule.ended_by is None]
 
     def facts(self) -> list[Fact]:
-        """All of them as a ledger lists them."""
         rows = ((rule.quote, rule.message, rule.ended_by is not None) for rule in self.all())
         return [Fact("constraint", quote, SAID, at, at + 1, is_ended) for quote, at, is_ended in rows]

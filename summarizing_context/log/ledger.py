@@ -103,8 +103,7 @@ class Ledger:
 
     def newest(self, stop: int, most: int) -> dict[Kind, list[Touch]]:
         """Return what holds of each thing, by kind, the latest first: of the `most` latest of a kind those from before
-        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is not among them,
-        so their number is no count of what happened before it."""
+        entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
         found: dict[Kind, list[Touch]] = {}
         for kind, holding in self._holding.items():
             latest = nlargest(most, holding.values(), key=lambda touch: touch.place)
@@ -154,11 +153,8 @@ Unread = tuple[int, int, int, Sequence[tuple[int, Sequence[Entry]]]]
 
 @dataclass(eq=False)
 class SessionLedger:
-    """The ledger of one session. Plain functions: nothing here waits.
-
-    Groups are read by one table of rules. `error_line`, of a result and whether it failed, and `quotes`, the decisions
-    in a human's text, are shared with the extractive summarizer.
-    """
+    """The ledger of one session. Groups are read by one table of rules. `error_line`, of a result and whether it
+    failed, and `quotes`, the decisions in a human's text, are shared with the extractive summarizer."""
 
     log: MessageLog
     rules: ToolRules
@@ -250,7 +246,6 @@ class SessionLedger:
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
     def _done(self, call: _Call) -> Iterator[Touch]:
-        """Yield what a call did."""
         tool, result, place = call.part.name, call.result, (call.start, call.stop)
         values = tool_calls.read_arguments(call.part.texts[0] if call.part.texts else "")
         patched = tool_calls.patched_files(values)

@@ -67,7 +67,6 @@ class PinList(msgspec.Struct, frozen=True, omit_defaults=True):
         return PinList((*self.pins, msgspec.structs.replace(pin, id=id)), self.made + 1), id
 
     def without(self, id: str) -> PinList | None:
-        """Without the pin of this id; None if there is none."""
         rest = tuple(pin for pin in self.pins if pin.id != id)
         return None if len(rest) == len(self.pins) else PinList(rest, self.made)
 
@@ -336,7 +335,6 @@ class MessageLog:
         return self
 
     def _cut(self, start: int, stop: int) -> None:
-        """Cut segments behind a group that has closed."""
         first, cutter = self.entries[start], self._cutter
         digest, size = first.digest, first.facts.size
         if stop - start > 1:
@@ -412,12 +410,7 @@ class MessageLog:
         rows = sorted([*self.ephemeral, *enumerate(self.entries)], key=lambda row: row[0])
         return [entry for _, entry in rows]
 
-    def read(self, index: int) -> tuple[PlacedMessage, int]:
-        """A log entry, read, and its cost."""
-        return self.entries[index].read(index), self.cost(index)
-
     def cost(self, index: int) -> int:
-        """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
 
     def group_stop(self, start: int) -> int:
@@ -466,9 +459,8 @@ class MessageLog:
         return [made[ordinal] for ordinal in sorted(waiting.unanswered())]
 
     def interrupt(self) -> None:
-        """A request is due: have views give up open calls that it cannot wait for. These are calls of an earlier
-        process, and calls before a newest message that makes calls itself. Those that this process made last may be
-        running: they stay in flight."""
+        """A request is due: have views give up calls of an earlier process, and calls before a newest message that
+        makes calls itself. Those that this process made last may be running: they stay in flight."""
         stop = len(self.entries)
         if self.closed_groups_stop == stop:
             return
@@ -509,7 +501,6 @@ class MessageLog:
         return rank_groups(groups, stop, threshold)
 
     def candidates(self, cut: int) -> Candidates:
-        """Entries before `cut` that could be pinned."""
         stop = min(cut, self.steps[0]) if self.steps else cut
         humans = self.humans[: bisect_left(self.humans, cut)]
         rows = ((index, self.entries[index].facts) for index in range(self.leading_count, stop))

@@ -1,14 +1,12 @@
 """Segments, the tree of their summaries, and where a view cuts the log.
 
-Pure. Segments are runs of whole closed groups that are summarized as one. They are decided by content alone, looking
-back only: the segments of a prefix of the log are a prefix of the segments of the log, and after an edit the cuts fall
-back into step within a few segments (content-defined chunking). Sizes are the built-in estimate, so that cuts are equal
-whatever counter a session uses.
+Pure. Segments are runs of whole closed groups that are summarized as one. Content alone decides, looking back only
+(content-defined chunking): a longer log begins with the same segments, and after an edit the cuts fall back into step
+within a few. Sizes are the built-in estimate, so that cuts are equal whatever counter a session uses.
 
 A header shows the past in less and less detail: the newest segments each by itself, older ones in merges of four, and
 one wide merge of all before. Each merge of four is made once; the wide one reads those, and larger blocks of the deep
-past, so that what merges read grows with the log as the log itself does. A fact passes through at most
-floor(log4 segments) + 1 summarizations.
+past. A fact passes through at most floor(log4 segments) + 1 summarizations.
 """
 
 from __future__ import annotations
@@ -136,11 +134,8 @@ def _larger(size: int) -> int:
 
 
 class Node(NamedTuple):
-    """One place in the tree: the segments from `start` up to, not including, `stop`.
-
-    One segment is a leaf. A block has 4, 64, 256 or more of them and begins at a multiple of its size. Any other node
-    is a wide merge.
-    """
+    """One place in the tree: the segments from `start` up to `stop`. One segment is a leaf; a block has 4, 64, 256 or
+    more of them and begins at a multiple of its size; any other node is a wide merge."""
 
     start: int
     stop: int
@@ -216,9 +211,8 @@ class HeaderPlace(NamedTuple):
 def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segments: int) -> list[Node]:
     """The merges that will be shown when the header has outgrown its target; none while that is far.
 
-    `tokens` tells those of a summary; None while it is not ready. Before all segments that are looked at have one,
-    nothing is foreseen: what is asked of a model depends on the log alone, not on which summary is ready first. Looks
-    at no more segments than fill the target.
+    `tokens` tells those of a summary; None while it is not ready. Before all segments that may fill the target have
+    one, nothing is foreseen: what is asked of a model depends on the log alone, not on which summary is ready first.
     """
     merges, start, target = place
     before = sum((tokens(node) or 0) + FRAME for node in merges)

@@ -63,13 +63,11 @@ class EmbeddingSearch:
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
         for held in (self._embedder if self._owned else None, self._vectors):
-            close = getattr(held, "close", None)
-            if close is not None:
+            if close := getattr(held, "close", None):
                 await close()
 
     async def near(self, query: str, texts: Mapping[int, str]) -> dict[int, float]:
-        """Return the cosine of each memory's text with the query, by its number; what the embedding failed at is left
-        out."""
+        """Return the cosine of each text with the query, by its number; what the embedding failed at is left out."""
         if not texts or not query.strip() or not (asked := await self._embedded([query])):
             return {}
         (vector,) = asked
@@ -109,10 +107,8 @@ class EmbeddingSearch:
                     )
                 vectors = await made if inspect.isawaitable(made) else made
                 kept = await anyio.to_thread.run_sync(lambda: list(map(packed, vectors)))
-            if len(kept) != len(texts):
-                raise ValueError("an embedding returned another number of vectors than texts")
-            if any(len(vector) != (size or len(kept[0])) for vector in kept):
-                raise ValueError("an embedding gave vectors of several lengths")
+            if len(kept) != len(texts) or any(len(vector) != (size or len(kept[0])) for vector in kept):
+                raise ValueError("an embedding gave too few or too many vectors, or some of other lengths")
             return kept
         except Exception as error:  # foreign code; its words may hold the texts
             why = str(error) if isinstance(error, SummarizerError) else type(error).__name__

@@ -57,11 +57,8 @@ class _Piece(NamedTuple):
 
 @dataclass(eq=False)
 class MemoryExtractor:
-    """What one session teaches. All methods belong to its event loop; none but the waiting ones wait.
-
-    A `caller` reads piece by piece what it has summarized. Without one, rules read all at once what the human said:
-    constraints, decisions and definitions.
-    """
+    """What one session teaches. A `caller` reads piece by piece what it has summarized. Without one, rules read all at
+    once what the human said: constraints, decisions and definitions."""
 
     log: MessageLog
     ledger: SessionLedger
@@ -272,8 +269,7 @@ class MemoryExtractor:
             return (await self.store.save_summary(session, key, found)).text if recipe.shared else found.text
 
     async def _read_by_rules(self, pieces: Sequence[_Piece]) -> tuple[list[Item], list[str]]:
-        """Return the constraints, decisions and facts that the human stated in some pieces of the log, oldest first,
-        each once, and what was said before and holds no longer."""
+        """Return what the human stated in some pieces of the log, oldest first, each once, and what holds no longer."""
         log, rules = self.log.entries, self.log.rules.facts()
         within = {index for piece in pieces for index in range(piece.start, piece.stop)}
         facts = [fact for fact in rules if not fact.superseded]

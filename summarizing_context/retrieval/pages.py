@@ -163,8 +163,7 @@ class Pages:
             room -= over
 
     def _from(self, detail: str, index: int, number: int, stop: int) -> Iterator[PagePart]:
-        """Yield all there is to be shown from a place on: segments that stand whole before `stop` by their summaries,
-        all else message by message."""
+        """Yield what is to be shown from a place on: segments before `stop` by their summaries, else messages."""
         segments, short = self._log.segments, detail == "line"
         if detail == "full":
             yield from self._parts(index)[number:]
@@ -301,8 +300,7 @@ def _piece(part: PagePart, offset: int, room: int, count: Count) -> str:
 
 
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
-    """Return the text, if it has at most so many tokens, or the lines of it that hold most of what weighs, each with
-    the line before and after where there is room."""
+    """Return the text if it is so short, or the lines that hold most of what weighs, with those beside if they fit."""
     if len(text) <= 16 * tokens and count(text) <= tokens:
         return text
     lines: list[str] = []

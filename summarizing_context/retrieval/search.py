@@ -104,8 +104,7 @@ class Memory:
         return [memory for memory in found if memory.score >= least][:limit]
 
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
-        """Return memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole
-        store."""
+        """Return memories that hold a word of the query or come near its meaning; `everywhere`: of the whole store."""
         least = self._session.settings.similarity_threshold
         found, by_meaning = await self._found(query, None if everywhere else self._scope)
         matches: list[Match] = []
@@ -130,7 +129,6 @@ class Memory:
         await forget_memory(self._memory_store, self._scope, _checked_id(id))
 
     async def close(self) -> None:
-        """End what is looked for in the background."""
         if self._looking is not None:
             self._looking.cancel()
         if self._embedding_search is not None:
@@ -148,8 +146,7 @@ class Memory:
         """
         kept, near = await self._memory_store.all(scope), dict[str, float]()
         if by_meaning and self._embedding_search is not None:
-            texts = {int(one.id[1:]): one.content for one in kept}
-            scores = await self._embedding_search.near(query, texts)
+            scores = await self._embedding_search.near(query, {int(one.id[1:]): one.content for one in kept})
             near = {f"m{number}": score for number, score in scores.items()}
         read = query if len(query) <= 16_000 else f"{query[:8_000]} {query[-8_000:]}"
 
@@ -167,9 +164,8 @@ class Memory:
         return (await anyio.to_thread.run_sync(ranked) if kept else []), near
 
     async def choose(self, *, for_now: bool = False) -> Sequence[str]:
-        """Settle which memories the next activation shows: those near to the newest human message. By words at once; a
-        model that embeds is asked meanwhile, and what it finds is shown by an activation after that. `for_now` asks no
-        model, and the next view chooses again."""
+        """Settle which memories the next activation shows: those near to the newest human message, by words at once. A
+        model that embeds is asked meanwhile, for later ones; `for_now` asks none, and the next view chooses again."""
         humans = self._session.log.humans
         newest = humans[-1] if humans else None
         if self._session.settings.memory_include != "auto" or newest is None or newest == self._answered:

@@ -49,11 +49,8 @@ class Tool(NamedTuple):
         raise SettingsError(f"style is {briefly(style)}; it is one of {', '.join(get_args(Style))}")
 
     def read(self, arguments: object) -> dict[str, Any]:
-        """Return the arguments of a call that say something, each as the schema has it.
-
-        Providers hand over an object or JSON; numbers may be written as text. Raise `SettingsError` with what a model
-        should do.
-        """
+        """Return the arguments of a call that say something, each as the schema has it. Providers hand over an object
+        or JSON; numbers may be written as text. Raise `SettingsError` with what a model should do."""
         if isinstance(arguments, str | bytes):
             try:
                 arguments = json.loads(arguments)

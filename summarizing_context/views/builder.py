@@ -18,11 +18,9 @@ import msgspec
 
 from summarizing_context.errors import BudgetError, MessageError, SettingsError
 from summarizing_context.log.entries import Entry, Role, output_hash
-from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import FRAME, HeaderPlace, Node, cut_at, stand_ins
 from summarizing_context.messages.reading import Message, canonical_json, check_message, encodable
-from summarizing_context.settings import Settings
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
 from summarizing_context.views.header import Sources, native_instructions
@@ -49,16 +47,14 @@ from summarizing_context.views.view import (
     kept_state,
 )
 from summarizing_context.worker.native_blocks import NativeBlocks, Target
-from summarizing_context.worker.summary_cache import SummaryCache
 
 logger = logging.getLogger(__name__)
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
-# An activation counts as near where another step as large as the largest of the latest would lead to it; of so many
-# marks, and no more than that share of the room.
-STEPS, STEP_SHARE = 6, 0.3
+# An activation is near where one more step, as large as the largest between so many marks, would lead to it.
+STEPS, STEP_SHARE = 6, 0.3  # of the room, at most
 
 MAX_KEYS = 4  # views whose state is kept
 
@@ -89,9 +85,7 @@ class SystemRows:
 
     def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """Set the prompt and the tools of the request to come; None for none. An empty prompt leads with no row.
-
-        Raise `SettingsError`, and then nothing has changed.
-        """
+        Raise `SettingsError`, and then nothing has changed."""
         is_new, row = prompt != self._prompt, None
         if is_new and prompt is not None:
             content = prompt if isinstance(prompt, str) else _checked_list("system", prompt)
@@ -145,13 +139,9 @@ def _checked_list(name: str, value: object) -> list[Any]:
 
 
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
-    """How many leading ones are equal."""
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        same += 1
-    return same
+    pairs = enumerate(zip(before, after, strict=False))
+    differ = (at for at, (old, new) in pairs if old is not new and old != new)
+    return next(differ, min(len(before), len(after)))
 
 
 def merged(messages: Sequence[Message]) -> list[Message]:
@@ -222,25 +212,14 @@ class RepairCounts:
 class Viewer:
     """Makes the views of one session. Plain functions: nothing here waits."""
 
-    def __init__(
-        self,
-        log: MessageLog,
-        summaries: SummaryCache,
-        settings: Settings,
-        price: Price,
-        counter: str,
-        *,
-        ledger: SessionLedger | None = None,
-        native: NativeBlocks | None = None,
-    ) -> None:
-        self._native = native
+    def __init__(self, sources: Sources, counter: str, native: NativeBlocks | None) -> None:
+        self._sources, self._counter, self._native = sources, counter, native
         if native is not None:
             native.target, native.request = self._native_target, self._native_request
-        self._log, self._summaries, self._settings, self._price = log, summaries, settings, price
+        self._log, self._summaries, self._price = sources.log, sources.summaries, sources.price
+        self._settings = settings = sources.settings
         self._shares = Shares(settings.high_water, settings.low_water)
-        self._sources = Sources(log, summaries, ledger, settings, price)
-        self._counter = counter
-        self.system_rows = SystemRows(log, price)
+        self.system_rows = SystemRows(self._log, self._price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
         self.repairs = RepairCounts()
@@ -253,7 +232,6 @@ class Viewer:
 
     @property
     def provider_views(self) -> list[ProviderView]:
-        """What each provider is shown, the latest last."""
         return list(self._provider_views.values())
 
     @property
@@ -316,9 +294,8 @@ class Viewer:
         return [covered_history_of(one.state, self._log) for one in self._provider_views.values()]
 
     def replaced(self, old: Sequence[Entry], same: int, histories: Sequence[tuple[object, ...]]) -> None:
-        """The log was replaced behind its first `same` entries: a provider whose view covers nothing that has changed
-        goes on with it; the others start over, and their next view is an activation. `histories` tell what each view
-        covered in the `old` log."""
+        """The log was replaced behind its first `same` entries: a view that covers no change goes on, the others
+        start over with an activation. `histories` tell what each view covered in the `old` log."""
         self.repairs.noted = Counter({name: n for name, n in self.repairs.noted.items() if name[0] < same})
         for view, history in zip(self._provider_views.values(), histories, strict=True):
             kept = kept_state(view.state, history, old, same, self._log)
@@ -423,14 +400,10 @@ class Viewer:
 
     @property
     def _log_size(self) -> tuple[int, int]:
-        """Tokens and messages of the present log."""
         return self._log.history_tokens, len(self._log)
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
-        """Whether the next view would activate, for whatever reason. Changes nothing.
-
-        Raises `BudgetError` as `change` does.
-        """
+        """Whether the next view would activate, for whatever reason. Changes nothing; raises as `change` does."""
         provider_views = self._provider_views
         self._provider_views = OrderedDict((name, replace(one)) for name, one in provider_views.items())
         try:
@@ -445,8 +418,7 @@ class Viewer:
         now_shown = state.stop, state.since, state.nodes
         in_both = {name: getattr(before, name) for name in ("bounds", "serial", "reason", "system")}
 
-        # tokens with which the view handed out last and the changed one begin alike, tools included; of the first
-        # message that differs, the lines that are alike
+        # tokens with which the last view and this one begin alike, tools and the lines of a message included
         last, rows, count = change.provider_view.last, self.system_rows.rows, self._price.count
         now = [*(row for row, _ in rows), *state.head, *(item.message for item in items)]
         kept, head = common_prefix(last, now), len(rows) + len(state.head)
@@ -520,9 +492,8 @@ class Viewer:
         }
 
     def takes_long(self, key: str, budget: int, reason: Reason | None) -> bool:
-        """Whether to decide about the next view in a thread, which starts late: much of it is new, or has no summary
-        yet; or it may activate with a long tail, which is made again, with many rules, or without a model, for then
-        the past is read again."""
+        """Whether to decide about the next view in a thread, which starts late: much of it is new or lacks a summary;
+        or it may activate with a long tail, with many rules, or without a model, and then the past is read again."""
         log, left, much = self._log, self._left(budget), 20_000
         if (provider_view := self._view_for(key, left)) is None:
             return log.tokens[-1] > much
@@ -555,8 +526,7 @@ class Viewer:
         tokens = budget - left - fixed + state.head_tokens + shown.tail.tokens
         if self._settings.merge_user_rows:
             messages = merged(messages)
-            stable = common_prefix(shown.merged, messages)
-            shown.merged = messages
+            stable = common_prefix(merged(before), messages)
             kept = {id(row) for row in shown.last} & {id(row) for row in messages}
             tokens -= sum(self._price.message(row) for row in shown.last if id(row) not in kept)
             tokens += sum(self._price.message(row) for row in messages if id(row) not in kept)
@@ -591,9 +561,8 @@ class Viewer:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
         where messages are counted, may be at any time.
 
-        It ends a little ahead, so that a model has summarized it by then: at the last end of a group that the view had
-        room for, a little below its high water, unless closed segments free enough. The log, the view and the settings
-        alone say where.
+        It ends a little ahead, so that a model has summarized it by then: at the last end of a group a little below the
+        high water, unless closed segments free enough. The log, the view and the settings alone say where.
         """
         if (latest := self.latest) is None:
             return False
@@ -619,8 +588,7 @@ class Viewer:
         return True
 
     def _native_target(self) -> Target | None:
-        """What the provider's next block has to cover: all closed segments of the newest view, once an activation is
-        near and much has come since the last block; None before."""
+        """The closed segments of the newest view, once an activation is near and much has come since the last block."""
         latest, log, native = self.latest, self._log, self._native
         if latest is None or native is None or not self._summaries.is_near or self.only_looks:
             return None
@@ -694,8 +662,7 @@ class Viewer:
         return provider_view
 
     def _new_view(self, key: str, room: int) -> ProviderView:
-        """A view for a room in which the provider was shown none. One in a smaller room goes on from what the latest
-        shows; one in a larger room starts with the whole log."""
+        """A view for a new room: a smaller one goes on from what the latest shows, a larger one from the whole log."""
         latest = next((one for one in reversed(self._provider_views.values()) if one.provider == key), None)
         if latest is None:
             return self._first_view(key, room)
@@ -736,7 +703,6 @@ class Viewer:
         self._summaries.keep(places, [state.focus for state in states], room)
 
     def _feed(self, provider_view: ProviderView) -> None:
-        """Give the tail what is new."""
         if provider_view.state.stop < self._log.leading_count:  # leading rows came after an empty view
             provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
@@ -745,7 +711,6 @@ class Viewer:
         extend_tail(self._log, provider_view.tail)
 
     def _first_state(self, room: int) -> ActivationState:
-        """The state of a view that shows the whole log and was not shown yet."""
         return ActivationState(room=room, stop=self._log.leading_count, counter=self._counter)
 
     def _priced(self, state: ActivationState) -> ActivationState:

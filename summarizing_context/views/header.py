@@ -3,9 +3,8 @@
 Pure. `write_head` has it in the order of the page: pins, the header, standing rules, memories. The header is one fenced
 message of blocks: a preface, one block a node, those of other sections, an end. Its nodes, oldest first, are merges of
 the older segments, and each newer segment by itself. Covering more appends blocks, until the header exceeds its target:
-then its oldest part is merged. Sections that are lists (instruction files, the newest plan, the ledger, standing rules,
-memories) are fenced, and `fit_lines` chooses what fits into a section's share of the room, the most important first; a
-last line counts what is left out, where that matters.
+then its oldest part is merged. Of sections that are lists (instruction files, the newest plan, the ledger, standing
+rules, memories) `fit_lines` chooses what fits into their share of the room, the most important first.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
 from summarizing_context.log.groups import Piece, Repair, present
-from summarizing_context.log.kept_texts import NO_RULES, Instructions, PlanItems, StandingRules
+from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRules
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
 from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four, fours
@@ -76,7 +75,6 @@ class Sources:
         self.truncates = settings.strategy == "truncate"  # views say only how much is left out
 
     def block(self, node: HeaderNode) -> HeaderNode:
-        """Return a node with the tokens of its block."""
         return node._replace(tokens=self.price.count(_block_text(node)) + self.kind)
 
     @cached_property
@@ -140,8 +138,7 @@ def choose_summaries(
     for_tree = share - min(_PROVISIONAL * share, bool(part) * (_LONGER * texts.sizes.leaf + FRAME))
     target = min(room.header_target, for_tree)
 
-    # the newly covered segments, read first and the oldest of them first, for later ones may be skimmed; before them
-    # the nodes of before; the oldest are merged
+    # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
     write(segments)
     places = [*tree, *segments]
@@ -281,12 +278,10 @@ def write_head(
     native: NativeBlock | None = None,
     keeps_header: bool = False,
 ) -> tuple[ActivationState, tuple[TailItem, ...]]:
-    """Return the state with what a view shows before its tail: the header, with the topic of its note; the opening
-    request and messages that stay. With it all messages beside the header.
+    """Return the state with what a view shows before its tail, and all messages of that beside the header.
 
     `memories` of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's
-    `native` block stands for what it covers where there is room for it. With `keeps_header` the present header stays as
-    it is; only messages are chosen.
+    `native` block stands for what it covers where it has room. With `keeps_header` only messages are chosen.
     """
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
     settings, truncates, stop, count = sources.settings, sources.truncates, cut.stop, sources.price.count
@@ -309,7 +304,7 @@ def write_head(
     opening, held = set(first), {pin.seq for pin in staying.items}
     others, rows = list[TailItem](), dict[str, tuple[Piece, int]]()
     for index in [index for index in first if index not in held][:32]:
-        piece, cost = _piece(*log.read(index), price)
+        piece, cost = _piece(log, index, price)
         rows.setdefault(canonical_json(piece.message), (piece, cost))
         if len(rows) == 8:
             break
@@ -319,11 +314,10 @@ def write_head(
             others += (pins := pinned(piece, cost, cap))
             left -= sum(pin.tokens for pin in pins)
 
-    # the latest human message, and where a setting asks for it what humans wrote before, the newest, whole; what is
-    # said twice is shown once
+    # the latest human message, and by a setting the newest of those before, whole; what is said twice is shown once
     latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in held | opening:
-        pins = pinned(*_piece(*log.read(latest), price), room.pin_cap)
+        pins = pinned(*_piece(log, latest, price), room.pin_cap)
         others += [pin for pin in pins if canonical_json(pin.message) not in staying.said]
     humans_left = 2 * room.pin_cap if settings.keep_human_messages else 0
     said, misses = {*staying.said, *(canonical_json(pin.message) for pin in others)}, 0
@@ -333,7 +327,7 @@ def write_head(
             if (misses := misses + 1) == 32:
                 break
             continue
-        pin = shown_within(*_piece(*log.read(index), price), humans_left, price)
+        pin = shown_within(*_piece(log, index, price), humans_left, price)
         name = canonical_json(pin.message)
         if name not in said and pin.tokens <= humans_left and not pin.left_out:
             said.add(name)
@@ -368,9 +362,8 @@ def write_head(
     unshown = tuple(sorted(not_whole - {pin.seq for pin in others if not pin.left_out}))
     whole = frozenset(pin.seq for pin in (*before, *behind) if not pin.left_out)
 
-    # standing rules, pinned texts and what is not shown, which can always be said in 64 tokens; what a pin shows whole
-    # is not said twice
-    standing = NO_RULES if truncates else log.rules.before(stop, but=whole)
+    # standing rules that no pin shows whole, pinned texts, and what is not shown, which fits into 64 tokens
+    standing = StandingRules(()) if truncates else log.rules.before(stop, but=whole)
 
     def rules_with(unshown: Sequence[int]) -> tuple[TailItem | None, int]:
         cap = max(room.pin_cap, 64) if unshown and room.staying_cap else room.pin_cap
@@ -382,9 +375,9 @@ def write_head(
 
     header_tokens = state.head_tokens - state.pin_tokens
     if not keeps_header:
-        plan, notes = log.kept_texts.plan, [] if truncates else log.kept_texts.notes(stop)
+        plan, notes = log.kept_texts.plan(stop), [] if truncates else log.kept_texts.notes(stop)
         flat = dict.fromkeys(" ".join(note.text.split()) for note in notes)
-        plan_text = "" if plan is None or plan.message >= stop else plan_block(plan, room.pin_cap, count)
+        plan_text = "" if plan is None else plan_block(plan, room.pin_cap, count)
         lists = [plan_text, list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, count)]
         lists = [text for text in lists if text]
 
@@ -404,8 +397,7 @@ def write_head(
             text = note_text(focus.text, told.text, lambda text: noted(text).tokens <= share)
             note = noted(text) if text else None
 
-        # summaries of the covered past, behind the provider's own block where there is room for it; a squeezed header
-        # may take what all else leaves
+        # summaries, behind the provider's own block where it has room; a squeezed header may take what all else leaves
         wide = room if is_plain else replace(room, spare=most - beside - sum(map(count, lists)))
         nodes, tree, is_one_line = list[HeaderNode](), state.tree, False
         if native is not None:
@@ -421,8 +413,7 @@ def write_head(
             native = None
             nodes, tree, is_one_line = choose_summaries(sources, cut, wide, state.tree, note)
 
-        # the header, with sections before and behind its summaries; one line for all of the past stands alone, and
-        # without a frame
+        # the header, with sections around its summaries; one line for all of the past stands alone, without a frame
         texts, header_tokens = list[str](), 0
         if is_one_line:
             texts, header_tokens = [nodes[0].text], MESSAGE_TOKENS + count(nodes[0].text)
@@ -441,8 +432,7 @@ def write_head(
         header = {"role": settings.header_role, "content": content} if nodes else None
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)
 
-    # groups that are too important to be summarized only, among the pins behind the header; never so many that little
-    # would be freed; what is pinned whole is not shown twice
+    # groups that are too important to be summarized only, among the pins; never so many that little would be freed
     threshold = settings.importance_threshold if settings.strategy == "importance" else None
     threshold = threshold if state.keep_from is None else state.keep_from
     left = min(room.keep_cap, int(most) - beside - header_tokens)
@@ -790,9 +780,8 @@ def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
     return content + source + (f' (replaces: "{brief(before)}")' if isinstance(before, str) else "")
 
 
-# Pins: covered messages that a view shows word for word beside its header. Those that must stay (critical ones, system
-# rows, what holds from a message on), the opening request, what humans wrote last, and groups that are too important to
-# be summarized only.
+# Pins: covered messages that a view shows word for word beside its header: those that must stay (critical ones, system
+# rows, what holds from a message on), the opening request, what humans wrote last, and important groups.
 
 
 class Staying(NamedTuple):
@@ -836,7 +825,7 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         if len(left_out) >= 32 and log.cost(index) > left:
             left_out.append(index)
             continue
-        piece, cost = _piece(*log.read(index), price)
+        piece, cost = _piece(log, index, price)
         cap = cost if cost <= room.staying_cap else room.message_cap(0)
         pin = shown_within(piece, cost, cap, price)
         if (name := canonical_json(pin.message)) in said:
@@ -871,8 +860,9 @@ def _states_alone(reads: Sequence[PlacedMessage]) -> list[PlacedMessage]:
     return found
 
 
-def _piece(read: PlacedMessage, tokens: int, price: Price) -> tuple[Piece, int]:
+def _piece(log: MessageLog, index: int, price: Price) -> tuple[Piece, int]:
     """The message as a pin shows it whole, and its tokens."""
+    read, tokens = log.entries[index].read(index), log.cost(index)
     message: Message
     repairs: tuple[Repair, ...]
     if (tools := loaded_tools(read.message)) is not None:

@@ -114,8 +114,7 @@ class NextView:
         self.pins_seen = False
         self.takes_end = False  # the plan is for the end of a piece of work
 
-        # what the newest message lacks though an activation would make room for it; whether it had no room when the
-        # view began, and has it now
+        # what the newest message lacks though an activation would make room for it, which it may have by now
         newest = tail.items[-1] if tail.items and not self.only_looks else None
         fits_whole = newest is not None and newest.tokens + newest.left_out <= room.newest_share
         self.cut_short = newest.left_out if newest is not None and fits_whole else 0
@@ -126,8 +125,7 @@ class NextView:
         self.overflows = self.tokens > room.tokens or self.is_widened
         self.is_high = self.tokens + self.cut_short > room.high
 
-        # blocks of the provider that it may show, the one that covers most last; whether it shows one that may not be
-        # sent any longer
+        # blocks of the provider, the one that covers most last; whether it shows one that may not be sent any longer
         native, shown, provider = self.native, state.native, self.provider_view.provider
         self.blocks = [] if native is None else native.ready(provider)
         recipe = None if native is None else native.recipe_for(provider)
@@ -135,8 +133,7 @@ class NextView:
         if shown is not None and not self.loses_native and all(block.stop < shown.stop for block in self.blocks):
             self.blocks.append(shown)
 
-        # more messages than the view should have; half of them at least are the tail's; how many an activation for
-        # their number leaves raw, at least
+        # more messages than it should have, half at least for the tail; how many an activation for that leaves raw
         self.keep_recent = settings.keep_recent or 0  # messages that stay raw where they fit
         self.has_too_many = False
         if (most := settings.max_messages) is not None:
@@ -171,8 +168,7 @@ class NextView:
 
     @cached_property
     def cuts_of_summaries(self) -> list[Cut]:
-        """The cuts of `low_water`; where a model summarizes, first of all the last one that covers only segments which
-        have their summaries, if it frees enough."""
+        """The cuts of `low_water`; where a model summarizes, first the last one that covers only what has summaries."""
         cuts, log, summaries = self.low_water, self.log, self.sources.summaries
         if not summaries.by_model or self.sources.truncates or self.task_ended is not None:
             return cuts
@@ -183,7 +179,6 @@ class NextView:
         return cuts if not stop or any(cut.stop == stop for cut in cuts[:1]) else [*self.cuts([stop]), *cuts]
 
     def lacks_summaries(self, plan: Plan) -> bool:
-        """Whether it shows an extract where a model's summary is to stand."""
         return self.sources.summaries.by_model and stand_ins(plan.state.nodes, but=self.state.nodes) > 0
 
     @cached_property
@@ -236,9 +231,8 @@ class NextView:
         return [*to_keep, *cuts] if self.overflows or keep is None else to_keep
 
     def plan(self, cut: Cut, squeeze: int = 0, since: int = WHOLE_GROUPS, *, gives_way: bool = False) -> Plan:
-        """Return what an activation would make at a cut: with nothing squeezed, with a header that gives way to the
-        messages behind it, or with everything shrunk (`TIGHT`); of the group behind the cut what came from entry
-        `since` on."""
+        """Return what an activation would make at a cut: with nothing squeezed, a header that gives way to messages, or
+        everything shrunk (`TIGHT`); of the group behind the cut what came from entry `since` on."""
         log, sources, state, name = self.log, self.sources, self.state, (cut, squeeze, since, gives_way)
         if name in self._plans:
             return self._plans[name]
@@ -269,29 +263,17 @@ class NextView:
             level = water_level([*costs, inf], room.shared / 2)  # and one more fits; pins and the header take less
             room = replace(room, squeeze=room.squeeze + 2, cap=max(4, int(level)))
         tail.whole = tail.whole._replace(tokens=max(0, int(room.high - made.head_tokens)))
-        made = msgspec.structs.replace(
-            made,
-            room=room.tokens,
-            squeeze=room.squeeze,
-            cap=room.cap,
-            staying=room.staying,
-            **cut._asdict(),
-            since=tail.since,
-            keep_from=state.keep_from,
-            bounds=tail.bounds,
-            held_at=0,
-            interruptions=state.interruptions,
-            whole=tail.whole,
-            counter=state.counter,
-        )
+        shape = {"squeeze": room.squeeze, "cap": room.cap, "staying": room.staying, **cut._asdict(), "held_at": 0}
+        shown = {"since": tail.since, "bounds": tail.bounds, "whole": tail.whole}
+        known = {field: getattr(state, field) for field in ("keep_from", "interruptions", "counter")}
+        made = msgspec.structs.replace(made, room=room.tokens, **shape, **shown, **known)
         self._plans[name] = Plan(made, tail, pins)
         return self._plans[name]
 
 
 def plan_activation(now: NextView) -> Plan | None:
     """Return the first acceptable plan of the first case that holds; on a cold cache a refreshed header at least; else
-    other pins or memories, if the view has room for them; None for a view that goes on as it is. What else the decision
-    says is noted in `now`."""
+    other pins or memories; None for a view that goes on as it is. What else the decision says is noted in `now`."""
     view, state, room, log, tokens = now.provider_view, now.state, now.room, now.log, now.tokens
     settings = now.sources.settings
 
@@ -306,9 +288,8 @@ def plan_activation(now: NextView) -> Plan | None:
             return True
         return made.after != state.after or notes(made.nodes) != notes(state.nodes)
 
-    # An activation is tried where it is needed, or where a cold cache makes a large one cheap; for what is no overflow
-    # once for every `min_free` new tokens, or for half of `max_messages` new ones. What could be done on a cold cache
-    # alone counts as no attempt: it may soon have to be.
+    # An activation is tried where it is needed, or where a cold cache makes a large one cheap, which is no attempt; for
+    # what is no overflow once for every `min_free` new tokens, or for half of `max_messages` new ones.
     is_needed = now.overflows or now.is_high or now.has_too_many or now.reason == "explicit"
     is_due = is_needed or (now.reason is not None and now.tail.tokens >= room.low + settings.segment_target)
     if is_due and not (now.overflows or now.reason == "explicit" or now.ahead):
@@ -346,8 +327,7 @@ def plan_activation(now: NextView) -> Plan | None:
         plan = first(now.wanted(), lambda plan: plan.tokens < tokens)
         plan = plan or first(now.covered(), lambda plan: plan.tokens < tokens or differs(plan))
     elif is_due:
-        # above the high water, or on a cold cache: of plans that free `min_free`, the first that leaves the view well
-        # below the high water, or the smallest
+        # of plans that free `min_free`, the first that leaves the view well below the high water, or the smallest
         for made in map(now.plan, now.cuts_of_summaries):
             if tokens + now.cut_short - made.tokens >= room.min_free and made.tokens <= room.tokens:
                 plan = made if plan is None or made.tokens < plan.tokens else plan
@@ -359,10 +339,9 @@ def plan_activation(now: NextView) -> Plan | None:
             now.to_summarize, now.waits, plan = plan, True, None
     elif now.is_natural_end and not is_needed and tokens >= BAND * room.high:
         # At the end of a piece of work, ahead of the high water, where that is expected to cost little more than there.
-        # It reads the new view uncached. An activation at the high water does that later: so much sooner, such a share
-        # of a round from the new view to `high` is lost, and all of it where the session ends before. One that was so
-        # long goes on for so much with the chance long / (long + more). What it saves is that requests until then read
-        # a smaller view from the cache.
+        # It reads the new view uncached, which is lost in part as it comes sooner, and whole where the session ends
+        # before: one that was so long goes on for so much with the chance long / (long + more). What it saves is that
+        # requests until then read a smaller view from the cache.
         more, past, ledger = max(0.0, room.high - tokens), log.history_tokens, now.sources.ledger
         ends = more / (past + more)
 

@@ -74,11 +74,8 @@ def shrink_message(
     message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
 ) -> Shrunk:
     """Return `message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow,
-    and what travels whole; with `thinking` its thinking does, else that goes.
-
-    Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
-    the heads of texts are too much.
-    """
+    and what travels whole; with `thinking` its thinking does, else that goes. Its texts are cut each where it stands;
+    those too many for that, as one. To `mute` it is to leave none where even the heads of texts are too much."""
     if tokens <= cap:
         return message, tokens
     reading = read_content(message)
@@ -167,8 +164,7 @@ class _Cutting:
         return shown
 
     def within(self, share: int) -> Message | None:
-        """The message without thinking, its texts within `share` tokens together; None where it has several and hardly
-        a word of each could stay."""
+        """The message without thinking, its texts within `share` tokens; None where hardly a word of each could be."""
         share -= self.extras
         keep_media = share - self.frames >= 2 * self.images
         level = water_level(self.sizes, share - self.frames - (self.images if keep_media else 0))
@@ -295,8 +291,7 @@ def _as_result(block: Block, said: str, keep_media: bool = False) -> Any:
 
 
 def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
-    """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut. To `mute` it is to leave
-    none of it where even the words of the cut are too much."""
+    """A fenced note brought down to `cap` tokens inside its fence; `mute`, to nothing where that is too much."""
     if tokens <= cap:
         return message, tokens
     fenced = message["content"]
@@ -322,8 +317,7 @@ def says_nothing(message: Message) -> bool:
 
 
 def _without_thinking_fields(message: Message) -> Message:
-    """The message without what it thinks beside its content. Where servers want that of a message with calls, an
-    ellipsis stands for it."""
+    """The message without what it thinks beside its content; an ellipsis where servers want that beside calls."""
     kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
     if message.get("reasoning_content") and message.get("tool_calls"):
         kept["reasoning_content"] = _LEFT_OUT
@@ -331,8 +325,7 @@ def _without_thinking_fields(message: Message) -> Message:
 
 
 def _joined(message: Message, reading: Reading, *, thinking: bool = False, silent: bool = False) -> Message:
-    """The message with its words in one text, in the place of the first of them, and with its `thinking` where that
-    is to stay; `silent` without a word."""
+    """The message with its words in one text, where the first of them stood; with its `thinking`, or `silent`."""
     parts, place = reading.parts, content_key(message)
     content = message.get(place)
 

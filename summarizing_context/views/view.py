@@ -93,8 +93,7 @@ class Room:
         self.min_free = shares.min_free * tokens
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
 
-        # messages that must stay may take all but the floor: with that the session goes on working, and an activation
-        # can free what it has to
+        # messages that must stay may take all but the floor: with that an activation can free what it has to
         self.staying_cap = 0 if self.is_bare else max(0, int(tokens - max(1 / 3 * tokens, 2 * self.min_free, 128)))
 
         # a header may take its share; above its target more of it is merged
@@ -105,8 +104,7 @@ class Room:
             for share in (shares.header_target, shares.header_share)
         )
 
-        # what a shrunk message keeps at least, one pinned message may take, important groups that stay may take, and
-        # a message and a group of the tail
+        # what a shrunk message keeps at least; what a pin, important groups, a message and a group of the tail may take
         self.least_cap = 64 >> self.squeeze
         self.pin_cap = max(self.least_cap, int(shares.pin_share * shared / squeezed))
         self.keep_cap = int(shares.keep_share * shared / squeezed)
@@ -140,8 +138,7 @@ class TailItem(NamedTuple):
 def shown_within(
     piece: Piece, cost: int, cap: int, price: Price, *, mute: bool = False, thinking: bool = False
 ) -> TailItem:
-    """Return a piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing if it is `mute`.
-    With `thinking` its thinking stays whole."""
+    """Return a piece of this `cost`, shrunk to `cap` tokens; if `mute` to nothing, with `thinking` all but that."""
     if cost <= cap:
         return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
     if NOTES.isdisjoint(piece.repairs):
@@ -174,11 +171,8 @@ NO_WHOLE = Whole()
 
 @dataclass
 class Tail:
-    """Shown messages from `start` on. Feed it groups in order with `take`.
-
-    Of a first group that is too wide for the room, only what came from entry `since` on is shown, each message by
-    itself. Long messages are cut but for those that are `whole`.
-    """
+    """Shown messages from `start` on; of a first group that is too wide for the room only what came from entry `since`
+    on, each message by itself. Long messages are cut but for those that are `whole`."""
 
     start: int
     room: Room
@@ -233,17 +227,14 @@ class Tail:
 
     def mark(self, stop: int) -> Mark:
         """Return the mark at the end of the group that ends with entry `stop - 1`."""
-        mark = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop)]
-        assert mark.stop == stop, (mark.stop, stop)
-        return mark
+        return self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop)]
 
     def after(self, stop: int) -> int:
         """Return the tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
         return self.tokens - self.mark(stop).tokens
 
     def stop_leaving(self, messages: int, present: int, ends: Container[int] | None = None) -> int | None:
-        """Return the last cut behind the `present` one that leaves so many messages, if there is one. Where `ends` are
-        given it is one of these."""
+        """Return the last cut behind the `present` one that leaves so many messages, at one of `ends` if given."""
         shown = self.marks[-1].items
         stops = (mark.stop for mark in reversed(self.marks) if mark.stop > present and shown - mark.items >= messages)
         return next((stop for stop in stops if ends is None or stop in ends), None)
@@ -267,9 +258,8 @@ class Tail:
             self._open_tokens += self._append(piece, cost, cap)
             return
 
-        # What travels whole is shown beside what else the message may take, and so is thinking that is wanted back.
-        # Where everything is tight, a message that could not be cut enough becomes a note, unless an answer goes on
-        # from it or it holds half of a pair.
+        # What travels whole, and thinking that is wanted back, is shown beside what else it may take. Where all
+        # is tight, what cannot be cut enough is a note, unless an answer goes on from it or it is half a pair.
         reading = read_content(piece.message)
         first = max(self.bounds.settled, 0 if self.room.squeeze <= TIGHT else self._thinking_from)
         thinks = self._thinking_from != inf and piece.seq >= first and needs_thinking(piece.message)
@@ -291,7 +281,6 @@ class Tail:
         self._open_tokens += min(tokens, max(cap, tokens - whole))
 
     def show_passing(self, passing: Passing) -> None:
-        """Show an ephemeral message."""
         assert passing.message is not None
         message, repairs = present(passing.message)
         self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
@@ -372,14 +361,10 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
 
 
 def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) -> Tail:
-    """Return the tail from entry `stop` on, by the log's bounds of now.
-
-    One that costs more than its room is not made to its end.
-    """
+    """Return the tail from entry `stop` on, by the log's bounds of now; one that has no room not to its end."""
     length = len(log)
 
-    # whole stay the newest groups in a third of the room, or the newest one alone in little more; none where the room
-    # is tight
+    # whole stay the newest groups in a third of the room, or the newest one in little more; none where it is tight
     whole = Whole(length, length)
     if not room.squeeze and length > stop:
         first = bisect_left(log.tokens, log.tokens[length] - 1 / 3 * room.shared, lo=stop, hi=length)
@@ -549,7 +534,6 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def head(self) -> list[Message]:
-        """Messages between the system rows and the tail."""
         header = [] if self.header is None else [self.header]
         native = [] if self.native is None else [self.native.message]
         return [*native, *self.before, *header, *self.after]
@@ -563,12 +547,7 @@ def encode_state(state: ActivationState) -> bytes:
 def decode_state(data: bytes) -> ActivationState:
     """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
     try:
-        kept = decode_message(data)
-        nodes = kept.get("nodes") if isinstance(kept, dict) else None
-        for node in nodes if isinstance(nodes, list) else ():
-            if isinstance(node, list) and len(node) > len(HeaderNode._fields):
-                del node[-2]  # an earlier version kept which values a block lacks
-        return msgspec.convert(kept, ActivationState)
+        return msgspec.convert(decode_message(data), ActivationState)
     except StoreCorruptError as error:
         raise ValueError(str(error)) from None
 
@@ -611,7 +590,6 @@ class ProviderView:
     state: ActivationState
     tail: Tail
     last: list[Message] = field(default_factory=list)  # the messages of the view handed out last
-    merged: list[Message] = field(default_factory=list)  # the same with neighbouring user rows joined
     attempted_at: int | None = None  # history tokens at the last attempt to activate
     attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
@@ -660,10 +638,9 @@ def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object,
     Later messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts.
     """
     texts, stop = log.kept_texts, state.stop
-    plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]
-    return hashes, log.leading_count, rules, plan, texts.instructions(stop), texts.notes(stop), pinned, said
+    return hashes, log.leading_count, rules, texts.plan(stop), texts.instructions(stop), texts.notes(stop), pinned, said
 
 
 def kept_state(
@@ -676,9 +653,6 @@ def kept_state(
     if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
         return None
     if (state.since != WHOLE_GROUPS and same < state.bounds.rewritten) or covered_history_of(state, log) != history:
-        return None
-    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
-    if ends[-1] != state.leaves_stop:
         return None
 
     # bounds for the new log: entries of before may stand elsewhere in it

@@ -1,6 +1,5 @@
 """A host that rewrites the end of its log keeps its view: only what stands behind the difference changes."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from itertools import takewhile
@@ -78,22 +77,6 @@ def rewritten(path: Path, change: Callable[[str], str]) -> None:
     with sql(path) as database:
         ((state,),) = database.execute("select state from activations").fetchall()
         database.execute("update activations set state = ?", (change(state).encode(),))
-
-
-async def test_a_state_kept_with_the_values_that_its_blocks_lack_shows_the_same_view(tmp_path: Path):
-    def as_before(state: str) -> str:
-        written = json.loads(state)
-        assert written["nodes"]
-        for node in written["nodes"]:
-            node.insert(-1, ["src/app.py"])  # as the version before wrote it
-        return json.dumps(written)
-
-    async with begun(store=tmp_path / "s.db") as context:
-        await grown(context)
-        before = await context.get_messages_for_request()
-    rewritten(tmp_path / "s.db", as_before)
-    async with begun(store=tmp_path / "s.db") as context:
-        assert await context.get_messages_for_request() == before
 
 
 @pytest.mark.parametrize("damaged", ["5", "[]", "{}", '{"nodes": null}', '{"nodes": [5]}', '{"nodes": [[1, 2]]}', "{"])

@@ -15,7 +15,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.adapters.open_sessions import opened_store
 from summarizing_context.cli import main
 from summarizing_context.contrib.proxy import server
-from summarizing_context.contrib.proxy.plugins import handover_line
+from summarizing_context.contrib.proxy.dialects import handover_line
 from tests.proxy.clients import between, status
 from tests.proxy.fake import Fake
 

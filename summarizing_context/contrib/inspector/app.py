@@ -127,8 +127,7 @@ class _Pages:
         return await self._answer(anyio.to_thread.run_sync(anyio.run, self._page, *asked, abandon_on_cancel=True))
 
     async def change(self, request: Request) -> Response:
-        """Undo the last activation of the session whose name, or the end of a long one, was typed; or pin a message of
-        a session by its number."""
+        """Undo the last activation of the session whose name, or its end, was typed; or pin a message by its number."""
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -167,17 +166,15 @@ class _Pages:
         """Tell of every change, as server-sent events; the first comes at once."""
 
         async def changes() -> AsyncIterator[str]:
-            told, quiet = None, 0
+            told = None
             while True:
                 try:
                     version = await self._version()
                 except StoreError:
                     version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
-                    told, quiet = version, 0
+                    told = version
                     yield f"data: {version}\n\n"
-                elif (quiet := quiet + 1) % 25 == 0:
-                    yield ": still here\n\n"
                 await asyncio.sleep(0.4)  # between two looks at the store
 
         return StreamingResponse(changes(), media_type="text/event-stream")
@@ -191,7 +188,6 @@ class _Pages:
                 return _json({"error": str(error)}, status)
 
     async def _page(self, what: str, query: Mapping[str, str]) -> Json:
-        """Return what is asked for: all sessions, or something of one of them."""
 
         def number(name: str) -> int:
             text = query.get(name, "")
@@ -274,9 +270,8 @@ class _Pages:
                 text, stop = _text(log[number("message")]), start + 200_000
                 return {"text": text[start:stop], "left": max(0, len(text) - stop)}
 
-            # One activation: the messages that left the view, and the blocks that stand for the past since: those
-            # before the next activation, or the present ones; None where the store keeps them no longer, or the log
-            # was replaced since.
+            # one activation: the messages that left the view, and the blocks that stand for the past since; None where
+            # the store keeps them no longer, or the log was replaced since
             records = context.activations()
             record = next((one for one in records if one.number == number("number")), None)
             if record is None:
@@ -301,15 +296,13 @@ class _Pages:
         return {"store": store.name, "sessions": sessions}
 
     async def _known(self, session_id: str) -> Json:
-        """Return a session's line of the list. Raises `NodeNotFoundError`."""
         for info in (await self._sessions())["sessions"]:
             if info["session_id"] == session_id:
                 return dict(info)
         raise NodeNotFoundError(f"the store holds no session {session_id!r:.60}")
 
     async def _version(self) -> str:
-        """Return what differs once anything was committed. No connection is kept, which would leave files beside the
-        store."""
+        """Return what differs once anything was committed; an open connection would leave files beside the store."""
         if "://" in str(self._store):  # of a server
             return hashlib.sha256(json.dumps(await self._sessions()).encode()).hexdigest()
         stamps = []
@@ -457,11 +450,8 @@ class Access:
 
 
 class Guard:
-    """Refuses requests of other origins and under other names, and adds the headers above to every answer.
-
-    Where `checks_host` is false, an application around this one has looked at the header Host. Where `access` is None,
-    it has looked at who asks.
-    """
+    """Refuses requests of other origins and under other names, and adds the headers above to every answer. Without
+    `checks_host`, an application around this one has looked at the header Host, without `access` at who asks."""
 
     def __init__(self, app: ASGIApp, *, checks_host: bool, access: Access | None) -> None:
         self._app, self._checks_host, self._access = app, checks_host, access

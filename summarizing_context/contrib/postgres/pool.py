@@ -1,8 +1,7 @@
 """The pool: workers apart from the hosts make the summaries that hosts on one PostgreSQL store ask for.
 
-A host asks, and takes the summary when it is there. A pool that is down costs nothing but stand-ins: a request waits in
-the database, and views wait for no request. A worker holds the claim of a key while it pays. One that is killed loses
-its calls and nothing else: its claims end with its lease, and another worker takes what is left.
+A host asks, and takes the summary when it is there; views wait for none. A worker holds the claim of a key while it
+pays. One that is killed loses its calls and nothing else: its claims end with its lease, and another goes on.
 """
 
 from __future__ import annotations

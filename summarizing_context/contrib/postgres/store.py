@@ -4,9 +4,8 @@ The address is `postgresql://user@host/database?schema=agents&lease=30`: `schema
 parameters are those of libpq. Nothing depends on the server's session, so that a pooler may give each transaction
 another one. Neither the values of a query nor the text of a message gets into an error.
 
-Nothing that is removed locks what other hosts write: appends, activations and forks of other sessions go on. A row is
-gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space free and the
-server has used it again; what it wrote ahead, and its backups, are the operator's matter.
+Nothing that is removed locks what other hosts write. A row is gone for every reader with the commit; its bytes stay in
+the table's file until a VACUUM has made the space free and the server has used it again.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ def is_connection_lost(error: Exception) -> bool:
 
 
 def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
-    """Return the error where the server cannot be reached. libpq's own words, and `error`, are left out where they may
-    hold the password, or a part of it."""
+    """Return the error where the server cannot be reached, without libpq's words where a password may be in them."""
     said, parts = " ".join(str(error).split()), urlsplit(address.url)
     told = f"{address.name}: the server cannot be reached; start it or check the address"
     secrets = [value for key, value in parse_qsl(parts.query) if "password" in key]
@@ -128,8 +126,7 @@ def queries_for(schema: str) -> dict[str, str]:
 
 
 class PostgresConnection:
-    """A `Connection` for the engine's thread. `fences` holds the sessions that this writer has; `writer` is None where
-    it only reads."""
+    """A `Connection` for the engine's thread, with the sessions that its `writer` has; None where it only reads."""
 
     def __init__(self, address: Address, writer: str | None, *, is_leaving: Callable[[], bool]) -> None:
         self._address = address
@@ -147,8 +144,8 @@ class PostgresConnection:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Begin a transaction that writes, with its number and a new lease that holds from now on; commit it at the
-        end of the block. The engine undoes one that fails."""
+        """Begin a transaction that writes, with its number and a new lease; commit it at the end of the block. The
+        engine undoes one that fails."""
         self.ensure()
         self._batch += 1
         began, renewed = time.monotonic(), {"batch": self._batch, "writer": self.writer, "lease": self._address.lease}
@@ -304,8 +301,7 @@ class PostgresEngine(Engine):
             connection.raw.close()
 
     def fault(self, error: Exception) -> StoreError | None:
-        """Return the error to raise in place of `error`, which becomes its cause unless it could repeat what was to be
-        kept."""
+        """Return the error to raise in place of `error`, its cause unless it may repeat what was to be kept."""
         if is_connection_lost(error):
             return unreachable(self._address, error)
         if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):
@@ -420,7 +416,6 @@ class PostgresStore(RelationalStore):
             super()._append(connection, session_id, entries)
 
     def _delete(self, connection: PostgresConnection, session_id: str) -> bool:
-        """Remove a session with the entries and summaries that only it needs."""
         with connection.transaction():
             row = connection.run("lock_session", session_id=session_id).fetchone()
             if row is None:
@@ -457,8 +452,7 @@ def _trim(connection: PostgresConnection, *, everything: bool) -> int:
     return int(row[0]) if row else 0
 
 
-# What hosts and workers on one store share. Hosts look for what they wait for from time to time, so that a pooler may
-# stand before the server; no view waits with them.
+# What hosts and workers share. Hosts look from time to time, so that a pooler may stand before the server.
 
 
 async def looks() -> AsyncIterator[None]:

@@ -23,8 +23,8 @@ import msgspec
 from summarizing_context import CacheFigures, Settings, load_models
 from summarizing_context.adapters.open_sessions import Sessions, Window, digest_of, opened_store, session_id_from
 from summarizing_context.contrib.inspector.app import Access
-from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Row, Shown, bare, read_fields
-from summarizing_context.contrib.proxy.plugins import Plugin, log_digest
+from summarizing_context.contrib.proxy import dialects
+from summarizing_context.contrib.proxy.dialects import KEY, Asked, Dialect, PassUnchanged, Plugin, Row, Shown, bare
 from summarizing_context.contrib.proxy.upstream import ClientSummarizer, Headers, Upstream, Usage, told_window
 from summarizing_context.errors import BudgetError, SettingsError, StoreError, SummarizingContextError, briefly
 from summarizing_context.messages.reading import read_message
@@ -105,7 +105,7 @@ class Rewriter:
 
         Raise `PassUnchanged` where no view can be made, and whatever the session raises.
         """
-        fields = read_fields(body)
+        fields = dialects.read_fields(body)
         asked = dialect.read(fields)
         if len(asked.rows) < 2 and not asked.has_tools:
             raise PassUnchanged("a single message is not a session")
@@ -118,7 +118,7 @@ class Rewriter:
                 raise PassUnchanged(f"there is no session {name}")
             async with self._sessions.use(name) as context:
                 log = (await context.get_messages())[:count]
-            if not 0 < count <= len(log) or log_digest(log) != digest:
+            if not 0 < count <= len(log) or dialects.log_digest(log) != digest:
                 raise PassUnchanged(f"the session {name} does not hold these {count} messages")
             rows = [Row(one, (), str(one.get(KEY) or f"{at} of the log")) for at, one in enumerate(log)]
             asked = replace(asked, rows=[*rows, *asked.rows[1:]])
@@ -138,8 +138,7 @@ class Rewriter:
         return await self._viewed(Rewritten(body, asked, dialect, window, record), known)
 
     def _window(self, dialect: Dialect, model: str, client: str, headers: Headers) -> int:
-        """Return the window of a model, as it is known; else the usual one, until its provider has told: no request
-        waits for that."""
+        """Return the window of a model; the usual one until its provider has told, for which no request waits."""
         if known := self.feed.models.window_of(model, client):
             return known
         now, key = time.monotonic(), (model, client)
@@ -188,11 +187,8 @@ class Rewriter:
         return []
 
     async def shorter(self, before: Rewritten, status: int, answer: str) -> Rewritten | None:
-        """Return the request once more, shorter, after the provider has refused it; None where nothing speaks for that.
-
-        It is done for each 413, for an error that tells of a size and a limit in whatever words, and for any other
-        error where the request had 70 % of its budget.
-        """
+        """Return the request once more, shorter, after the provider has refused it: with 413, with an error that tells
+        of a size and a limit in whatever words, or with any where it had 70 % of its budget; else None."""
         answer, record = answer[:4_000], before.record
         known, sent = self._known.get(record.session), record.view_tokens + record.fixed_tokens
         said = re.sub(r"max_\w*tokens|(?:output|completion) tokens", "", answer)  # of the reply
@@ -218,8 +214,7 @@ class Rewriter:
             known.ceilings.pop(replayed.model, None)
 
     async def observe(self, record: Record, usage: Usage | None) -> None:
-        """Tell the session what the provider has counted for its last view: nothing where it has failed, and None where
-        it did not say."""
+        """Tell the session what was counted for its last view: nothing where it has failed, None if unknown."""
         async with self._sessions.use(record.session) as context:
             view = context.last_view
             if usage is not None and view is not None and view.tokens == record.view_tokens:
@@ -228,12 +223,10 @@ class Rewriter:
             self.feed.note_cache(record.session, context.statistics().cache)
 
     async def undo(self, name: str) -> None:
-        """Take a session's last activation back. Raise as `undo_activation` does."""
         async with self._sessions.use(name) as context:
             await context.undo_activation()
 
     async def pin(self, name: str, message: int) -> str:
-        """Pin a message of a session. Raise as `pin` of a context does."""
         async with self._sessions.use(name) as context:
             return await context.pin(message)
 
@@ -430,9 +423,8 @@ class Feed:
         }
 
 
-# Who asks, and which session it belongs to. A client's own id holds several histories:
-# the main one, those of its agents, and small requests for a title. They are told apart by the agent, by whether tools
-# are sent, and by what a person typed first.
+# Who asks, and which session it belongs to. A client's own id holds several histories: the main one, those of its
+# agents, and small requests for a title. The agent, whether tools are sent, and what was typed first tell them apart.
 
 _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
     ("x-claude-code-session-id", "claude-code"),

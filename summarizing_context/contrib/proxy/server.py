@@ -4,10 +4,8 @@ Programs that know the token may ask, and never a page that a browser has open, 
 token, a page could reach the loopback under a name of its own (DNS rebinding), so the header Host must name an address.
 
 A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
-kind alone, and the request goes on as it came.
-
-A process that ends in the middle loses nothing: what was acknowledged is in the store, and the rest stands in the
-client's next request.
+kind alone, and the request goes on as it came. A process that ends in the middle loses nothing: what was acknowledged
+is in the store, and the rest stands in the client's next request.
 """
 
 from __future__ import annotations
@@ -49,8 +47,7 @@ except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
 
 from summarizing_context.contrib.inspector.app import inspector_app, is_local, is_own
-from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Responses
-from summarizing_context.contrib.proxy.plugins import Plugin
+from summarizing_context.contrib.proxy.dialects import Anthropic, Chat, Dialect, PassUnchanged, Plugin, Responses
 from summarizing_context.contrib.proxy.rewriter import ANTHROPIC, OPENAI, Rewriter, Rewritten
 from summarizing_context.contrib.proxy.rewriter import ProxySettings as ProxySettings
 from summarizing_context.contrib.proxy.upstream import TOKEN_HEADER, Headers, Reply, Usage, passed_on
@@ -117,11 +114,10 @@ def admitted(scope: Scope, token: str | None, pages: str) -> Scope:
     if f"{path}/".startswith("/inspect/"):
         raise Refused(401, "the inspector opens by a link; `summarizing-context proxy status` prints one")
     if token is not None and not hmac.compare_digest(told.encode(), token.encode()):
-        said = "this proxy answers its user alone: the base URL has to hold its token, as in "
         at = given.get(b"host", "127.0.0.1:8377")
-        said += f"http://{at}/token/TOKEN. The proxy printed it at its start, and keeps it in the file proxy-token of "
-        said += "~/.config/summarizing-context; `proxy run` sets it for clients"
-        raise Refused(401, said)
+        said = f"this proxy answers its user alone: the base URL has to hold its token, as in http://{at}/token/TOKEN. "
+        kept = "the file proxy-token of ~/.config/summarizing-context; `proxy run` sets it for clients"
+        raise Refused(401, f"{said}The proxy printed it at its start, and keeps it in {kept}")
 
     # A request that a page makes is known by its Origin, and one that opens a page by its Sec-Fetch headers.
     host = given.get(b"host", "")
@@ -173,8 +169,7 @@ class Passage:
             raise
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, body: bytes) -> None:
-        """Ask the provider, once more where it finds a view too long, and pass its answer on, with what it tells of
-        usage noted beside it."""
+        """Ask the provider, once more where it finds a view too long; pass its answer on, and note what it took."""
         headers: Headers = list(scope["headers"])
         path = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
 
@@ -407,8 +402,7 @@ async def run_behind(
             places = base_urls(address, proxy.token) | {TOKEN_VARIABLE: token}
             if is_codex:
                 # The token goes by the environment: all users see arguments. To a provider that is called OpenAI, Codex
-                # sends fields that are documented nowhere, and asks it to compact. With a login of ChatGPT it is OpenAI
-                # that answers, and then a header of routing is sent too.
+                # sends fields and headers that are documented nowhere; with a login of ChatGPT OpenAI answers.
                 called = "OpenAI" if by_chatgpt else _CODEX_PROVIDER
                 at, of_token = f"{address}/v1", f'{{ "{TOKEN_HEADER.decode()}" = "{TOKEN_VARIABLE}" }}'
                 table = (
