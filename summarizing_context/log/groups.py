@@ -47,10 +47,8 @@ Step = tuple[tuple[tuple[int, int], ...], int, tuple[int, ...]]  # see `GroupCut
 
 @dataclass(slots=True, eq=False)
 class OpenCalls:
-    """The calls of one group: which are still unanswered, and which are given up.
-
-    A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
-    """
+    """The calls of one group: which are still unanswered, and which are given up. A result answers the nearest
+    unanswered call of its id: of the latest message that made one, the first."""
 
     made: int = 0  # calls so far
     left: list[int] = field(default_factory=list)  # how many of each message with calls are unanswered

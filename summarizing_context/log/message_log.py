@@ -135,11 +135,9 @@ class Foreground:
             self._under_way -= 1
 
     def steps(self) -> YieldNow:
-        """Return what one background thread calls all along: it pauses while a call is running.
-
-        Without it, each step of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms
-        up to eight times, for 4,000 characters that the thread reads, about a millisecond.
-        """
+        """Return what one background thread calls all along: it pauses while a call is running. Without it, each step
+        of a call would wait milliseconds for the interpreter lock. The pauses are bounded: 0.2 ms up to eight times,
+        for 4,000 characters that the thread reads, about a millisecond."""
         left = 0
 
         def yield_now(characters: int) -> None:

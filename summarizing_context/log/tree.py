@@ -190,10 +190,6 @@ class Want(NamedTuple):
     hash: str
 
 
-def fours(start: int, stop: int) -> list[Node]:
-    return [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
-
-
 def by_four(rests: dict[int, float], target: float) -> dict[int, float]:
     """Those places that are multiples of four; all where these leave too little behind the merges, or too much."""
     fours = {stop: rest for stop, rest in rests.items() if stop % FOUR == 0}
@@ -209,11 +205,9 @@ class HeaderPlace(NamedTuple):
 
 
 def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segments: int) -> list[Node]:
-    """The merges that will be shown when the header has outgrown its target; none while that is far.
-
-    `tokens` tells those of a summary; None while it is not ready. Before all segments that may fill the target have
-    one, nothing is foreseen: what is asked of a model depends on the log alone, not on which summary is ready first.
-    """
+    """The merges that will be shown when the header has outgrown its target; none while that is far. `tokens` tells
+    those of a summary; None while it is not ready. Before all segments that may fill the target have one, nothing is
+    foreseen: what is asked of a model depends on the log alone, not on which summary is ready first."""
     merges, start, target = place
     before = sum((tokens(node) or 0) + FRAME for node in merges)
     rests, rest = dict[int, float](), 0.0
@@ -233,7 +227,7 @@ def next_merges(place: HeaderPlace, tokens: Callable[[Node], int | None], segmen
     stop = min(stops, key=lambda stop: abs(stops[stop] - wanted))
     if stop % FOUR or start % FOUR:
         return [Node(0, stop)]
-    small = fours(start, stop)
+    small = [Node(at, at + FOUR) for at in range(start, stop, FOUR)]
     sizes = [size + FRAME for node in small if (size := tokens(node)) is not None]
     return [Node(0, stop)] if len(sizes) == len(small) and before + sum(sizes) > MERGED * target else small
 

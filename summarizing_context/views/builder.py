@@ -34,6 +34,7 @@ from summarizing_context.views.view import (
     ActivationRequest,
     ActivationState,
     Change,
+    LogSize,
     Marks,
     ProviderView,
     Reason,
@@ -67,11 +68,9 @@ _NEW_FOR_BLOCK = 0.25  # of the room, that a provider's next block has to cover 
 
 class SystemRows:
     """What leads the next view, and the tools sent with it: the log's own system and developer rows, or a system prompt
-    brought by the request.
-
-    A prompt that the host makes for each request is no part of the log. It stands in the place of the log's plain
-    leading system rows; developer rows and rows of hooks stay behind it. Tools stand in no view, they only cost.
-    """
+    brought by the request. A prompt that the host makes for each request is no part of the log. It stands in the place
+    of the log's plain leading system rows; developer rows and rows of hooks stay behind it. Tools stand in no view,
+    they only cost."""
 
     def __init__(self, log: MessageLog, price: Price) -> None:
         self._log, self._price = log, price
@@ -257,9 +256,9 @@ class Viewer:
         state = self._priced(state)
         provider_view = ProviderView(key, state, self._tail_behind(state), pending="restored" if marks else None)
         if state.held_at:
-            provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
+            provider_view.attempted = self._log.tokens[state.held_at], state.held_at
         if marks:
-            provider_view.attempted_at, provider_view.attempted_length, provider_view.resumed = marks
+            provider_view.attempted, provider_view.resumed = marks
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
@@ -303,10 +302,10 @@ class Viewer:
             view.tail = self._tail_behind(view.state)
             if kept is None:
                 view.pending, view.pins_changed = "log_replaced", bool(self._log.pinned.texts)
-                view.attempted_at = None
-            elif view.attempted_at is not None:
-                view.attempted_at = min(view.attempted_at, self._log.history_tokens)
-                view.attempted_length = min(view.attempted_length, len(self._log))
+                view.attempted = None
+            elif view.attempted is not None:
+                now, was = self._log_size, view.attempted
+                view.attempted = min(now[0], was[0]), min(now[1], was[1])
         self._keep_shown()
 
     def change(
@@ -364,9 +363,8 @@ class Viewer:
         plan, before, tokens = plan_activation(now), view.state, now.tokens
         if plan is None:
             if now.is_attempt:
-                view.attempted_at, view.attempted_length = self._log_size
-                if now.waits:  # then it is looked at again behind the next message
-                    view.attempted_at -= max(0, int(room.min_free) - 1)
+                again = max(0, int(room.min_free) - 1) if now.waits else 0  # looked at again behind the next message
+                view.attempted = log.history_tokens - again, len(log)
             if now.pins_seen:
                 view.pins_changed = False
             if is_asked_for and now.to_summarize is not None:
@@ -399,7 +397,7 @@ class Viewer:
         return Change(view, before, state, plan.tail, report, attempted, plan.pins)
 
     @property
-    def _log_size(self) -> tuple[int, int]:
+    def _log_size(self) -> LogSize:
         return self._log.history_tokens, len(self._log)
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
@@ -481,8 +479,7 @@ class Viewer:
         self._log.close_segment(change.state.stop)
         self.latest = provider_view
         self.stand_ins_shown += stand_ins(nodes, but=change.before.nodes)
-        if change.attempted is not None:
-            provider_view.attempted_at, provider_view.attempted_length = change.attempted
+        provider_view.attempted = change.attempted or provider_view.attempted
         self._keep_shown()
         return {
             "messages": len(self.system_rows.rows) + len(change.state.head) + len(change.tail.items),
@@ -559,11 +556,9 @@ class Viewer:
 
     def look_ahead(self) -> bool:
         """Close the open segment where the next activation of the newest view will want it; whether that is near, or,
-        where messages are counted, may be at any time.
-
-        It ends a little ahead, so that a model has summarized it by then: at the last end of a group a little below the
-        high water, unless closed segments free enough. The log, the view and the settings alone say where.
-        """
+        where messages are counted, may be at any time. It ends a little ahead, so that a model has summarized it by
+        then: at the last end of a group a little below the high water, unless closed segments free enough. The log, the
+        view and the settings alone say where."""
         if (latest := self.latest) is None:
             return False
         state, tail, room = latest.state, latest.tail, self._room_of(latest.state)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from summarizing_context.log.groups import Piece, Repair, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRules
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
-from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four, fours
+from summarizing_context.log.tree import BEHIND, FOUR, FRAME, MERGED, Cut, HeaderNode, Node, NodeText, by_four
 from summarizing_context.messages.fences import fence, neutral
 from summarizing_context.messages.reading import (
     Message,
@@ -62,8 +62,6 @@ _LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
 _KIND = "text"  # the type of each block
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
-Text = TypeVar("Text", NodeText, HeaderNode)
-
 
 class Sources:
     """What the views of one session are written from."""
@@ -93,12 +91,10 @@ def _block_text(node: HeaderNode) -> str:
     return text if node.form == "line" else f'<summary messages="{node.start}-{node.stop - 1}">\n{text}\n</summary>'
 
 
-def _without_rules(made: Text) -> Text:
+def _told(made: NodeText | HeaderNode) -> str:
     """Return what a summary says besides rules that the block of rules knows. A model's summary stays whole."""
-    if made.made_by in ("model", "verbatim"):
-        return made
-    rest = without_rules(made.text)
-    return made if rest == made.text else made._replace(text=rest or _RULES_ALONE)
+    text = made.text
+    return text if made.made_by in ("model", "verbatim") or not text else without_rules(text) or _RULES_ALONE
 
 
 def _tokens(nodes: Iterable[HeaderNode]) -> int:
@@ -110,10 +106,8 @@ def choose_summaries(
 ) -> tuple[list[HeaderNode], tuple[Node, ...], bool]:
     """Return what stands for the covered past, oldest first, within the header's share of the room: merges of the older
     part and the newest segments by themselves, or less of each; at last one line for all. With it the tree of these
-    nodes, and whether there is room for nothing but that line.
-
-    The `tree` is that of the present header; the `note`, about a topic that the user named, is shown last.
-    """
+    nodes, and whether there is room for nothing but that line. The `tree` is that of the present header; the `note`,
+    about a topic that the user named, is shown last."""
     start, texts, block = sources.log.leading_count, sources.summaries, sources.block
     line = _left_out(start, cut.stop)
     if cut.stop <= start:
@@ -125,7 +119,8 @@ def choose_summaries(
 
     def write(nodes: Sequence[Node]) -> list[HeaderNode]:
         if new := [node for node in nodes if node not in written]:
-            written.update(zip(new, (block(_without_rules(made)) for made in texts.blocks(new)), strict=True))
+            made = (block(node._replace(text=_told(node))) for node in texts.blocks(new))
+            written.update(zip(new, made, strict=True))
         return [written[node] for node in nodes]
 
     def shortened(node: HeaderNode, tokens: float) -> HeaderNode:
@@ -172,7 +167,7 @@ def choose_summaries(
         if left < texts.sizes.leaf / 2:
             break
         brief = blocks[at]
-        longer = block(brief._replace(text=_without_rules(texts.longer(places[at], brief.tokens + int(left))).text))
+        longer = block(brief._replace(text=_told(texts.longer(places[at], brief.tokens + int(left)))))
         if longer.tokens > brief.tokens:
             left -= longer.tokens - brief.tokens
             blocks[at] = longer
@@ -191,9 +186,9 @@ def choose_summaries(
     line, words, count = line._replace(made_by="stand-in", passes=1), "", sources.price.count
     left = int(room.header_share) - MESSAGE_TOKENS - count(line.text) - 2
     if left >= 12:
-        words = _without_rules(texts.part(part, left)).text if part else ""
+        words = _told(texts.part(part, left)) if part else ""
         if not words and cut.leaves:
-            words = brief_of(_without_rules(texts.text_of(Node.leaf(cut.leaves - 1))).text, left)
+            words = brief_of(_told(texts.text_of(Node.leaf(cut.leaves - 1))), left)
     if words and count(words) <= left:
         line = line._replace(text=f"{line.text}\n{neutral(words)}")
     return [line], tuple(places), True
@@ -202,9 +197,8 @@ def choose_summaries(
 def _provisional(sources: Sources, part: range, left: int) -> HeaderNode:
     """Return what stands for covered groups that fill no segment, or the whole of one that is covered in part."""
     texts = sources.summaries
-    around = texts.around(part, left)
-    range_, made = around or (part, _without_rules(texts.part(part, min(texts.sizes.leaf, left))))
-    extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, made.text)
+    range_, made = texts.around(part, left) or (part, texts.part(part, min(texts.sizes.leaf, left)))
+    extract = HeaderNode(-1, 0, range_.start, range_.stop, "full", made.made_by, made.passes, _told(made))
     return sources.block(extract if made.text else _left_out(range_.start, range_.stop))
 
 
@@ -215,12 +209,10 @@ def _merge_oldest(
     target: float,
     most: float,
 ) -> list[Node]:
-    """Return the nodes of a header, with the oldest merged where they exceed the `target`, in tokens.
-
-    As many segments stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four,
-    and all together once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to
-    `most`; beyond that the nearest merge is taken, even as an extract.
-    """
+    """Return the nodes of a header, with the oldest merged where they exceed the `target`, in tokens. As many segments
+    stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four, and all together
+    once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
+    the nearest merge is taken, even as an extract."""
     total = _tokens(write(places))
     leaves = [node for node in places if node.stop - node.start == 1]
     if total <= target or not leaves:
@@ -241,7 +233,7 @@ def _merge_oldest(
     every, end = list[list[Node]](), merges[-1].stop if merges else 0
     for stop in sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * target)):
         if stop % FOUR == end % FOUR == 0:
-            every.append([*merges, *fours(end, stop)])
+            every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
         every.append([Node(0, stop)])
     known = texts.ready({node for merged in every for node in merged})
     ready = [merged for merged in every if known.issuperset(merged)]
@@ -278,11 +270,9 @@ def write_head(
     native: NativeBlock | None = None,
     keeps_header: bool = False,
 ) -> tuple[ActivationState, tuple[TailItem, ...]]:
-    """Return the state with what a view shows before its tail, and all messages of that beside the header.
-
-    `memories` of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's
-    `native` block stands for what it covers where it has room. With `keeps_header` only messages are chosen.
-    """
+    """Return the state with what a view shows before its tail, and all messages of that beside the header. `memories`
+    of earlier sessions come the most relevant first. A note is asked for of a `topic`. The provider's `native` block
+    stands for what it covers where it has room. With `keeps_header` only messages are chosen."""
     log, summaries, ledger, price = sources.log, sources.summaries, sources.ledger, sources.price
     settings, truncates, stop, count = sources.settings, sources.truncates, cut.stop, sources.price.count
     room, tail_tokens = tail.room, tail.tokens
@@ -378,8 +368,8 @@ def write_head(
         plan, notes = log.kept_texts.plan(stop), [] if truncates else log.kept_texts.notes(stop)
         flat = dict.fromkeys(" ".join(note.text.split()) for note in notes)
         plan_text = "" if plan is None else plan_block(plan, room.pin_cap, count)
-        lists = [plan_text, list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, count)]
-        lists = [text for text in lists if text]
+        notes_text = list_block("agent_notes", NOTES_PREFACE, flat, room.pin_cap, count)
+        lists = [text for text in (plan_text, notes_text) if text]
 
         # the note: a new topic goes before that of the state; the same topic in the same past keeps its note
         focus, note = state.focus, None
@@ -404,7 +394,7 @@ def write_head(
             made = HeaderNode(-1, 0, log.leading_count, native.stop, "full", "provider", 1, native.text)
             later = summaries.blocks(map(Node.leaf, range(native.leaves, cut.leaves)))
             nodes = [made._replace(tokens=price.message(native.message))]
-            nodes += [sources.block(_without_rules(node)) for node in later]
+            nodes += [sources.block(node._replace(text=_told(node))) for node in later]
             share = int(room.header_share) - sources.frame - (note.tokens if note else 0)
             if part := range(max(cut.leaves_stop, native.stop), stop):
                 nodes.append(_provisional(sources, part, share - _tokens(nodes) - FRAME))
@@ -530,11 +520,9 @@ def fit_lines(
     frame: str = "",
     gap: int = 1,
 ) -> tuple[list[Line], str]:
-    """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does.
-
-    The most important come first. `render` makes the block from the chosen lines; `frame` is the block without any,
-    where it would say more of what is left out then; `gap` the tokens between two.
-    """
+    """Return as many lines as fit into `cap` tokens, and the block with them; "" where none does. The most important
+    come first. `render` makes the block from the chosen lines; `frame` is the block without any, where it would say
+    more of what is left out then; `gap` the tokens between two."""
     left = cap - count(frame or render(()))
     soft_left, heads, chosen = left // 4, {""}, list[Line]()
     for line in lines:
@@ -568,9 +556,7 @@ INSTRUCTIONS_PREFACE = (
 
 def instructions_block(files: Sequence[Instructions], cap: int, count: Count) -> str:
     """Return what fits of some instruction files into `cap` tokens, as whole Markdown sections; "" where nothing does.
-
-    A section that is larger than the cap goes by its paragraphs. The file that came last is filled first.
-    """
+    A section that is larger than the cap goes by its paragraphs. The file that came last is filled first."""
     if not files or cap <= 0:
         return ""
     lines = list[Line]()
@@ -614,10 +600,8 @@ PLAN_PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ 
 
 
 def plan_block(plan: PlanItems, cap: int, count: Count) -> str:
-    """Return the plan in at most `cap` tokens; "" where none of its items fits.
-
-    Items that are still open stay longest; then finished ones, the newest first.
-    """
+    """Return the plan in at most `cap` tokens; "" where none of its items fits. Items that are still open stay longest;
+    then finished ones, the newest first."""
     lines = [Line(item.line, at=at) for at, item in enumerate(plan.items)]
 
     def render(chosen: Sequence[Line]) -> str:
@@ -643,10 +627,8 @@ _RAN, _BROKEN, _DECIDED = "ran", "not fixed:", "decided:"  # sections of a line 
 
 
 def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, count: Count) -> str:
-    """Return what is known of the messages before `stop` in at most `cap` tokens; "" where nothing is worth it.
-
-    `known` is what the header says already: names that were only looked at are not told twice.
-    """
+    """Return what is known of the messages before `stop` in at most `cap` tokens; "" where nothing is worth it. `known`
+    is what the header says already: names that were only looked at are not told twice."""
     # all that could be told with its weight, each kind latest first; the eighth of a kind weighs half
     weighed, said, newest = list[tuple[float, Line]](), "\0".join(known), ledger.newest(stop, 96)
     kinds: tuple[Kind, ...] = ("path", "identifier", "error", "command", "url", "decision")
@@ -699,11 +681,9 @@ def rule_block(
     texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price
 ) -> tuple[TailItem | None, int]:
     """Return pinned texts and standing rules, word for word, in one message of at most `cap` tokens, and how many are
-    not in it; None where there is nothing to say, or no room at all.
-
-    Pinned texts stay longest, the newest first; then rules that must be kept, then preferences. `unshown` are pinned
-    messages that are not shown whole: a last line names them, and counts the rules that are left out.
-    """
+    not in it; None where there is nothing to say, or no room at all. Pinned texts stay longest, the newest first; then
+    rules that must be kept, then preferences. `unshown` are pinned messages that are not shown whole: a last line names
+    them, and counts the rules that are left out."""
     lines = [Line(f"- pinned: {pin.text}") for pin in reversed(texts)]
     lines += [
         Line(f'- message {rule.message}: "{rule.quote}"', at=rule.message, is_soft=rule.strength == "prefer")
@@ -799,10 +779,8 @@ _GOES_ON: Message = {"role": "assistant", "content": [{"type": "text", "text": "
 
 def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
     """Return as many critical messages and system rows from before entry `stop` as the room holds beside the tail's.
-
     What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
-    but for one that is alone more than all of them may take: that is shown as the tail would show a message.
-    """
+    but for one that is alone more than all of them may take: that is shown as the tail would show a message."""
     log, price, candidates = sources.log, sources.price, sources.log.candidates(stop)
     beside = sum(cost for cost in map(log.cost, log.staying(stop, len(log))) if cost <= room.staying_cap)
     items, left_out, said, left = list[TailItem](), list[int](), set[str](), room.staying_cap - beside

@@ -82,10 +82,8 @@ class Plan(NamedTuple):
 
 @dataclass
 class NextView:
-    """The next view of one provider: how the present one stands, what is asked for, and plans of other ones.
-
-    Tokens are those beside the system rows; places are indexes of log entries.
-    """
+    """The next view of one provider: how the present one stands, what is asked for, and plans of other ones. Tokens are
+    those beside the system rows; places are indexes of log entries."""
 
     sources: Sources
     provider_view: ProviderView
@@ -293,8 +291,9 @@ def plan_activation(now: NextView) -> Plan | None:
     is_needed = now.overflows or now.is_high or now.has_too_many or now.reason == "explicit"
     is_due = is_needed or (now.reason is not None and now.tail.tokens >= room.low + settings.segment_target)
     if is_due and not (now.overflows or now.reason == "explicit" or now.ahead):
-        has_grown = now.has_too_many and 2 * (len(log) - view.attempted_length) >= (settings.max_messages or 0)
-        is_due = has_grown or view.attempted_at is None or log.history_tokens - view.attempted_at >= room.min_free
+        attempted, length = view.attempted or (-inf, 0)
+        has_grown = now.has_too_many and 2 * (len(log) - length) >= (settings.max_messages or 0)
+        is_due = has_grown or log.history_tokens - attempted >= room.min_free
     now.is_attempt = is_due and is_needed
     plan: Plan | None = None
     if is_due and now.overflows:

@@ -69,9 +69,7 @@ class Shares(NamedTuple):
 class Room:
     """Tokens to share out; not changed once it is made. Each step of `squeeze` halves what pins, single messages and
     headers may take. A header may take more where that much is `spare`; where it `gives_way`, it takes no more.
-
-    Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
-    """
+    Messages that must stay are paid first, as the leading system rows are: shares are of what is left then."""
 
     tokens: int
     shares: Shares
@@ -194,11 +192,9 @@ class Tail:
 
     def take(self, group: LogGroup, *, closed: bool, most: float = inf, thinking_from: float = inf) -> None:
         """Show a group, or what is new of an open one; nothing more comes of one that is `closed`. Stop once the tail
-        costs more than `most` tokens.
-
-        At the activation an answer went on from the message `thinking_from`. In the open turn, thinking that a provider
-        wants back stays whole; where everything is tighter than tight, from this entry on.
-        """
+        costs more than `most` tokens. At the activation an answer went on from the message `thinking_from`. In the open
+        turn, thinking that a provider wants back stays whole; where everything is tighter than tight, from this entry
+        on."""
         self._thinking_from = thinking_from
         reads, passing = group.reads, group.passing
         pieces: Sequence[Piece | Passing]
@@ -328,10 +324,8 @@ def _alone(read: PlacedMessage) -> Piece:
 
 
 def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
-    """Show a tail what it has not shown yet. Costs what is new, not what the log holds.
-
-    A tail that comes to cost more than `most` tokens is of no use: it is left as it is.
-    """
+    """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
+    than `most` tokens is of no use: it is left as it is."""
     if most == inf and not log.ephemeral and len(tail.items) == tail.marks[-1].items:
         # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
         # view shows only an end: what is before is not read, and counts as it was logged.
@@ -577,9 +571,10 @@ def closings_of(states: Iterable[bytes]) -> set[int]:
 
 ROOM_MARK = " @"  # between a provider's key and tokens
 
-# What the next view of a provider depends on beside its state and the log: `attempted_at` and `attempted_length` as in
-# `ProviderView`, and the messages of the view handed out last.
-Marks = tuple[int | None, int, int]
+LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
+# What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
+# messages of the view handed out last.
+Marks = tuple[LogSize | None, int]
 
 
 @dataclass(slots=True)
@@ -590,8 +585,7 @@ class ProviderView:
     state: ActivationState
     tail: Tail
     last: list[Message] = field(default_factory=list)  # the messages of the view handed out last
-    attempted_at: int | None = None  # history tokens at the last attempt to activate
-    attempted_length: int = 0  # messages of the log then
+    attempted: LogSize | None = None  # the log at the last attempt to activate
     pending: Reason | None = None  # why the next view may begin differently
     pins_changed: bool = False  # by a call, since they were chosen for this view
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
@@ -617,7 +611,7 @@ class ProviderView:
     @property
     def marks(self) -> Marks:
         shown = len(self.last) if self.resumed is None else self.resumed
-        return self.attempted_at, self.attempted_length, shown
+        return self.attempted, shown
 
 
 class Change(NamedTuple):
@@ -628,15 +622,13 @@ class Change(NamedTuple):
     state: ActivationState
     tail: Tail
     report: ActivationReport
-    attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate
+    attempted: LogSize | None = None  # where this was an attempt to activate
     pins: tuple[TailItem, ...] = ()
 
 
 def covered_history_of(state: ActivationState, log: MessageLog) -> tuple[object, ...]:
-    """Return what a log tells of the messages that a state covers, to be compared with what another log tells.
-
-    Later messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts.
-    """
+    """Return what a log tells of the messages that a state covers, to be compared with what another log tells. Later
+    messages may change it: they end a rule, or bring another text of a file. An empty log has no pinned texts."""
     texts, stop = log.kept_texts, state.stop
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules, said = log.hashes[: state.leaves], log.rules.before(stop), [pin.text for pin in log.pinned.texts]

@@ -296,9 +296,9 @@ class _Pages:
         return {"store": store.name, "sessions": sessions}
 
     async def _known(self, session_id: str) -> Json:
-        for info in (await self._sessions())["sessions"]:
-            if info["session_id"] == session_id:
-                return dict(info)
+        found = (await self._sessions())["sessions"]
+        if info := next((dict(one) for one in found if one["session_id"] == session_id), None):
+            return info
         raise NodeNotFoundError(f"the store holds no session {session_id!r:.60}")
 
     async def _version(self) -> str:

@@ -38,10 +38,7 @@ def _shared(store: SessionStore, needs: str) -> PostgresStore:
 
 class PostgresRequests:
     """The requests of a store for summaries, which workers of a pool answer: a queue for each model, by its recipe, and
-    for each version of the checks.
-
-    Removing a session removes its text. Every method raises `StoreError`.
-    """
+    for each version of the checks. Removing a session removes its text. Every method raises `StoreError`."""
 
     def __init__(self, store: PostgresStore) -> None:
         self._store = store
@@ -82,10 +79,8 @@ class PostgresRequests:
         return None
 
     async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
-        """Keep a summary unless there is one, and end its request, in one transaction.
-
-        It is dropped where its session was deleted meanwhile and no other session asks.
-        """
+        """Keep a summary unless there is one, and end its request, in one transaction. It is dropped where its session
+        was deleted meanwhile and no other session asks."""
 
         def work(connection: PostgresConnection) -> None:
             (asking,) = connection.run("lock_request", **key._asdict()).fetchone() or ([],)

@@ -442,11 +442,9 @@ def _refuse_if_held(connection: PostgresConnection, session_id: str, row: Sequen
 
 
 def _trim(connection: PostgresConnection, *, everything: bool) -> int:
-    """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages.
-
-    One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
-    stays unneeded, for a fork holds its checkpoint until it is committed.
-    """
+    """Remove what is unneeded of all branches, or of those of deleted sessions; return the bytes of the messages. One
+    statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
+    stays unneeded, for a fork holds its checkpoint until it is committed."""
     branches = [number for (number,) in connection.run("lock_trimmed", everything=everything)]
     row = connection.run("trim", everything=everything, branches=branches).fetchone() if branches else None
     return int(row[0]) if row else 0

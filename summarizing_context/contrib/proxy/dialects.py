@@ -314,10 +314,8 @@ def _marked_blocks(blocks: object) -> Iterator[dict[str, Any]]:
 
 
 class Responses:
-    """OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log.
-
-    The system prompt is `instructions`, and developer items in front.
-    """
+    """OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log. The
+    system prompt is `instructions`, and developer items in front."""
 
     name = "responses"
 

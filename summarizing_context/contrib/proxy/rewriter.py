@@ -101,10 +101,8 @@ class Rewriter:
         self._known: dict[str, _Known] = {}  # the one used last at the end
 
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers) -> Rewritten:
-        """Return the request with a view.
-
-        Raise `PassUnchanged` where no view can be made, and whatever the session raises.
-        """
+        """Return the request with a view. Raise `PassUnchanged` where no view can be made, and whatever the session
+        raises."""
         fields = dialects.read_fields(body)
         asked = dialect.read(fields)
         if len(asked.rows) < 2 and not asked.has_tools:
@@ -327,7 +325,6 @@ class Record:
     replayed: bool = False  # after the provider had found it too long
     budget: int = 0  # tokens that the request may have, system prompt and tools too
     least_budget: int | None = None  # tokens that would do for this client; None where the budget does
-    own_ms: float = 0.0  # that the client waited for us
     status: int = 0  # of the provider's answer; 0 where there was none
     usage: Usage | None = None
     cost: float | None = None  # dollars
@@ -438,10 +435,8 @@ _HEADERS = (  # of a session's id, and whose it is; the first that is sent holds
 
 
 def session_of(headers: Mapping[str, str], fields: Mapping[str, Any], asked: Asked) -> tuple[str, str | None]:
-    """Return who asks, and the name of its session, which is None for a client without an id.
-
-    The name holds what a person typed first, for what the client puts in beside may change.
-    """
+    """Return who asks, and the name of its session, which is None for a client without an id. The name holds what a
+    person typed first, for what the client puts in beside may change."""
     client, id = next(((name, headers[header]) for header, name in _HEADERS if headers.get(header)), ("chat", ""))
     metadata = bytes(fields["metadata"]).decode("utf-8", "replace") if "metadata" in fields and not id else ""
     if user := re.search(r"session_(?:id\W+)?([0-9a-f]{8}-[0-9a-f-]{27})", metadata):  # of older Claude Code

@@ -140,10 +140,8 @@ class Reply:
         self._reading: asyncio.Future[bytes] | None = None
 
     async def error(self) -> str | None:
-        """Return an error that comes before any content, as text; None where there is none.
-
-        What was read is passed on all the same. Raise `httpx2.HTTPError`.
-        """
+        """Return an error that comes before any content, as text; None where there is none. What was read is passed on
+        all the same. Raise `httpx2.HTTPError`."""
         most = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
         if self.status in (400, 413):
             while len(self._held) <= most and await self._read_on():
@@ -171,10 +169,8 @@ class Reply:
         return self._held
 
     async def pass_on(self, send: Send, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-        """Send it to the client as it comes, with `more` headers.
-
-        Raise `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
-        """
+        """Send it to the client as it comes, with `more` headers. Raise `httpx2.HTTPError` where the provider breaks
+        off: then the client's connection has to break off too."""
         if not 200 <= self.status < 600:
             raise httpx2.RemoteProtocolError(f"status {self.status} cannot be passed on")
         headers = [*passed_on(self.headers.raw), *more]
