@@ -258,7 +258,8 @@ class Viewer:
         if state.held_at:
             provider_view.attempted = self._log.tokens[state.held_at], state.held_at
         if marks:
-            provider_view.attempted, provider_view.resumed = marks
+            tokens, length, provider_view.resumed = marks
+            provider_view.attempted = None if tokens is None else (tokens, length)
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()

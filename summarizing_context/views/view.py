@@ -574,7 +574,7 @@ ROOM_MARK = " @"  # between a provider's key and tokens
 LogSize = tuple[int, int]  # tokens, ephemeral messages included, and messages of a log
 # What the next view of a provider depends on beside its state and the log: the last attempt to activate, and the
 # messages of the view handed out last.
-Marks = tuple[LogSize | None, int]
+Marks = tuple[int | None, int, int]
 
 
 @dataclass(slots=True)
@@ -611,7 +611,7 @@ class ProviderView:
     @property
     def marks(self) -> Marks:
         shown = len(self.last) if self.resumed is None else self.resumed
-        return self.attempted, shown
+        return *(self.attempted or (None, 0)), shown
 
 
 class Change(NamedTuple):
