@@ -22,7 +22,7 @@ import anyio.to_thread
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.stores.base import VectorStore
-from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, connect_openai, recipe_name
+from summarizing_context.summarizers.sdk import KEY_VARIABLE, OFFICIAL, Connection, Fault, recipe_name
 
 
 class Embedder(Protocol):
@@ -159,15 +159,14 @@ class OpenAIEmbedder:
             )
         self.recipe = recipe_name("openai-embeddings", self.model, server=address, official=OFFICIAL)
         most = 8_000_000  # bytes of a reply: 32 vectors of 3,072 numbers, written out
-        self._connection = Connection(lambda: connect_openai(address, key, timeout), max_bytes=most)
+        self._connection = Connection(
+            "openai.AsyncOpenAI", timeout=timeout, max_bytes=most, base_url=address, api_key=key
+        )
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """Return a vector for each text. Raise `SummarizerError` or a subclass where there is none."""
-        reply = await self._connection.request(
-            lambda client: client.embeddings.with_streaming_response.create(
-                model=self.model, input=texts, encoding_format="float"
-            )
-        )
+        method = "embeddings.with_streaming_response.create"
+        reply = await self._connection.request(method, model=self.model, input=texts, encoding_format="float")
         listed = reply.get("data")
         rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
         placed = {row.get("index"): row.get("embedding") for row in rows}  # each has its place

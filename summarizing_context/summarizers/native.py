@@ -52,19 +52,17 @@ class Compactor:
 
     async def _of_anthropic(self, asked: NativeRequest) -> SummaryReply:
         beside = {"system": [block for row in asked.system for block in _blocks(row)], "tools": list(asked.tools)}
-        fields: dict[str, Any] = {
-            "model": asked.model,
-            "max_tokens": _MOST_WRITTEN,
-            "messages": [
+        reply = await self._model.connection.request(
+            "beta.messages.with_streaming_response.create",
+            model=asked.model,
+            max_tokens=_MOST_WRITTEN,
+            messages=[
                 {name: value for name, value in message.items() if name != "metadata" and not name.startswith("_")}
                 for message in (*asked.head, *asked.messages)
             ],
-            "compaction": {"type": "summarize", "instructions": asked.instructions},
-            "betas": [_BETA],
+            compaction={"type": "summarize", "instructions": asked.instructions},
+            betas=[_BETA],
             **{name: value for name, value in beside.items() if value},
-        }
-        reply = await self._model.connection.request(
-            lambda client: client.beta.messages.with_streaming_response.create(**fields)
         )
         content, reason = reply["content"], reply["stop_reason"]
         if reason != "compaction" or len(content) != 1 or not content[0].get("content"):
@@ -78,9 +76,9 @@ class Compactor:
         # all rows of a user are kept in the window, so those that views will bring again come as a developer's
         head = [row if is_compacted(row) else {**row, "role": "developer"} for row in asked.head]
         items = [item for message in (*asked.system, *head, *asked.messages) for item in items_of(message)]
-        fields: dict[str, Any] = {"model": asked.model, "input": items, "instructions": asked.instructions}
+        method = "responses.with_streaming_response.compact"
         reply = await self._model.connection.request(
-            lambda client: client.responses.with_streaming_response.compact(**fields)
+            method, model=asked.model, input=items, instructions=asked.instructions
         )
         window, usage = reply["output"], reply["usage"]
         if not is_compacted({"role": "assistant", "content": window}):

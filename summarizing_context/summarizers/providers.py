@@ -11,7 +11,6 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
-from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 
@@ -34,7 +33,7 @@ def make_caller(
     if given is None:
         model = make_model(settings, read_only=read_only)
         return call(model, close=model.close)
-    return call(given, held=given.held) if isinstance(given, HostSummarizer) else call(given)
+    return call(given)
 
 
 def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:

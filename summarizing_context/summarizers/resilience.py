@@ -20,7 +20,13 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_random_exponential
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    wait_random_exponential,
+)
 
 from summarizing_context.concurrency import Clock
 from summarizing_context.errors import (
@@ -328,10 +334,6 @@ class _Run:
         raise SummarizerRefused(Refusal.UNSUPPORTED)
 
 
-def _is_worth_another(error: BaseException) -> bool:
-    return isinstance(error, Exception) and not isinstance(error, NotAdmitted | SummarizerNotReady)
-
-
 class ResilientSummarizer:
     """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
 
@@ -346,11 +348,10 @@ class ResilientSummarizer:
         settings: Settings,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
         self._inner, self._settings, self._clock = inner, settings, clock
-        self._sleep, self._held, self._close = sleep, held, close
+        self._sleep, self._close = sleep, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it has a name
         host = declared(inner, "host")
@@ -371,7 +372,7 @@ class ResilientSummarizer:
         reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
+        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now)
 
     def statistics(self) -> CallStatistics:
         now = self._clock.now()
@@ -408,7 +409,7 @@ class ResilientSummarizer:
             is_spent = is_late or run.was_terse or run.calls >= self._settings.attempts
             return is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0
 
-        retry = retry_if_exception(_is_worth_another)
+        retry = retry_if_exception_type(Exception) & retry_if_not_exception_type((NotAdmitted, SummarizerNotReady))
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:

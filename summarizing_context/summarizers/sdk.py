@@ -12,11 +12,12 @@ import json
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
-from functools import partial
+from importlib import import_module
+from operator import attrgetter
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -67,27 +68,28 @@ class HttpStatus(Exception):
 
 
 class Connection:
-    """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
+    """A connection to a provider: a client such as `openai.AsyncOpenAI`, made at the first call, and replies as JSON
+    objects. Without the option `api_key` it reads the environment."""
 
-    def __init__(self, connect: Callable[[], Any], *, max_bytes: int = MOST_BYTES) -> None:
-        self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
-        self._max_bytes = max_bytes
+    def __init__(self, client: str, *, timeout: float, max_bytes: int = MOST_BYTES, **options: Any) -> None:
+        self._sdk, self._kind = client.split(".")
+        self._timeout, self._max_bytes, self._options = timeout, max_bytes, options
         self._connecting = anyio.Lock()
         self._client: Any = None
         self._closed = False
 
-    async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
-        """Return the reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
+    async def request(self, method: str, **fields: Any) -> dict[str, Any]:
+        """Return the reply to a call of this method of the client. Raises `SummarizerError` or a subclass."""
         failure: SummarizerError
         try:
             async with self._connecting:
                 if self._client is None and not self._closed:
-                    client = await anyio.to_thread.run_sync(self._connect, abandon_on_cancel=True)
+                    client = await anyio.to_thread.run_sync(self._connect, method, abandon_on_cancel=True)
                     self._client = None if self._closed else client
             if self._closed:
                 raise SummarizerError(Fault.CLOSED)
             body = bytearray()
-            async with send(self._client) as response:
+            async with attrgetter(method)(self._client)(**fields) as response:
                 async for chunk in response.iter_bytes():
                     body += chunk
                     if len(body) > self._max_bytes:
@@ -119,31 +121,27 @@ class Connection:
             with anyio.move_on_after(0.3):
                 await client.close()
 
+    def _connect(self, method: str) -> Any:
+        """Return the client, without retries and redirects. It asks for replies that are not compressed, and leaves the
+        body of an error unread, which the SDKs would read whole.
 
-def client_of(sdk: Any, kind: Any, *, timeout: float, **options: Any) -> Any:
-    """Return a client of an SDK, without retries and redirects. It asks for replies that are not compressed, and leaves
-    the body of an error unread, which the SDKs would read whole."""
+        Off the event loop, for this imports modules and loads certificates.
+        """
 
-    async def drop_error_body(response: Any) -> None:
-        if not 200 <= response.status_code < 300:
-            await response.aclose()
+        async def drop_error_body(response: Any) -> None:
+            if not 200 <= response.status_code < 300:
+                await response.aclose()
 
-    http = sdk.DefaultAsyncHttpxClient(
-        timeout=timeout,
-        follow_redirects=False,
-        headers={"Accept-Encoding": "identity"},
-        event_hooks={"response": [drop_error_body]},
-    )
-    return kind(max_retries=0, timeout=timeout, http_client=http, **options)
-
-
-def connect_openai(address: str, key: str | None, timeout: float) -> Any:
-    """Return a client of OpenAI's SDK; without a key it reads the environment."""
-    import openai
-
-    client = client_of(openai, openai.AsyncOpenAI, timeout=timeout, base_url=address, api_key=key)
-    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
-    return client
+        sdk = import_module(self._sdk)
+        http = sdk.DefaultAsyncHttpxClient(
+            timeout=self._timeout,
+            follow_redirects=False,
+            headers={"Accept-Encoding": "identity"},
+            event_hooks={"response": [drop_error_body]},
+        )
+        client = getattr(sdk, self._kind)(max_retries=0, timeout=self._timeout, http_client=http, **self._options)
+        attrgetter(method)(client)
+        return client
 
 
 class SdkSummarizer(ABC):
@@ -155,6 +153,7 @@ class SdkSummarizer(ABC):
     """
 
     provider: ClassVar[str]
+    client: ClassVar[str]  # of the SDK
     official: ClassVar[str]  # address
     example: ClassVar[str]  # of a model
     key_variables: ClassVar[tuple[str, ...]]  # of the environment, the usual one first
@@ -180,11 +179,7 @@ class SdkSummarizer(ABC):
         self.host = found.netloc.rpartition("@")[2]  # an environment variable may hold a password in it
         self.address = f"{found.scheme}://{self.host}{found.path}"
         self.recipe = recipe_name(self.provider, model, server=address, official=self.official)
-        self.connection = Connection(partial(self.connect, address, api_key or None, timeout))
-
-    @abstractmethod
-    def connect(self, address: str, key: str | None, timeout: float) -> Any:
-        """Make the SDK's client, without retries and redirects; without a key it reads the environment."""
+        self.connection = Connection(self.client, timeout=timeout, base_url=address, api_key=api_key or None)
 
     @abstractmethod
     async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
@@ -212,31 +207,26 @@ class OpenAIChatSummarizer(SdkSummarizer):
     """Summarizes by the OpenAI chat protocol: with OpenAI itself, or any compatible server."""
 
     provider = "openai"
+    client = "openai.AsyncOpenAI"
     official = OFFICIAL
     example = "gpt-5.4-mini"
     key_variables = (KEY_VARIABLE,)
     key_hint = "any word will do for a server of your own that asks for none"
-    connect = staticmethod(connect_openai)
     # Servers know one of these names, some refuse the other; the one that has worked is left.
     _limit_names: tuple[str, ...] = ("max_completion_tokens", "max_tokens")
 
     async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-
-        async def limited_by(name: str) -> dict[str, Any]:
-            fields = {"model": self.model, "messages": messages, name: limit}
-            return await self.connection.request(
-                lambda client: client.chat.completions.with_streaming_response.create(**fields)
-            )
-
+        method = "chat.completions.with_streaming_response.create"
+        asked: dict[str, Any] = {"model": self.model, "messages": messages}
         name, *others = self._limit_names
         try:
-            reply = await limited_by(name)
+            reply = await self.connection.request(method, **asked, **{name: limit})
         except SummarizerError as failure:
             if not others or getattr(failure.__cause__, "status_code", None) not in (400, 422):
                 raise
             (name,) = others
-            reply = await limited_by(name)
+            reply = await self.connection.request(method, **asked, **{name: limit})
         self._limit_names = (name,)
 
         choices, error, usage = reply.get("choices"), reply.get("error"), reply.get("usage")
@@ -271,26 +261,19 @@ class AnthropicSummarizer(SdkSummarizer):
     """Summarizes by Anthropic's messages protocol."""
 
     provider = "anthropic"
+    client = "anthropic.AsyncAnthropic"
     official = "https://api.anthropic.com"
     example = "claude-haiku-4-5"
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     key_hint = "or ANTHROPIC_AUTH_TOKEN"
 
-    def connect(self, address: str, key: str | None, timeout: float) -> Any:
-        import anthropic
-
-        client = client_of(anthropic, anthropic.AsyncAnthropic, timeout=timeout, base_url=address, api_key=key)
-        _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
-        return client
-
     async def ask(self, system: str, user: str, limit: int) -> SummaryReply:
         reply = await self.connection.request(
-            lambda client: client.messages.with_streaming_response.create(
-                model=self.model,
-                max_tokens=limit,
-                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
-                messages=[{"role": "user", "content": user}],
-            )
+            "messages.with_streaming_response.create",
+            model=self.model,
+            max_tokens=limit,
+            system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+            messages=[{"role": "user", "content": user}],
         )
         content, reason, usage = reply.get("content"), reply.get("stop_reason"), reply.get("usage")
         if not isinstance(content, list):
