@@ -24,7 +24,7 @@ import msgspec
 from summarizing_context.errors import MessageError, SettingsError, TranscriptError
 from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
 from summarizing_context.evaluation.views import Case, Message, Text
-from summarizing_context.extraction.values import exact_values
+from summarizing_context.extraction import WORDS
 from summarizing_context.messages.reading import check_message, read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
@@ -36,7 +36,42 @@ _GOLD = ("rubric", "answer", "ideal_answer", "ideal_summary", "instruction_being
 _SMALL_WORDS = re.compile(r"(?i)\A(?:(?:a|an|and|at|by|for|from|her|his|in|is|it|of|on|the|to)(?: |\Z))+")
 _MAX_MENTIONS = 5  # messages of a chat: what more of them say may stand in a view for another reason
 
+_ENDINGS = "|".join(WORDS["files"]["endings"])
+
+_VALUE = re.compile(
+    rf"""(?<![\w@])(?:
+    https?://[^\s"'<>`)\]}},\\]{{3,400}}
+    | (?<![.+-]) [\w.+-]{{1,64}}@[\w-]{{1,64}}(?:\.[\w-]{{1,32}}){{1,4}}
+    | (?<![.~/+-]) (?:~|\.{{1,2}})?/?(?:[\w@.+\#%-]{{1,80}}/){{1,24}}[\w@.+\#%-]{{1,120}}
+    | (?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_ENDINGS})\b(?![/\w])
+    | (?<![.,/-]) [$€£]?\d{{1,3}}(?:,\d{{3}}){{1,6}}(?:\.\d{{1,12}})? (?![\w/-])
+    | (?<![/.-]) \#?(?:\d{{4,20}}(?:\.\d{{1,12}})?|\d{{1,20}}\.\d{{2,12}}) (?![\w/-]|\.\d)
+    | (?<![/-]) \#?(?=[\w-]{{0,60}}(?:\d|[^\W_]_[^\W_]|[a-z][A-Z])) [A-Za-z0-9_][\w-]{{2,99}} (?![\w/-])
+    )""",
+    re.VERBOSE,
+)
+_WITH_UNIT = re.compile(r"\d+(?:ns|us|ms|s|m|h|d|k|kb|mb|gb|px|x|am|pm|min|km|kg|cm|mm|st|nd|rd|th)", re.IGNORECASE)
+_NO_VALUE = re.compile(  # the numbers of a listing's lines, line ends in JSON or code, and the line numbers of grep
+    rf"^ *\d+(?=[\t→:|])|\\[nrt]|(?<=\.)((?:{_ENDINGS}))-\d+-", re.MULTILINE
+)
+
 Cases = list[tuple[Case, list[Question]]]
+
+
+def exact_values(text: str) -> list[str]:
+    """Return the exact values of a text, each once, in order. Quotes, times and short numbers are none."""
+    found: dict[str, None] = {}
+    for match in _VALUE.finditer(_NO_VALUE.sub(r"\1 ", text[:100_000])):
+        value = match[0].rstrip(".,:;-_*#$%/!?'")
+        if "/" in value and "://" not in value:
+            value = value[2:] if value.startswith(("a/", "b/")) and value.count("/") > 1 else value  # as diffs have it
+            name = value.rpartition("/")[2]
+            if not {".", "@"} & set(name) and (value.count("/") < 2 or not any(map(str.isalpha, name))):
+                continue  # as in and/or, or a date
+        elif len(value) < 4 or (value[0].isdigit() and _WITH_UNIT.fullmatch(value)):
+            continue
+        found[value] = None
+    return list(found)
 
 
 @dataclass(frozen=True, slots=True)

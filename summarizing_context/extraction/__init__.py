@@ -1,4 +1,4 @@
-"""Facts that are read from text without a model: rules, exact values, tool calls with plans, importance.
+"""Facts that are read from text without a model: rules, tool calls with plans, importance.
 
 Pure. Each kind of fact has one module, and its words stand in the files beside them. Nothing here keeps state or reads
 the log.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from math import prod
-from typing import NamedTuple
 
 from summarizing_context.extraction.tool_calls import PATTERNS, first_error_line, verb_of
 from summarizing_context.messages.reading import Reading
@@ -31,39 +30,25 @@ def read_traits(reading: Reading) -> int:
         if part.kind == "result":
             flags |= _ERROR * (part.failed or any(first_error_line(_ends(text), False) for text in part.texts))
         elif part.kind == "call":
-            flags |= _WRITE * _changes(part.name, _ends("".join(part.texts)))
+            # it changes something: by its tool's name, a patch, or the command that it runs
+            arguments = _ends("".join(part.texts))
+            command = found[1] if (found := _COMMAND.search(arguments)) else ""
+            verb = verb_of(part.name) or (verb_of(command) if command.isidentifier() else "")
+            kinds = () if command.isidentifier() else ("commits", "changes")
+            is_said = "*** Begin Patch" in arguments or any(PATTERNS[kind].search(command) for kind in kinds)
+            flags |= _WRITE * bool(verb or is_said)
     written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
     said = written if reading.role == "assistant" else reading.typed
     return flags | _DECISION * any(PATTERNS["choice"].search(" ".join(_ends(text).lower().split())) for text in said)
-
-
-def _changes(tool: str, arguments: str) -> bool:
-    """Return whether a call changes something, by its tool's name, a patch, or the command that it runs."""
-    if verb_of(tool) or "*** Begin Patch" in arguments:
-        return True
-    command = _COMMAND.search(arguments)
-    if command is None:
-        return False
-    said = command[1]
-    if said.isidentifier():
-        return bool(verb_of(said))
-    return any(PATTERNS[kind].search(said) for kind in ("commits", "changes"))
 
 
 def _ends(text: str) -> str:
     return text if len(text) <= 2_000 else f"{text[:1_000]}\n{text[-1_000:]}"
 
 
-class Ranked(NamedTuple):
-    """A group, by its first entry, and how important it is."""
-
-    score: float
-    start: int
-
-
-def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) -> list[Ranked]:
-    """Return the groups before entry `stop` that score at least `threshold`, the most important first, newer ones
-    before older ones that score the same.
+def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) -> list[int]:
+    """Return the first entry of each group before entry `stop` that scores at least `threshold`, the most important
+    first, newer ones before older ones that score the same.
 
     Args:
         groups: All closed groups of a log: the first entry of each, and its traits.
@@ -71,13 +56,13 @@ def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) 
         threshold: The least score.
     """
     found = [*groups]
-    ranked: list[Ranked] = []
+    ranked: list[tuple[float, int]] = []
     for number, (start, traits) in enumerate(found):
         age = 1 - _RECENCY * (number / (len(found) - 1) if len(found) > 1 else 1.0)
         rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if traits & flag), start=age)
         if start < stop and 1 - rest >= threshold:
-            ranked.append(Ranked(1 - rest, start))
-    return sorted(ranked, reverse=True)
+            ranked.append((1 - rest, start))
+    return [start for _, start in sorted(ranked, reverse=True)]
 
 
 def group_traits(members: Iterable[tuple[int, bool]], strengths: Collection[str] = ()) -> int:

@@ -24,7 +24,7 @@ import msgspec
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.errors import MessageError
-from summarizing_context.extraction.importance import Ranked, group_traits, rank_groups
+from summarizing_context.extraction.importance import group_traits, rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
 from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Role, Verdict, message_name
@@ -487,7 +487,7 @@ class MessageLog:
         entries, first_part = self.entries[segment.start : segment.stop], self.hashes[leaf - segment.part]
         return (sources or self._sources).source(segment, first_part, entries)
 
-    def important(self, stop: int, threshold: float) -> list[Ranked]:
+    def important(self, stop: int, threshold: float) -> list[int]:
         """The groups before entry `stop` that score at least `threshold`, the most important first."""
         groups: list[tuple[int, int]] = []
         for start, end in pairwise([*self.group_starts, self.closed_groups_stop]):

@@ -63,8 +63,30 @@ def check_reply(reply: object, job: SummaryJob) -> SummaryReply:
         return replace(said, text=text, truncated=is_cut)
     if said.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
-    if fault := _fault(text := clean_reply(said.text), job):
-        raise SummarizerRefused(fault)
+
+    # what is worst of what is wrong with its words or its size
+    text = clean_reply(said.text)
+    tokens, source = estimate_text(text), job.source_tokens
+    given = (text, job.content, job.instructions, job.prompt)
+    flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    copied = sum(map(set(map(str.strip, job.content.split("\n"))).__contains__, lines))
+    checks = {
+        Refusal.EMPTY: not any(map(str.isalnum, text)),
+        Refusal.ERROR_TEXT: _is_error_text(text),
+        Refusal.DECLINED: len(text) <= _SHORT and _PATTERNS["declined"].match(_plain(text)),
+        Refusal.ECHO: flat in (content, prompt)
+        or (len(content) >= 200 and content in flat)
+        or (len(flat) >= 40 and flat[:200] in instructions)
+        or (job.max_tokens < tokens and (flat in content or copied > 0.8 * len(lines))),
+        Refusal.OVER_CAP: tokens > int(1.5 * job.max_tokens),  # a model cannot count
+        # of fewer than 200 tokens a summary may be as long as its source; a merge of few is asked for three quarters
+        Refusal.OVER_PART: job.rank < 2 and source > 200 and tokens > (0.8 if job.kind == "rollup" else 0.5) * source,
+    }
+    for refusal, holds in checks.items():
+        if holds:
+            raise SummarizerRefused(refusal)
+
     # what begins with a record's label would be read as one; what the user demands stands in the block of rules alone,
     # so a heading of rules, however it is marked and spelled, is one of facts
     lines = [
@@ -83,28 +105,6 @@ def plain_reply(reply: object) -> SummaryReply:
     cached = cached if cached and used and cached <= used else None
     text = reply.text if isinstance(reply.text, str) else ""
     return SummaryReply(text, used, made, truncated=bool(reply.truncated), cached_tokens=cached)
-
-
-def _fault(text: str, job: SummaryJob) -> Refusal | None:
-    """Return what is worst of what is wrong with the words or the size of a clean reply."""
-    tokens, source = estimate_text(text), job.source_tokens
-    given = (text, job.content, job.instructions, job.prompt)
-    flat, content, instructions, prompt = (" ".join(part.split()) for part in given)
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    copied = sum(map(set(map(str.strip, job.content.split("\n"))).__contains__, lines))
-    checks = {
-        Refusal.EMPTY: not any(map(str.isalnum, text)),
-        Refusal.ERROR_TEXT: _is_error_text(text),
-        Refusal.DECLINED: len(text) <= _SHORT and _PATTERNS["declined"].match(_plain(text)),
-        Refusal.ECHO: flat in (content, prompt)
-        or (len(content) >= 200 and content in flat)
-        or (len(flat) >= 40 and flat[:200] in instructions)
-        or (job.max_tokens < tokens and (flat in content or copied > 0.8 * len(lines))),
-        Refusal.OVER_CAP: tokens > int(1.5 * job.max_tokens),  # a model cannot count
-        # of fewer than 200 tokens a summary may be as long as its source; a merge of few is asked for three quarters
-        Refusal.OVER_PART: job.rank < 2 and source > 200 and tokens > (0.8 if job.kind == "rollup" else 0.5) * source,
-    }
-    return next((refusal for refusal, holds in checks.items() if holds), None)
 
 
 def clean_reply(text: str) -> str:

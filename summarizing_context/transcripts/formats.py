@@ -23,7 +23,7 @@ FORMATS: Mapping[str, Callable[[Content], Iterator[Draft]]] = {
     "gemini": parts.read_gemini,
     "anthropic": lists.read_list,
     "openai-chat": lists.read_list,
-    "messages": lists.read_messages,
+    "messages": lists.read_list,  # a message a line
 }
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
 
@@ -103,6 +103,9 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
         if name not in FORMATS:
             what = name or f"lines with {', '.join([*content.rows[0]][:5])}"
             raise TranscriptError(f"{path}:1: unknown format: {what}; name the client's own log, or a list of messages")
+        if name == "messages" and content.is_document:
+            needed = "it needs a list of messages, or an object with one"
+            raise TranscriptError(f"{path}:1: no known format of a transcript; {needed}")
         drafts = list(FORMATS[name](content))
         if content.is_document and not any(draft.messages or draft.skipped for draft in drafts):
             raise TranscriptError(f"{path}:1: holds no message of the format {name}; take --format {AUTO}")

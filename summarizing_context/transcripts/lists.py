@@ -8,20 +8,11 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
-from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record, text_of, tool_call
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
 TYPES = {name: frozenset(types) for name, types in RECORDS["types"].items()}
 _CALLS, _OUTPUTS = TYPES["calls"], TYPES["outputs"]
-
-
-def read_messages(content: Content) -> Iterator[Draft]:
-    """Yield one session with a message from each line."""
-    if content.is_document:
-        needed = "it needs a list of messages, or an object with one"
-        raise TranscriptError(f"{content.path}:1: no known format of a transcript; {needed}")
-    yield from read_list(content)
 
 
 def read_finetune(content: Content) -> Iterator[Draft]:

@@ -430,24 +430,24 @@ def write_head(
         bounds, misses = log.bounds(), 0
         whole = frozenset(item.seq for item in behind if not item.left_out)
         groups, inside = list[tuple[int, Sequence[TailItem]]](), set[int]()
-        for one in log.important(stop, threshold):
-            group = log.between(one.start, log.group_stop(one.start))
+        for start in log.important(stop, threshold):
+            group = log.between(start, log.group_stop(start))
             reads = group.reads
             if (
-                one.start < opening_stop
+                start < opening_stop
                 or all(read.seq in whole for read in reads)
                 or any(loaded_tools(read.message) is not None for read in reads)  # it says more than messages do
                 # its thinking stays while its turn goes on
                 or any(read.seq >= bounds.settled and has_signed_thinking(read.message) for read in reads)
             ):
                 continue
-            kept_group = Tail(one.start, replace(room, squeeze=room.squeeze + 1), price, bounds)
+            kept_group = Tail(start, replace(room, squeeze=room.squeeze + 1), price, bounds)
             kept_group.take(group, closed=True)
             if all(says_nothing(item.message) for item in kept_group.items):
                 continue
             if kept_group.tokens <= left:
-                groups.append((one.start, kept_group.items))
-                inside.update(range(one.start, kept_group.next))
+                groups.append((start, kept_group.items))
+                inside.update(range(start, kept_group.next))
                 left -= kept_group.tokens
             elif (misses := misses + 1) == 16:  # no smaller one is looked for
                 break

@@ -14,9 +14,9 @@ from summarizing_context import SummaryJob
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.evaluation import Arm, Dataset, Run
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
+from summarizing_context.evaluation.datasets import exact_values
 from summarizing_context.evaluation.recording import Recording
 from summarizing_context.evaluation.report import in_words
-from summarizing_context.extraction.values import exact_values
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import latest
 from tests.laws.amounts import ALL
