@@ -228,7 +228,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
             compactor = Compactor(model, f"{model.recipe};account={account}")
             native = NativeBlocks(**work, compactor=compactor, gate=cast(ResilientSummarizer, own_caller))
-            opened.push_async_callback(compactor.close)
+            opened.push_async_callback(model.close)
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer

@@ -29,7 +29,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
-from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
+from summarizing_context.summarizers.extractive.lines import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections

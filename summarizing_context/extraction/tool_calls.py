@@ -56,7 +56,6 @@ def looks_only(tool: str) -> bool:
 _VALUES = 200  # of the arguments of one call
 _IN_SCRIPT = "tools.exec_command("  # Codex runs its commands in JavaScript, as arguments of one tool
 _COMMAND = re.compile(r"""\bcmd["']?\s{0,9}:\s{0,9}("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]:
@@ -80,7 +79,8 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
                 literals = _COMMAND.findall(value[:_HUGE])[:_VALUES]
                 escapes = {"n": "\n", "t": "\t"}
                 found.extend(
-                    ("cmd", _ESCAPED.sub(lambda it: escapes.get(it[1], it[1]), literal[1:-1])) for literal in literals
+                    ("cmd", re.sub(r"(?s)\\(.)", lambda it: escapes.get(it[1], it[1]), literal[1:-1]))
+                    for literal in literals
                 )
         elif isinstance(value, dict | list):
             each = value.items() if isinstance(value, dict) else ((name, inner) for inner in value[:_VALUES])
@@ -92,27 +92,23 @@ def read_arguments(text: str, *, numbers: bool = False) -> list[tuple[str, str]]
 
 
 _PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
-_PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 
 
 def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Return (path, operation) of each file of a patch among the arguments."""
-    found: list[tuple[str, str]] = []
+    found, verbs = list[tuple[str, str]](), {"Add": "created", "Update": "edited", "Delete": "deleted"}
     for verb, path, target in (each for _, text in values for each in _PATCHED.findall(text[:_HUGE])):
-        found.append((path.strip(), "moved" if target.strip() else _PATCH_VERBS[verb]))
+        found.append((path.strip(), "moved" if target.strip() else verbs[verb]))
         found += [(target.strip(), "created")] if target.strip() else []
     return found
 
 
 # Shell commands.
 
-_SHELL = re.compile(r"\A(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ")
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
 _REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
-_HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
 _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
-_COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
 _PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
 
@@ -120,7 +116,7 @@ _PLAIN = re.compile(r"(?!/dev/|[&-]|(?:\.{1,2}|/)\Z)[\w./~+@%:=,-]{1,400}\Z")
 def bare_command(command: str) -> tuple[str, str]:
     """Return a command without a shell around it, and the folder that it changes to first, which is left out of it."""
     start = command.lstrip()[:4_000]
-    if shell := _SHELL.match(start):
+    if shell := re.match(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -[a-z]{0,4}c ", start):
         start = start[shell.end() :].strip()
         if start[:1] in ("'", '"') and start.find(start[0], 1) == len(start) - 1:  # all of it in quotes
             start = start[1:-1].strip()
@@ -161,10 +157,10 @@ def tried(command: str) -> str:
 def files_of(command: str) -> list[tuple[str, str, str]]:
     """Return the files that a command obviously creates, changes, moves or deletes, in order, at most 24: of each its
     path, what is done, and the program whose complaint would mean that it was not."""
-    if not _HINT.search(command[:4_000]):
+    if not re.search(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>", command[:4_000]):
         return []
     start, base = bare_command(command)
-    start = _COMMENT.sub("", start) if "#" in start else start
+    start = re.sub(r"(?m)^[ \t]{0,40}#[^\n]{0,1000}", "", start) if "#" in start else start
     start = _HEREDOC.sub(r"<<\2\3 ", start) if "<<" in start else start
     found: list[tuple[str, str, str]] = []
     words: list[str] = []
@@ -251,7 +247,6 @@ def exit_code(text: str) -> str:
 _TRACEBACK = "Traceback (most recent call last)"
 _LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
 _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
-_TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
 
 
 def first_error_line(result: str, failed: bool) -> str:
@@ -291,7 +286,7 @@ def error_lines(result: str, most: int) -> list[str]:
 
 def signature(line: str) -> str:
     """Return an error's line without the time that it took, which is another one each time."""
-    return _TOOK.sub("", line)
+    return re.sub(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z", "", line)
 
 
 def _hinted_lines(result: str) -> Iterator[tuple[int, str]]:
@@ -326,12 +321,11 @@ def line_at(text: str, at: int) -> str:
 # Results: ids and addresses.
 
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
-_ID = re.compile(r"(?!.{65})#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
 
 
 def is_id(value: str) -> bool:
     """Return whether an argument is one word with a digit in it, and more than a number."""
-    is_one = _ID.match(value) is not None and any(map(str.isdigit, value))
+    is_one = re.match(r"(?!.{65})#?[A-Za-z0-9][\w#.:@-]{3,63}\Z", value) is not None and any(map(str.isdigit, value))
     return is_one and not re.sub("[.:-]", "", value).isdigit()
 
 

@@ -51,7 +51,7 @@ def render_messages(
             elif part.texts or part.kind != "extra":
                 yield_now(sum(map(len, part.texts)))
                 ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
-                for who, text in parts_by_author(reading, part, part_label(reading, part, names)):
+                for who, text in parts_by_author(reading, part, names):
                     lines += [f"### {who}{ending}", *([_escape(text)] if text else [])]
                 if part.media and part.kind != "media":
                     lines.append(f"[{len(part.media)} image or file]")
@@ -74,10 +74,21 @@ def render_topic(topic: str, record: str) -> str:
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
-def parts_by_author(reading: Reading, part: Part, label: str, host: str = "user note") -> list[tuple[str, str]]:
-    """Return the words of a part, each run under who says it: `host` what it has put into a row of the user's."""
-    whole = "\n".join(filter(None, part.texts))
-    if label != TYPED:
+def parts_by_author(
+    reading: Reading, part: Part, names: dict[str, str], host: str = "user note"
+) -> list[tuple[str, str]]:
+    """Return the words of a part, each run under what it is, or who says it: `host` what it has put into a row of the
+    user's. `names` holds the tools of the calls that wait for their results."""
+    whole, role = "\n".join(filter(None, part.texts)), " ".join(reading.role.split())
+    if part.kind == "call":
+        names[part.id] = " ".join(part.name.split()) or "tool"
+        return [(f"{role} calls {names[part.id]}", whole)]
+    if part.kind == "result":
+        known = names.pop(part.id, None)
+        kind = "late result" if known is None else "failed result" if part.failed else "result"
+        return [(f"{kind} of {known or 'tool'}", whole)]
+    words = {"thinking": " thinks", "media": " media", "extra": " note"}
+    if (label := role + words.get(part.kind, "")) != TYPED:
         return [(label, whole)]
     if not reading.human or part.put_in:
         return [(host, whole)]
@@ -85,20 +96,6 @@ def parts_by_author(reading: Reading, part: Part, label: str, host: str = "user 
     if all(piece.typed for piece in pieces):
         return [(TYPED, whole)]
     return [(TYPED if piece.typed else host, piece.text.strip("\n")) for piece in pieces]
-
-
-def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
-    """Return what a part of a message is; `names` holds the tools of the calls that wait for their results."""
-    role = " ".join(reading.role.split())
-    if part.kind == "call":
-        names[part.id] = " ".join(part.name.split()) or "tool"
-        return f"{role} calls {names[part.id]}"
-    if part.kind == "result":
-        known = names.pop(part.id, None)
-        kind = "late result" if known is None else "failed result" if part.failed else "result"
-        return f"{kind} of {known or 'tool'}"
-    words = {"thinking": "thinks", "media": "media", "extra": "note"}
-    return f"{role} {words[part.kind]}" if part.kind in words else role
 
 
 def _escape(text: str) -> str:

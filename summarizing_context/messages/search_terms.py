@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from summarizing_context.messages.reading import decode_message, read_content, read_message
-from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.reading import decode_message, read_content
 
 _WORD = re.compile(r"[^\W_]+")
 UNSPACED = re.compile(
@@ -20,19 +19,15 @@ UNSPACED = re.compile(
 )
 
 
-def searchable(message: bytes, redact: Redact | None = None) -> str:
-    """Return the texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
+def searchable(message: bytes) -> str:
+    """Return the texts of a stored message; nothing for bytes that hold none.
 
     The index of a store is written by it, and forgets by it: another one needs another version of the schema.
     """
     try:
-        decoded = decode_message(message)
-        reading = read_content(decoded) if redact is None else read_message(decoded)
+        text = "\n".join(read_content(decode_message(message)).texts)
     except Exception:  # not JSON, or no message: written by other means
         return ""
-    if redact is not None:
-        reading = redact_reading(decoded, reading, redact)
-    text = "\n".join(reading.texts)
     if text.isascii():  # known at once, where writing megabytes and reading them again holds up every other thread
         return text
     return text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates

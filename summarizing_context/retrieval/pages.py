@@ -23,7 +23,7 @@ from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, part_label, parts_by_author
+from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, words_of
 from summarizing_context.retrieval.search import check_query
 from summarizing_context.stores.base import Match, Scope, SearchIndex
@@ -100,7 +100,7 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     labelled: list[tuple[str, str]] = []
     for part in reading.parts:
         media = f"[{len(part.media)} image or file]" if part.media else ""
-        for label, text in parts_by_author(reading, part, part_label(reading, part, names), "injected"):
+        for label, text in parts_by_author(reading, part, names, "injected"):
             labelled.append((label, "\n".join(filter(None, (text, media)))))
     parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(labelled)]
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]

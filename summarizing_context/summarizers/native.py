@@ -47,9 +47,6 @@ class Compactor:
         except (AttributeError, KeyError, TypeError):
             raise SummarizerError(Fault.SHAPE) from None
 
-    async def close(self) -> None:
-        await self._model.close()
-
     async def _of_anthropic(self, asked: NativeRequest) -> SummaryReply:
         beside = {"system": [block for row in asked.system for block in _blocks(row)], "tools": list(asked.tools)}
         reply = await self._model.connection.request(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread, choose_clock
@@ -29,11 +28,11 @@ def make_caller(
     """
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(thread=background)
-    call = partial(ResilientSummarizer, settings=settings, clock=clock or choose_clock(None))
-    if given is None:
-        model = make_model(settings, read_only=read_only)
-        return call(model, close=model.close)
-    return call(given)
+    clock = clock or choose_clock(None)
+    if given is not None:
+        return ResilientSummarizer(given, settings=settings, clock=clock)
+    model = make_model(settings, read_only=read_only)
+    return ResilientSummarizer(model, settings=settings, clock=clock, close=model.close)
 
 
 def make_model(settings: Settings, *, read_only: bool) -> SdkSummarizer:

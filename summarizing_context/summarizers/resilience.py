@@ -528,12 +528,10 @@ class ResilientSummarizer:
             is_final = is_final or not {401, 403, 404}.isdisjoint((status_code(error), status_code(error.__cause__)))
             is_missed = job.kind != "rules" and not (refused and job.kind == "memory")  # a summary is
             is_known = refused and job.range_hash in self._refused_jobs and not self._breaker.tripped
-            if not is_missed and not is_final:
-                self._breaker.abandoned(ticket)
-            elif refused and run.salvaged is not None:  # enough of it serves
+            if refused and run.salvaged is not None:  # enough of it serves
                 self._note_success(ticket)
-            elif is_known:
-                self._breaker.abandoned(ticket)  # what is refused again says nothing of other contents
+            elif is_known or not (is_missed or is_final):  # what is refused again says nothing of other contents
+                self._breaker.abandoned(ticket)
             else:
                 self._refused_jobs |= {job.range_hash} if refused else set()
                 wait = retry_after_of(error)

@@ -26,7 +26,7 @@ from summarizing_context.messages.fences import folded
 from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.sections import escape_labels
+from summarizing_context.summarizers.extractive.lines import escape_labels
 
 _TABLE = tomllib.loads((files(__package__) / "replies.toml").read_text("utf-8"))
 _PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in _TABLE.items()}

@@ -2,8 +2,7 @@
 
 The blocks of a segment are read in one pass, then each section takes its lines. The quick one, for hundreds of segments
 that must be shown at once, weighs no facts. Sentences are quoted verbatim; calls and their outcomes are short lines
-with exact paths, commands and files. `lines` judges what a line says and how much it is worth, `sections` selects what
-fits.
+with exact paths, commands and files. `lines` judges what a line says and how much it is worth, and selects what fits.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from summarizing_context.messages.text import GONE, cleaned, clip, shown, split_
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.summarizers.base import CallStatistics, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import lines
-from summarizing_context.summarizers.extractive import sections as parts
-from summarizing_context.summarizers.extractive.sections import Block, Line, Sections, fit, is_rendered, read_sections
+from summarizing_context.summarizers.extractive.lines import Block, Line, Sections, fit, is_rendered, read_sections
 
 
 def summarize_extractively(
@@ -57,22 +55,22 @@ def brief_of(text: str, max_tokens: int = 60) -> str:
         return ""
     found = read_sections(skim(text, 4 * max_tokens) if is_rendered(text) else text)
     brief: list[str] = []
-    for section in parts.PRIORITY:
-        line = f"{parts.NAMES[section]}:"
+    for section in lines.PRIORITY:
+        line = f"{lines.NAMES[section]}:"
         for bullet in found[section][:-5:-1]:
             longer = f"{line} {bullet.text}" if line.endswith(":") else f"{line} · {bullet.text}"
             line = longer if estimate_text("\n".join([*brief, longer])) <= max_tokens else line
         brief += [] if line.endswith(":") or len(brief) == 3 else [line]
-    best = next((found[section][-1] for section in parts.PRIORITY if found[section]), parts.nothing_readable(text))
-    return "\n".join(brief) or parts.shorten(best.text, max_tokens)
+    best = next((found[section][-1] for section in lines.PRIORITY if found[section]), lines.nothing_readable(text))
+    return "\n".join(brief) or lines.shorten(best.text, max_tokens)
 
 
 def cut_to(summary: str, max_tokens: int) -> str:
     """Return a summary without the last lines of those sections that take most for their share; a brief where none is
     left."""
-    by_heading = {f"## {name}": share for name, share in zip(parts.NAMES, parts.SHARES, strict=True)}
+    by_heading = {f"## {name}": share for name, share in zip(lines.NAMES, lines.SHARES, strict=True)}
     kept = [part.rstrip("\n").split("\n") for part in re.split(r"^(?=## )", summary, flags=re.MULTILINE)]
-    shares = [by_heading.get(part[0], min(parts.SHARES)) for part in kept]
+    shares = [by_heading.get(part[0], min(lines.SHARES)) for part in kept]
     while any(len(part) > 1 for part in kept):
         text = "\n\n".join("\n".join(part) for part in kept if len(part) > 1)
         if estimate_text(text) <= max_tokens:
@@ -84,9 +82,9 @@ def cut_to(summary: str, max_tokens: int) -> str:
 
 def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: bool = False) -> Sections:
     """Return all lines that a segment's summary may hold, ranked within their sections."""
-    blocks = parts.split_blocks(content)
+    blocks = lines.split_blocks(content)
     steps = read_steps(blocks)
-    sections: Sections = [[] for _ in parts.NAMES]
+    sections: Sections = [[] for _ in lines.NAMES]
 
     # what people say: rules, in a chat wishes too; of all else the beginnings of messages rank before what follows
     # them, and the first and the newest message before the others
@@ -100,8 +98,8 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
         for late, quote in enumerate([quote for quote in quotes if quote not in known][:8]):
             asked.append(Line(quote, number + (8 - max(late - early, 0)) * len(human)))
     asked = _last_of_each(asked)
-    sections[parts.INTENT] = [asked[at] for at in lines.newest_of_each_pattern([line.text for line in asked])]
-    sections[parts.CONSTRAINTS] = _last_of_each(rules)
+    sections[lines.INTENT] = [asked[at] for at in lines.newest_of_each_pattern([line.text for line in asked])]
+    sections[lines.CONSTRAINTS] = _last_of_each(rules)
 
     # the sentences and lines of all blocks that say something, in order
     called, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
@@ -118,7 +116,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
             source = answer.file if answer and answer.looks else ""
             guide = (answer.path or answer.command).rpartition(" ")[2] if answer and answer.looks else ""
             stated = lines.rules_of_guide(guide, block.body)
-            sections[parts.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", parts.GUIDE_RANK) for text in stated]
+            sections[lines.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", lines.GUIDE_RANK) for text in stated]
             found += [] if is_quick else lines.find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             prose, code = split_prose(cleaned(block.body))
@@ -127,45 +125,9 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
     vocabulary = lines.Vocabulary(found)
     yield_now(len(content))
-    sections[parts.DONE] = find_actions(steps)
-    sections[parts.ERRORS] = _errors(steps, spoken)
+    sections[lines.DONE] = find_actions(steps)
 
-    # the state: the open tasks of the newest list, the newest message's best and last words, a call without result
-    keys = ("todos", "plan", "tasks", "items", "steps")
-    plans = (calls.plan_in_call(step.body, keys, ()) for step in reversed(steps) if '"status"' in step.body)
-    tasks = [task for task in next(filter(None, plans), ()) if task.is_open]
-    doing = [Line(f"in progress: {clip(shown(task.text), 120)}", 12) for task in tasks if task.mark == "[>]"]
-    waiting = "; ".join(clip(shown(task.text), 120) for task in tasks if task.mark != "[>]")
-    newest = [one for one in spoken if one.block == spoken[-1].block]
-    best = sorted(newest[:-1], key=lambda one: lines.worth(one, vocabulary))[-2:] if not is_quick else []
-    state = [shown(one.text) for one in newest if one in best or one is newest[-1]]
-    sections[parts.STATE] = [*doing[:3], *([Line(clip(f"to do: {waiting}", 300), 11)] if waiting else [])]
-    sections[parts.STATE] += [Line(text, 7 + place) for place, text in enumerate(state)]
-    if steps and steps[-1].answered < 0:
-        sections[parts.STATE].append(Line(f"called, no result yet: {steps[-1].render()}", 9))
-
-    # the facts and choices that are worth it, without what is said already
-    known = {line.text for section in sections for line in section}
-    found = [
-        one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
-    ]
-    yield_now(len(content))
-    for one, line in lines.choose_lines(found, [lines.worth(one, vocabulary) for one in found], vocabulary):
-        if line.text not in known:
-            sections[parts.DECISIONS if _is_choice(one) else parts.FACTS].append(line)
-    if not any(sections):  # the first words of the newest block that has some
-        bodies = (clip(shown(cleaned(block.body[:2000])), 200) for block in reversed(blocks))
-        words = next((words for words in bodies if len(words) > 1), "")
-        sections[parts.FACTS] = [Line(words) if words else parts.nothing_readable(content)]
-    return sections
-
-
-def _is_choice(one: lines.Candidate) -> bool:
-    return one.kind in ("assistant", "thinks") and ("because" in one.text or lines.says("decision", one.text))
-
-
-def _errors(steps: Sequence[Step], spoken: Sequence[lines.Candidate]) -> list[Line]:
-    """Return each error once, with its fix if the agent reports one, or the note that the same call passed later."""
+    # each error once, with its fix if the agent reports one, or the note that the same call passed later
     passed = {(step.tool, step.command, step.path): step.at for step in steps if step.answered >= 0 and not step.error}
     errors: dict[str, Line] = {}
     for step in [step for step in steps if step.error][-16:]:
@@ -178,7 +140,40 @@ def _errors(steps: Sequence[Step], spoken: Sequence[lines.Candidate]) -> list[Li
         errors.pop(step.error, None)
         rank = (3 if step.looks else 6) + (0 if later else 3)
         errors[step.error] = Line(f"{step.render(70)}: {step.error}{fix}", rank)
-    return list(errors.values())
+    sections[lines.ERRORS] = list(errors.values())
+
+    # the state: the open tasks of the newest list, the newest message's best and last words, a call without result
+    keys = ("todos", "plan", "tasks", "items", "steps")
+    plans = (calls.plan_in_call(step.body, keys, ()) for step in reversed(steps) if '"status"' in step.body)
+    tasks = [task for task in next(filter(None, plans), ()) if task.is_open]
+    doing = [Line(f"in progress: {clip(shown(task.text), 120)}", 12) for task in tasks if task.mark == "[>]"]
+    waiting = "; ".join(clip(shown(task.text), 120) for task in tasks if task.mark != "[>]")
+    newest = [one for one in spoken if one.block == spoken[-1].block]
+    best = sorted(newest[:-1], key=lambda one: lines.worth(one, vocabulary))[-2:] if not is_quick else []
+    state = [shown(one.text) for one in newest if one in best or one is newest[-1]]
+    sections[lines.STATE] = [*doing[:3], *([Line(clip(f"to do: {waiting}", 300), 11)] if waiting else [])]
+    sections[lines.STATE] += [Line(text, 7 + place) for place, text in enumerate(state)]
+    if steps and steps[-1].answered < 0:
+        sections[lines.STATE].append(Line(f"called, no result yet: {steps[-1].render()}", 9))
+
+    # the facts and choices that are worth it, without what is said already
+    known = {line.text for section in sections for line in section}
+    found = [
+        one for one in found if not is_quick and one.kind != "user" and (lines.says_something(one) or _is_choice(one))
+    ]
+    yield_now(len(content))
+    for one, line in lines.choose_lines(found, [lines.worth(one, vocabulary) for one in found], vocabulary):
+        if line.text not in known:
+            sections[lines.DECISIONS if _is_choice(one) else lines.FACTS].append(line)
+    if not any(sections):  # the first words of the newest block that has some
+        bodies = (clip(shown(cleaned(block.body[:2000])), 200) for block in reversed(blocks))
+        words = next((words for words in bodies if len(words) > 1), "")
+        sections[lines.FACTS] = [Line(words) if words else lines.nothing_readable(content)]
+    return sections
+
+
+def _is_choice(one: lines.Candidate) -> bool:
+    return one.kind in ("assistant", "thinks") and ("because" in one.text or lines.says("decision", one.text))
 
 
 def _last_of_each(bullets: Sequence[Line]) -> list[Line]:
@@ -192,7 +187,7 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
     Constraints stay before everything else; of the states the latest wins; what repeats is said once. A segment so
     short that its own text stands for it is summarized first.
     """
-    texts = parts.split_children(content)
+    texts = lines.split_children(content)
     children: list[Sections] = []
     for text in texts:
         yield_now(len(text))
@@ -209,25 +204,25 @@ def _read_summaries(content: str, max_tokens: int, yield_now: YieldNow) -> Secti
         scores = [lines.worth(one, vocabulary, 1_000) * (4 * len(found) + at) for at, one in enumerate(found)]
         return [line for _, line in lines.choose_lines(found, scores, vocabulary, others=120)]
 
-    sections: Sections = [[] for _ in parts.NAMES]
-    asked = list(dict.fromkeys(line.text for line in merged(parts.INTENT)))  # the first request, then the newest
-    sections[parts.INTENT] = [Line(asked[at], at or len(asked)) for at in lines.newest_of_each_pattern(asked)]
-    sections[parts.CONSTRAINTS] = [
-        Line(line.text, parts.STRICT_RANK) for line in _last_of_each(merged(parts.CONSTRAINTS))
+    sections: Sections = [[] for _ in lines.NAMES]
+    asked = list(dict.fromkeys(line.text for line in merged(lines.INTENT)))  # the first request, then the newest
+    sections[lines.INTENT] = [Line(asked[at], at or len(asked)) for at in lines.newest_of_each_pattern(asked)]
+    sections[lines.CONSTRAINTS] = [
+        Line(line.text, lines.STRICT_RANK) for line in _last_of_each(merged(lines.CONSTRAINTS))
     ]
-    errors = _last_of_each(merged(parts.ERRORS))  # the newest are kept longest, and longer those without a known fix
-    sections[parts.ERRORS] = [Line(error.text, 0 if " → " in error.text else 1) for error in errors]
-    stated = [child[parts.STATE] for child in children if child[parts.STATE]]
-    sections[parts.STATE] = stated.pop() if stated else []
+    errors = _last_of_each(merged(lines.ERRORS))  # the newest are kept longest, and longer those without a known fix
+    sections[lines.ERRORS] = [Line(error.text, 0 if " → " in error.text else 1) for error in errors]
+    stated = [child[lines.STATE] for child in children if child[lines.STATE]]
+    sections[lines.STATE] = stated.pop() if stated else []
     passing = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
-    facts = [*merged(parts.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
+    facts = [*merged(lines.FACTS), *(line for state in stated for line in state if not line.text.startswith(passing))]
     vocabulary = lines.Vocabulary(lines.find_in_lines("\n".join(asked), "user"))
-    sections[parts.DONE] = add_up(merged(parts.DONE))
-    sections[parts.DECISIONS] = thin(merged(parts.DECISIONS))
-    guides = _last_of_each([Line(fact.text, parts.GUIDE_RANK) for fact in facts if lines.is_of_guide(fact.text)])
-    sections[parts.FACTS] = [*guides, *thin([fact for fact in facts if not lines.is_of_guide(fact.text)])]
+    sections[lines.DONE] = add_up(merged(lines.DONE))
+    sections[lines.DECISIONS] = thin(merged(lines.DECISIONS))
+    guides = _last_of_each([Line(fact.text, lines.GUIDE_RANK) for fact in facts if lines.is_of_guide(fact.text)])
+    sections[lines.FACTS] = [*guides, *thin([fact for fact in facts if not lines.is_of_guide(fact.text)])]
     if not any(sections):
-        sections[parts.FACTS] = [parts.nothing_readable(content)]
+        sections[lines.FACTS] = [lines.nothing_readable(content)]
     return sections
 
 
