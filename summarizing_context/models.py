@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import date
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import inf
@@ -178,11 +178,6 @@ def load_models(path: str | Path | None = None) -> ModelTable:
     )
 
 
-@cache
-def _own_table() -> ModelTable:
-    return _read(files("summarizing_context").joinpath("models.toml"), "models.toml")
-
-
 def _read(path: Path | Traversable, name: str) -> ModelTable:
     """Return the rows of a file. All prices that are wrong are named, each with its place."""
     try:
@@ -204,6 +199,9 @@ def _read(path: Path | Traversable, name: str) -> ModelTable:
     if problems:
         raise SettingsError([f"{name}: {problem}" for problem in problems])
     return msgspec.structs.replace(table, models=models)
+
+
+_own_table = cache(partial(_read, files("summarizing_context") / "models.toml", "models.toml"))
 
 
 # -- what a provider tells of itself

@@ -308,17 +308,14 @@ async def choose_counter(
             "install summarizing-context[offline-tokens], set TIKTOKEN_CACHE_DIR to a folder that holds the file, "
             f"{'' if allow_download else 'set allow_download, '}or use token_counter = 'estimate'"
         )
-    _tell_of_estimate()
-    return ESTIMATE_COUNTER
-
-
-@cache
-def _tell_of_estimate() -> None:
-    """Say how to get exact counts: once in a process, and not to those who have chosen the estimate."""
-    logger.warning(
+    _tell_once(
         "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
         "(token_counter = 'estimate' ends this notice)"
     )
+    return ESTIMATE_COUNTER
+
+
+_tell_once = cache(logger.warning)  # in a process
 
 
 def load_offline() -> Encoding | None:

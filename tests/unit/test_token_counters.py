@@ -82,7 +82,7 @@ async def test_tiktoken_counts_where_its_ranks_are_and_a_long_text_in_pieces():
 
 @pytest.mark.usefixtures("nothing_here")
 async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(caplog):
-    tokens._tell_of_estimate.cache_clear()
+    tokens._tell_once.cache_clear()
     assert (await choose_counter("estimate")).name == "estimate/3"
     assert caplog.messages == [], "it was chosen"
     for _ in range(2):
