@@ -417,7 +417,9 @@ def write_head(
             sections = [text for text in (told_first, *lists) if text]
             header_tokens = sources.frame + _tokens(nodes) + sum(count(text) + sources.kind for text in sections)
             blocks_told = [_block_text(node) for node in nodes if node.made_by != "provider"]
-            texts = encodable([text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text])
+            raw = [text for text in (PREFACE, told_first, *blocks_told, *lists, END) if text]
+            if (texts := encodable(raw)) is not raw:  # half a character counts as what is sent for it
+                header_tokens += sum(map(count, texts)) - sum(map(count, raw))
         content = [{"type": _KIND, "text": text} for text in texts]
         header = {"role": settings.header_role, "content": content} if nodes else None
         state = msgspec.structs.replace(state, tree=tree, nodes=tuple(nodes), header=header, focus=focus, native=native)

@@ -54,3 +54,8 @@ async def test_the_command_plays_a_transcript_and_finds_nothing_broken() -> None
     found = await play(corpus.read("split_parallel_calls"), 2_500, 1)
     assert found["broken"] == []
     assert found["views"] > found["messages"] // 2
+
+
+async def test_half_characters_count_as_what_is_sent_for_them() -> None:
+    figures = await play(corpus.read("lone_surrogates"), 2_000, every=0)
+    assert (figures["activations"] > 1, figures["broken"]) == (True, [])
