@@ -28,7 +28,7 @@ from summarizing_context.summarizers.prompts import Prompt, latest, load, names
 from summarizing_context.transcripts import read_session
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette, Price
+    from summarizing_context.evaluation.cassettes import Cassette, Spent
     from summarizing_context.evaluation.report import Interval, Report
     from summarizing_context.evaluation.tune import Trial
 
@@ -65,7 +65,7 @@ class RecordOptions(ModelOptions):
         keys: Any = {"secrets": [one.api_key for one in models], "redact": self.redact}
         with Cassette(file, "forecast", **keys) as replies:
             done = work(replies)
-        prices = prices_of(replies, models)
+        prices = prices_of(replies.spent, models)
         if self.dry_run:
             return priced(prices, proposals)
         if not any(one.calls for one in prices) and file.exists():
@@ -83,12 +83,12 @@ class RecordOptions(ModelOptions):
         output.confirm("Send these requests?", self.yes, "sent")
         with Cassette(file, "record", max_calls=self.max_calls, **keys) as replies:
             done = work(replies)
-        for price in prices_of(replies, models):
+        for price in prices_of(replies.spent, models):
             tell(_line(price, "Recorded with "))
         return done
 
 
-def _line(one: Price, done: str = "") -> str:
+def _line(one: Spent, done: str = "") -> str:
     """Return what a model will be asked, or was."""
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.by_kind.items()))
     cost = f"{dollars(one.estimated_cost)} ({one.priced})" if one.priced else "no price is known"
@@ -99,7 +99,7 @@ def _line(one: Price, done: str = "") -> str:
     return plain(f"{done}{one.model} at {one.address}: {asked}, {tokens}, {cost}{known}.")
 
 
-def priced(prices: Sequence[Price], proposals: int = 0) -> Result:
+def priced(prices: Sequence[Spent], proposals: int = 0) -> Result:
     """Return calls, tokens and price of what is not recorded yet, by model. Each proposal is tried as well."""
     rows, first = [asdict(one) for one in prices], prices[0]
     shown: list[RenderableType] = ["Nothing is sent.", *map(_line, prices)]

@@ -230,14 +230,14 @@ def _counts(title: str, counts: Mapping[str, int]) -> list[Text]:
 
 def _forecast(document: dict[str, Any], settings: Settings) -> list[RenderableType]:
     """Show what the summaries of a replay would take, and add it to the document, there also by file."""
-    from summarizing_context.evaluation.cassettes import Spent, price_of
+    from summarizing_context.evaluation.cassettes import Spent, prices_of
 
     price, total = load_models(settings.prices).price_of(str(settings.model)), document["total"]
     for row in (*document["rows"], *document["totals"]):
         tokens = row["model_input_tokens"], row["model_output_tokens"]
         row["estimated_cost"] = None if price is None else round(price.cost(*tokens), 6)
     spent = Spent(*(total[f"model_{name}"] for name in ("calls", "input_tokens", "output_tokens")))
-    asked: Any = eval.priced([price_of(spent, [settings])])
+    asked: Any = eval.priced(prices_of({f"{settings.summarizer}/{settings.model}": spent}, [settings]))
     document |= asked.document
     columns = {"#tokens": "history_tokens", "#calls": "model_calls", "#input": "model_input_tokens"}
     columns |= {"#output": "model_output_tokens", "#price": "price"}

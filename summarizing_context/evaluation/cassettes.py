@@ -16,13 +16,13 @@ import re
 import sys
 import zlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from itertools import count
 from pathlib import Path
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -130,16 +130,11 @@ class Spent:
     cached_tokens: int = 0
     recorded: int = 0  # answered from the cassette
     by_kind: dict[str, int] = field(default_factory=dict)  # calls
-
-
-@dataclass(kw_only=True)
-class Price(Spent):
-    """What that costs."""
-
-    model: str
-    address: str
-    estimated_cost: float | None  # US dollars
-    priced: str  # prices for a million tokens, and their date
+    # What that costs, as `prices_of` knows it:
+    model: str = ""
+    address: str = ""
+    estimated_cost: float | None = None  # US dollars
+    priced: str = ""  # prices for a million tokens, and their date
 
 
 class Cassette:
@@ -181,14 +176,12 @@ class Cassette:
         self._max_calls = max_calls if self.sends else None
         self._redact: Redaction | None = None
         if redact is not None:  # the module may be in the current folder
-            module, _, function = redact.partition(":")
             sys.path += [] if os.getcwd() in sys.path else [os.getcwd()]
             try:
-                found = getattr(import_module(module), function)
+                self._redact = Redaction(resolve_name(redact))
             except (ImportError, AttributeError, ValueError) as error:
                 why = f"{redact!r} cannot be loaded ({type(error).__name__})"
                 raise errors.SettingsError(f"redact: {why}; name a function as module:function") from error
-            self._redact = Redaction(found)
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
@@ -198,8 +191,11 @@ class Cassette:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.save()
+    def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
+        if self.sends and self.calls and self.path.exists():
+            with self._locked():
+                self._lines = _read(self.path)
+                replace_private(self.path, self._packed(sorted(self._lines.items())))
 
     def __len__(self) -> int:
         return len(self._lines)
@@ -293,13 +289,6 @@ class Cassette:
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
             lost = f"{len(self._failed)} requests were not recorded ({why}); what was recorded is kept"
             raise errors.CassetteError(f"{self.path}: {lost}, run it again to go on") from error
-
-    def save(self) -> None:
-        """Sort the lines of the file, so that equal recordings are equal bytes. Raise `CassetteError`."""
-        if self.sends and self.calls and self.path.exists():
-            with self._locked():
-                self._lines = _read(self.path)
-                replace_private(self.path, self._packed(sorted(self._lines.items())))
 
     def _packed(self, lines: Sequence[tuple[str, Reply]]) -> bytes:
         data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -428,20 +417,17 @@ def assumed_summary(job: SummaryJob) -> str:
     return "\n".join(["## Done", line.format(1), *rest])
 
 
-def prices_of(cassette: Cassette, models: Sequence[Settings]) -> list[Price]:
-    """Return what a cassette was asked for, by model."""
-    asked: dict[str, list[Settings]] = {}
+def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Spent]:
+    """Return what models were asked for, with its price; settings may name one model at several addresses."""
+    found: dict[str, Spent] = {}
+    places: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for settings in models:
-        asked.setdefault(f"{settings.summarizer}/{settings.model}", []).append(settings)
-    return [price_of(cassette.spent[name], same) for name, same in asked.items()]
-
-
-def price_of(spent: Spent, models: Sequence[Settings]) -> Price:
-    """Return what one model was asked for, which settings name, maybe at several addresses."""
-    model, price = str(models[0].model), load_models(models[0].prices).price_of(str(models[0].model))
-    where = " and ".join(dict.fromkeys(make_model(one, read_only=True).address for one in models))
-    cost, priced = None, ""
-    if price is not None:
-        cost = round(price.cost(spent.input_tokens, spent.output_tokens, spent.cached_tokens), 6)
-        priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {price.as_of or price.source}"
-    return Price(**asdict(spent), model=model, address=where, estimated_cost=cost, priced=priced)
+        name = f"{settings.summarizer}/{settings.model}"
+        places[name][make_model(settings, read_only=True).address] = None
+        one = replace(spent.get(name, Spent()), model=str(settings.model), address=" and ".join(places[name]))
+        if (price := load_models(settings.prices).price_of(one.model)) is not None:
+            one.estimated_cost = round(price.cost(one.input_tokens, one.output_tokens, one.cached_tokens), 6)
+            since = price.as_of or price.source
+            one.priced = f"${price.input:g} in, ${price.output:g} out for a million, as of {since}"
+        found[name] = one
+    return [*found.values()]

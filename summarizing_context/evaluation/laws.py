@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-import msgspec
-
-from summarizing_context.messages.reading import Reading, content_texts, read_message
+from summarizing_context.messages.reading import Reading, canonical_json, content_texts, read_message
 from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "block", "tail"]
@@ -53,12 +50,7 @@ _BARE = 40  # characters of a message that had next to no room
 
 def canonical(message: Message) -> bytes:
     """Return one spelling of a message: keys sorted, no spaces, a missing or null content written as an empty one."""
-    if message.get("content") is None:
-        message = {**message, "content": ""}
-    try:
-        return msgspec.json.encode(message, order="sorted")
-    except UnicodeEncodeError:  # lone surrogates
-        return json.dumps(message, sort_keys=True, separators=(",", ":")).encode()
+    return canonical_json({**message, "content": ""} if message.get("content") is None else message).encode()
 
 
 def bound_ids(reading: Reading) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -294,20 +294,6 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
 
     # Files
 
-    @classmethod
-    def joined(cls, reports: Sequence[Report]) -> Report:
-        """Return runs of different arms on the same sessions as one."""
-        whole: dict[str, Any] = {"arms": {}, "settings": {}, "views": [], "spent": []}
-        asked: dict[tuple[str, str, str], Asked] = {}
-        for report in reports:
-            for name, held in whole.items():
-                whole[name] = held | getattr(report, name) if isinstance(held, dict) else held + getattr(report, name)
-            for one in report.asked:
-                key = one.session, one.case, one.id
-                answers = asked[key].answers | one.answers if key in asked else one.answers
-                asked[key] = msgspec.structs.replace(asked.get(key, one), answers=answers)
-        return msgspec.structs.replace(reports[0], asked=[*asked.values()], **whole)
-
     def document(self, gates: Sequence[Gate] = ()) -> dict[str, Any]:
         """Return the figures as JSON values; what they were worked out of is in `report.json`."""
 

@@ -17,9 +17,9 @@ from typing import Any
 import anyio
 
 from summarizing_context.errors import CassetteMissError, SettingsError
+from summarizing_context.evaluation import cassettes, views
 from summarizing_context.evaluation import recording as asking
-from summarizing_context.evaluation import views
-from summarizing_context.evaluation.cassettes import Cassette, Mode, Price, open_model, prices_of
+from summarizing_context.evaluation.cassettes import Cassette, open_model, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
 from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
@@ -137,15 +137,14 @@ class Run:
         """The settings of arms whose summaries a model writes."""
         return [arm.settings for arm in self.arms if arm.settings is not None and arm.asks_model]
 
-    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[Price]:
+    def price(self, watch: Callable[[str], None] = lambda _: None) -> list[cassettes.Spent]:
         """Return, by model, what is not recorded yet and what it will take. Nothing is sent."""
         if not self.models:
             return []
-        cassette = self._cassette("forecast")
-        self.report(cassette, watch)
-        return prices_of(cassette, self.models)
+        self.report(cassette := self._cassette("forecast"), watch)
+        return prices_of(cassette.spent, self.models)
 
-    def _cassette(self, mode: Mode) -> Cassette:
+    def _cassette(self, mode: cassettes.Mode) -> Cassette:
         keys = [settings.api_key for settings in self.models]
         return Cassette(Path(str(self.cassette)), mode, secrets=keys, redact=self.redact)
 
@@ -156,41 +155,36 @@ class Run:
         # Other processes can be given neither an open cassette nor objects of one's own.
         has_own = any(arm.summarizer for arm in self.arms) or {*self.metrics} - {VALUES_HELD, EVIDENCE_KEPT}
         jobs = 1 if cassette is not None or has_own else self.jobs
-        parts: list[_Part] = []
+        whole = _Part(left_out=[*self.dataset.skipped])
         measure: Callable[[Log], _Part] = partial(anyio.run, self.measure_log, cassette)  # type: ignore[arg-type]
-        for part in for_each(self.dataset.logs, measure, jobs):
-            watch(self.dataset.logs[len(parts)].name)
-            parts.append(part)
-        asked = [one for part in parts for one in part.asked]
-        is_marked = any(RIGHT in answer.points for one in asked for answer in one.answers.values())
+        for log, part in zip(self.dataset.logs, for_each(self.dataset.logs, measure, jobs), strict=True):
+            watch(log.name)
+            for name, found in vars(part).items():
+                vars(whole)[name] += found
+        is_marked = any(RIGHT in answer.points for one in whole.asked for answer in one.answers.values())
         about, shown = dict[str, str](), dict[str, dict[str, Any]]()
         for arm in self.arms:
-            what = views.ARMS.get(arm.name, "")
+            about[arm.name] = arm.about or views.ARMS.get(arm.name, "")
             if arm.settings is not None:
                 own = "own summaries" if arm.summarizer is not None else "no model"
-                what = f"this package, {f'summaries by {arm.settings.model}' if arm.asks_model else own}"
+                own = f"summaries by {arm.settings.model}" if arm.asks_model else own
+                about[arm.name] = arm.about or f"this package, {own}"
                 changed = changed_settings(arm.settings).items()
                 shown[arm.name] = {name: one.name if isinstance(one, Path) else one for name, one in changed}
-            about[arm.name] = arm.about or what
         made_by: dict[str, list[str]] = {}
-        if self.dataset.recording is not None:
-            cases = [self.dataset.recording.at(case) for case in self.dataset.recording.cases]
-            judges = [one.judge for one in cases]
-            for what, makers in (("summaries", [one.writer for one in cases]), ("answers", judges), ("marks", judges)):
-                counts = Counter(maker.partition(";")[0] for maker in makers if maker).most_common()
-                made_by |= {what: [f"{maker} ({count:,})" for maker, count in counts]} if counts else {}
+        recording = self.dataset.recording
+        cases = [] if recording is None else [recording.at(case) for case in recording.cases]
+        for what, role in (("summaries", "writer"), ("answers", "judge"), ("marks", "judge")):
+            makers = Counter(maker.partition(";")[0] for case in cases if (maker := getattr(case, role)))
+            made_by |= {what: [f"{maker} ({count:,})" for maker, count in makers.most_common()]} if makers else {}
         return Report(
             name=self.dataset.name,
             arms=about,
             metric=RIGHT if is_marked else self.metrics[0].name,
             baseline=self.baseline,
-            asked=asked,
-            views=[one for part in parts for one in part.views],
-            spent=[one for part in parts for one in part.spent],
             settings=shown,
             made_by=made_by,
-            missing=sum(part.missing for part in parts),
-            left_out=[*self.dataset.skipped, *(line for part in parts for line in part.left_out)],
+            **vars(whole),
         )
 
     async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:

@@ -22,7 +22,7 @@ import msgspec
 from summarizing_context.errors import CassetteError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Reply, Request, open_model
 from summarizing_context.evaluation.datasets import Dataset
-from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session
+from summarizing_context.evaluation.report import Pair, Report, Tuning, by_session, paired
 from summarizing_context.evaluation.run import Arm, Run
 from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
@@ -82,18 +82,15 @@ class Trial:
         self.choosing = replace(dataset, logs=others) if held_out else self.judging
         self.settings, self.cassette, self._folder, self._watch = settings, cassette, folder, watch
         self.variants: dict[str, Variant] = {}  # by name, as they were tried
-        self._reports: dict[tuple[str, bool], Report] = {}
+        self.reports: dict[str, Report] = {}  # of the sessions that choose, by variant
 
-    def of(self, variant: Variant, *, judge: bool = False) -> Report:
-        """Return what a variant came to on one side, measured once."""
+    def of(self, variant: Variant) -> Report:
+        """Return what a variant came to on the sessions that choose, measured once."""
         if variant.name not in self.variants:
             self.variants[variant.name] = variant
             self._watch(variant.name)
-        side = self.judging if judge else self.choosing
-        key = variant.name, side is self.judging
-        if key not in self._reports:
-            self._reports[key] = self.measure(side, variant)
-        return self._reports[key]
+            self.reports[variant.name] = self.measure(self.choosing, variant)
+        return self.reports[variant.name]
 
     def measure(self, side: Dataset, *variants: Variant, judge: Settings | None = None) -> Report:
         """Measure variants, whose prompts are written into a folder, on a side. A `judge` marks recorded answers."""
@@ -124,26 +121,32 @@ def tune(
     """
     for variant in (start, *tries, *(proposals(trial, start) if proposals is not None else ())):
         trial.of(variant)
-    found = {name: trial.of(variant) for name, variant in trial.variants.items()}
+    found = trial.reports
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         nothing = "no view leaves out a value that is used later; give other logs, or another budget"
         raise SettingsError(f"nothing to measure: {nothing}")
     others = [name for name in tried if name != start.name]
     new = trial.variants[max(others, key=lambda name: tried[name] or (0.0,), default=start.name)]
-    both = [start] if new is start else [start, new]
-    report = Report.joined([trial.of(variant, judge=True) for variant in both])
-    if judge is not None and new is not start:
-        if trial.judging.recording is None:
-            raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+    both, is_chosen = [start] if new is start else [start, new], trial.choosing is not trial.judging
+    judge = None if new is start else judge
+    if judge is not None and trial.judging.recording is None:
+        raise SettingsError("right answers need questions with answers; take a folder that `eval ask` has recorded")
+    report, other = found[start.name], found[new.name]
+    if is_chosen or judge is not None:
         report = trial.measure(trial.judging, *both, judge=judge)
+    else:  # both were measured on these sessions, one after the other
+        pairs = zip(report.asked, other.asked, strict=True)
+        asked = [msgspec.structs.replace(one, answers=one.answers | two.answers) for one, two in pairs]
+        joined = {name: getattr(report, name) | getattr(other, name) for name in ("arms", "settings")}
+        joined |= {name: getattr(report, name) + getattr(other, name) for name in ("views", "spent")}
+        report = msgspec.structs.replace(report, asked=asked, **joined)
 
     # The winner is surely better. Where others chose it, it has to be no worse here.
     change = report.ahead(new.name, start.name)
     wins = change is not None and change.low > 0
-    is_chosen = trial.choosing is not trial.judging
     if is_chosen:
-        gain = Report.joined([found[one.name] for one in both]).ahead(new.name, start.name)
+        gain = paired(other.points(new.name), found[start.name].points(start.name))
         wins = gain is not None and change is not None and 4 * gain.mean > gain.high - gain.low and change.mean > 0
 
     # What the summaries of a million tokens of history cost.
