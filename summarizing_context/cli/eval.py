@@ -395,8 +395,8 @@ def tune(
         total = 1 + len(tries) + (number if proposed else 0)
         doing = f"{DOING[replies.mode]} {total} prompts."
         with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
-            trial = trials.Trial(dataset, settings, replies, folder=Path(folder), held_out=held, watch=update)
-            return trial, trials.tune(trial, start, tries, proposed, judge)
+            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held, watch=update)
+            return trial, trials.tune(trial, tries, proposed, judge)
 
     models = [settings] if judge is None else [settings, judge]
     done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)

@@ -28,7 +28,7 @@ from summarizing_context.evaluation.views import Text, clipped, text_of
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
-from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
+from summarizing_context.stores.private_files import make_private_folder, write_private
 from summarizing_context.summarizers.extractive.lines import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.prompts import Prompt, latest, load, names, write_prompt
 
@@ -54,15 +54,16 @@ class Variant:
 
 
 class Trial:
-    """The sessions of a run, those that choose and those that judge, and what each variant came to on either side.
+    """The sessions of a run, those that choose and those that judge, and what each variant came to.
 
-    `settings` name the model that the prompts are for. Prompts are written into `folder`. The share `held_out` only
-    judges; 0 where nothing has to be chosen.
+    `settings` name the model that the prompts are for, and that writes better ones than those of `start`. Prompts are
+    written into `folder`. The share `held_out` only judges; 0 where nothing has to be chosen.
     """
 
     def __init__(
         self,
         dataset: Dataset,
+        start: Variant,
         settings: Settings,
         cassette: Cassette,
         *,
@@ -70,7 +71,9 @@ class Trial:
         held_out: float,
         watch: Callable[[str], None],
     ) -> None:
+        self.start, self.old = start, start.prompt(PURPOSE)
         self.refused: list[str] = []  # why a proposal was not tried
+        self._asked: Counter[str] = Counter()  # the same question wants another proposal
         # Logs of one session are on one side.
         sessions = dict.fromkeys(log.session for log in dataset.logs)
         if held_out and len(sessions) < 2:
@@ -106,12 +109,47 @@ class Trial:
             arms.append(Arm(one.name, settings, about=f"prompts: {about}"))
         return Run(dataset=side, arms=arms, cassette=self.cassette.path, judge=judge).report(self.cassette)
 
+    # Prompts that the model proposes
+
+    def ask(self, question: str) -> str:
+        """Return the model's reply."""
+
+        async def asked() -> Reply:
+            async with open_model(self.settings, self.cassette) as model:
+                request = Request("proposal", model.maker, "", (question,), 2_000, self._asked[question])
+                return await model.ask(request)
+
+        if (reply := anyio.run(asked)).fault:
+            raise CassetteError(f"the model gave no proposal: {reply.fault}")
+        self._asked[question] += 1
+        return reply.text
+
+    def proposal(self, text: str) -> tuple[Variant | None, list[str]]:
+        """Return a proposal as a variant; None, and why, where it breaks a rule for prompts."""
+        if text == self.old.text:
+            return self.start, []
+        prompt = replace(self.old, version=self.old.version + 1, text=text)
+        complaints = list(check_prompt(prompt))
+        if prompt.placeholders != self.old.placeholders:
+            complaints = [f"it must have the placeholders {', '.join(sorted(self.old.placeholders))}, no others"]
+        others = tuple(one for one in self.start.prompts if one.name != PURPOSE)
+        return (None if complaints else Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))), complaints
+
+    def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
+        """Return, by choosing session, the share that is held, and in words what was dropped."""
+        report = self.of(variant)
+        found = {name: (share, list[str]()) for name, share in by_session(report.points(variant.name)).items()}
+        for one in report.asked:
+            answer = one.answers.get(variant.name)
+            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in found:
+                found[one.session][1].append(f"{one.gold!r} was dropped ({one.question.lower()})")
+        return {name: (share, dropped[:20]) for name, (share, dropped) in found.items()}
+
 
 def tune(
     trial: Trial,
-    start: Variant,
     tries: Sequence[Variant],
-    proposals: Callable[[Trial, Variant], Iterator[Variant]] | None = None,
+    proposals: Callable[[Trial], Iterator[Variant]] | None = None,
     judge: Settings | None = None,
 ) -> Report:
     """Try each variant, and those that are proposed; return the report, whose verdict is about the best of them.
@@ -119,9 +157,9 @@ def tune(
     `judge` are settings of a model that answers the data set's questions from the views of both, and marks the answers.
     Raise `SettingsError` where nothing can be measured by, and what a cassette raises.
     """
-    for variant in (start, *tries, *(proposals(trial, start) if proposals is not None else ())):
+    start, found = trial.start, trial.reports
+    for variant in (start, *tries, *(proposals(trial) if proposals is not None else ())):
         trial.of(variant)
-    found = trial.reports
     tried = {name: report.score(name) for name, report in found.items()}
     if tried[start.name] is None:
         nothing = "no view leaves out a value that is used later; give other logs, or another budget"
@@ -211,8 +249,7 @@ def write_winner(variant: Variant, folder: Path) -> list[Path]:
         version = 1 + max([latest(prompt.name).version, *(int(name.rpartition("/v")[2]) for name in there)])
         path = folder / (f"{same[0]}.md" if same else f"{prompt.name}/v{version}.md")
         if not same:
-            with open_private(path) as file:
-                file.write(write_prompt(replace(prompt, version=version)).encode())
+            write_private(path, write_prompt(replace(prompt, version=version)))
         written.append(path)
     return written
 
@@ -248,60 +285,18 @@ def check_prompt(prompt: Prompt) -> Iterator[str]:
         yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given {known}"
 
 
-# Prompts that a model proposes
+# What proposes prompts
 
 
-class Proposer:
-    """Has the model that summarizes write better prompts, told what the summaries of the choosing sessions dropped."""
-
-    def __init__(self, trial: Trial, start: Variant) -> None:
-        self.trial, self.start, self.old = trial, start, start.prompt(PURPOSE)
-        self._asked: Counter[str] = Counter()  # the same question wants another proposal
-
-    def ask(self, question: str) -> str:
-        """Return the model's reply."""
-
-        async def asked() -> Reply:
-            async with open_model(self.trial.settings, self.trial.cassette) as model:
-                request = Request("proposal", model.maker, "", (question,), 2_000, self._asked[question])
-                return await model.ask(request)
-
-        if (reply := anyio.run(asked)).fault:
-            raise CassetteError(f"the model gave no proposal: {reply.fault}")
-        self._asked[question] += 1
-        return reply.text
-
-    def variant(self, text: str) -> tuple[Variant | None, list[str]]:
-        """Return a proposal as a variant; None, and why, where it breaks a rule for prompts."""
-        if text == self.old.text:
-            return self.start, []
-        prompt = replace(self.old, version=self.old.version + 1, text=text)
-        complaints = list(check_prompt(prompt))
-        if prompt.placeholders != self.old.placeholders:
-            complaints = [f"it must have the placeholders {', '.join(sorted(self.old.placeholders))}, no others"]
-        others = tuple(one for one in self.start.prompts if one.name != PURPOSE)
-        return (None if complaints else Variant(f"proposal {prompt.hash[:8]}", (*others, prompt))), complaints
-
-    def lost(self, variant: Variant) -> dict[str, tuple[float, list[str]]]:
-        """Return, by choosing session, the share that is held, and in words what was dropped."""
-        report = self.trial.of(variant)
-        found = {name: (share, list[str]()) for name, share in by_session(report.points(variant.name)).items()}
-        for one in report.asked:
-            answer = one.answers.get(variant.name)
-            if answer is not None and answer.points.get(report.metric, 1.0) < 1.0 and one.session in found:
-                found[one.session][1].append(f"{one.gold!r} was dropped ({one.question.lower()})")
-        return {name: (share, dropped[:20]) for name, (share, dropped) in found.items()}
-
-
-def propose_by_model(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
-    """Yield so many proposals, each a better text of the best prompt so far."""
-    proposer, best = Proposer(trial, start), start
+def propose_by_model(trial: Trial, number: int) -> Iterator[Variant]:
+    """Yield so many proposals, each a better text of the best prompt so far, by what its summaries dropped."""
+    best = trial.start
     for _ in range(number):
-        worst = sorted(proposer.lost(best).items(), key=lambda one: one[1][0])[:_MINIBATCH]
+        worst = sorted(trial.lost(best).items(), key=lambda one: one[1][0])[:_MINIBATCH]
         feedback = "\n".join(f"- {share:.0%} held. {'; '.join(dropped)}" for _, (share, dropped) in worst)
-        text = proposer.ask(latest("proposal").render(current=best.prompt(PURPOSE).text, feedback=feedback))
+        text = trial.ask(latest("proposal").render(current=best.prompt(PURPOSE).text, feedback=feedback))
         fenced = text.partition("```\n")[2].rpartition("\n```")[0].strip()
-        variant, complaints = proposer.variant(fenced or text.strip())
+        variant, complaints = trial.proposal(fenced or text.strip())
         if variant is None or variant.name in trial.variants:
             trial.refused.append("; ".join(complaints) or "it is a prompt that was tried already")
             continue
@@ -310,25 +305,24 @@ def propose_by_model(trial: Trial, start: Variant, number: int) -> Iterator[Vari
         best = variant if scores[0][0] > scores[1][0] else best
 
 
-def propose_by_gepa(trial: Trial, start: Variant, number: int) -> Iterator[Variant]:
+def propose_by_gepa(trial: Trial, number: int) -> Iterator[Variant]:
     """Evolve the prompt with gepa (extra `gepa`), which proposes prompts and evaluates none: its scores are those of
     the trial, which remembers what was tried. Yield nothing. Raise `SettingsError` without gepa."""
     try:
         import gepa
     except ImportError as error:
         raise SettingsError("gepa is not installed; install it with: pip install '.[gepa]'") from error
-    adapter = _Gepa(trial, start)
-    sessions = list(adapter.lost(start))
+    sessions = list(trial.lost(trial.start))
 
     def reflect(question: str | Sequence[Mapping[str, Any]]) -> str:
         texts = [question] if isinstance(question, str) else [str(message["content"]) for message in question]
-        return adapter.ask("\n\n".join(texts))
+        return trial.ask("\n\n".join(texts))
 
     gepa.optimize(
-        seed_candidate={PURPOSE: adapter.old.text},
+        seed_candidate={PURPOSE: trial.old.text},
         trainset=sessions,
         valset=sessions,
-        adapter=adapter,
+        adapter=_Gepa(trial),
         reflection_lm=reflect,
         reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
         reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
@@ -340,17 +334,19 @@ def propose_by_gepa(trial: Trial, start: Variant, number: int) -> Iterator[Varia
     return iter(())
 
 
-class _Gepa(Proposer):
+@dataclass(frozen=True)
+class _Gepa:
     """The trial as gepa asks it, on the sessions that choose. A proposal that breaks a rule for prompts scores 0."""
 
+    trial: Trial
     propose_new_texts = None  # gepa's own way of asking for a better text
 
     def evaluate(self, batch: list[str], candidate: dict[str, str], capture_traces: bool = False) -> Any:
         """Return a share for each session of the batch; a candidate against the rules gets nothing."""
         from gepa.core.adapter import EvaluationBatch
 
-        variant, complaints = self.variant(candidate[PURPOSE].strip())
-        lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else self.lost(variant)
+        variant, complaints = self.trial.proposal(candidate[PURPOSE].strip())
+        lost = dict.fromkeys(batch, (0.0, complaints)) if variant is None else self.trial.lost(variant)
         found = [lost.get(name, (1.0, [])) for name in batch]
         traces = [dropped for _, dropped in found] if capture_traces or variant is None else None
         return EvaluationBatch(list(batch), [share for share, _ in found], traces)
