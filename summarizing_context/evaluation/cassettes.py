@@ -18,7 +18,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -240,10 +240,8 @@ class Cassette:
                 self._failure = errors.CassetteLimitError(f"{capped}, call it again to go on")
             if self._failure is not None:  # nothing more is paid for
                 raise self._failure
-            tokens = request.tokens
             spent.calls += 1
             spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
-            spent.input_tokens += tokens
             try:
                 if self.mode == "forecast":
                     reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
@@ -251,13 +249,11 @@ class Cassette:
                     told = await send(request)
                     told = SummaryReply(told) if isinstance(told, str) else told
                     text = scrubbed(told.text, self._secrets)  # before it is used too, as a replay has it
-                    counts = told.input_tokens, told.output_tokens, told.cached_tokens
-                    reply = Reply(text, *counts, told.truncated)
+                    reply = Reply(**asdict(replace(told, text=text)))
             except errors.SummarizerRefused as error:  # asked again, it would refuse again
                 reply = Reply("", fault=str(error))
             except Exception as error:
-                self._failed[key] = error
-                spent.input_tokens -= tokens  # a call without a reply stays a call, and costs no tokens
+                self._failed[key] = error  # it stays a call, and costs no tokens
                 raise
             self._failed.pop(key, None)
             self._lines[key] = reply
@@ -271,8 +267,7 @@ class Cassette:
                         if self.path.exists():
                             os.truncate(self.path, size)
                         raise
-        if reply.input_tokens is not None:  # what the provider reports, in the place of the estimate
-            spent.input_tokens += reply.input_tokens - tokens
+        spent.input_tokens += request.tokens if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
@@ -356,11 +351,8 @@ class RecordedModel:
         async def call(clean: Request) -> str | SummaryReply:
             return await self._model.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
 
-        def is_usable(kept: Reply) -> bool:
-            return not (kept.fault and self._is_needed)
-
         request = Request(kind or job.kind, self.maker, job.instructions, (job.content,), job.max_tokens)
-        send = partial(self._sent, call, 3 if kind else 1)
+        send, is_usable = partial(self._sent, call, 3 if kind else 1), lambda kept: not (kept.fault and self._is_needed)
         try:
             reply = await self._cassette.reply(request, send, assumed=assumed_summary(job), is_usable=is_usable)
         except errors.CassetteError:

@@ -10,7 +10,6 @@ call uses it. It must not stand in the newest part of the past, nor be seen agai
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from summarizing_context.errors import MessageError, SettingsError, TranscriptEr
 from summarizing_context.evaluation.recording import ABSENT, CASES, Question, Recording
 from summarizing_context.evaluation.views import Case, Message, Text
 from summarizing_context.extraction import WORDS
+from summarizing_context.extraction.tool_calls import parsed
 from summarizing_context.messages.reading import check_message, read_message
 from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text
 from summarizing_context.transcripts import AUTO, Transcript, find_transcripts, read, read_session
@@ -175,11 +175,8 @@ def read_messages(messages: Sequence[Message]) -> list[Read]:
         calls = [part for part in reading.parts if part.kind == "call"]
         arguments: list[str] = []
         for part in calls:
-            given = "".join(part.texts[:1])
-            try:
-                arguments += map(str, _leaves(json.loads(given)))
-            except (ValueError, RecursionError):
-                arguments.append(given)
+            given = parsed("".join(part.texts[:1]))
+            arguments += part.texts[:1] if given is None else map(str, _leaves(given))
         used: dict[str, None] = {}
         for text in arguments:
             if len(text) <= _MAX_REFERENCE_CHARS:

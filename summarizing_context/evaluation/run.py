@@ -210,17 +210,15 @@ class Run:
         for arm in self.arms:
             if arm.settings is None:
                 continue
-            show, settings = None, arm.settings
-            if recording is None:
-                show = partial(views.show_activated, budget=int(settings.max_tokens))
-            else:
+            cuts, settings = [case.cut for case, _ in cases], arm.settings
+            if recording is not None:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
             async with AsyncExitStack() as stack:
                 writer = arm.summarizer
                 if writer is None and arm.asks_model and cassette is not None:
                     writer = await stack.enter_async_context(open_model(settings, cassette))
-                cuts = [case.cut for case, _ in cases]
-                played = await views.play(messages, cuts, settings, writer, show, between_calls=recording is not None)
+                show = views.show_activated if recording is None else None
+                played = await views.play(messages, cuts, settings, writer, show, between_calls=show is None)
             if cassette is not None:
                 cassette.check()  # a context makes good what is missing; an eval must not
             part.spent.append(_spent(log, arm.name, history, played))
@@ -263,22 +261,21 @@ class Run:
                         answers = await asking.read_answers(case, asked.questions, shown, model)
                         marks = await asking.mark_answers(case, asked.questions, answers, model)
                 part.missing += len(read_by.missed)
+            searched: dict[str, Text] = {}
             for arm in self.arms:
                 view = texts.get((case.name, arm.name))
                 reading = "" if folder is None else "no view" if view is None else "not read"
                 reading = "this view" if arm.name in answers else reading
                 part.views.append(Viewed(case.name, arm.name, None if view is None else estimate_text(view), reading))
-            searched = {arm.name: Text([texts.get((case.name, arm.name), "")]) for arm in self.arms}
+                searched[arm.name] = Text([view or ""])
             for one in questions:
                 found: dict[str, Answer] = {}
                 for name, text in searched.items():
-                    scored = ((each.name, each.points(one, text)) for each in self.metrics)
-                    points = {metric: value for metric, value in scored if value is not None}
+                    points = {each.name: got for each in self.metrics if (got := each.points(one, text)) is not None}
                     if name in answers:
                         mark = marks.get((one.id, name))
-                        right = {SCALE["right"]: 1.0, SCALE["partly"]: 0.5}.get(mark or 0, 0.0)
-                        points = points if mark is None else {RIGHT: right, **points}
-                        found[name] = Answer(answers[name].get(one.id, ""), points, mark)
+                        right = {} if mark is None else {RIGHT: max(mark, 0) / SCALE["right"]}
+                        found[name] = Answer(answers[name].get(one.id, ""), right | points, mark)
                     elif points:
                         found[name] = Answer(" … ".join(filter(None, map(text.excerpt, one.values[:4]))), points)
                 evidence = []  # messages, with the text around the first value that each holds; else its first ones

@@ -123,12 +123,12 @@ async def play(
         return Played(views, recorder.finish(), summaries, figures.refused_replies, len(nodes) - len(summaries))
 
 
-async def show_activated(context: SummarizingContext, _: str, *, budget: int) -> str:
+async def show_activated(context: SummarizingContext, _: str) -> str:
     """Return a view that follows an activation, with all merges of a model; nothing where fixed rows leave no room."""
     for number in range(2):  # a merge that the first view lacks is in the second
         provider = SimpleNamespace(name=f"{len(context)}-{number}")
         try:
-            view = await context.get_messages_for_request(token_budget=budget, provider=provider)
+            view = await context.get_messages_for_request(provider=provider)
         except BudgetError:
             return ""
         nodes = context.explain()
