@@ -191,7 +191,6 @@ def check_session(
 
     Without `summarizer` no model is asked, whatever the settings name.
     """
-    from summarizing_context.evaluation.replay import LAW_FIGURES
     from summarizing_context.evaluation.views import play
     from summarizing_context.messages.tokens import estimate_text
     from summarizing_context.transcripts import read_session
@@ -199,9 +198,8 @@ def check_session(
     messages = list(read_session(Path(session)).messages if isinstance(session, str | Path) else session)
     chosen = replace(settings or Settings(), max_tokens=budget, summarizer="extractive", model=None)
     played = anyio.run(lambda: play(messages, [len(messages)], chosen, summarizer))
-    broken = {name: count for name in LAW_FIGURES if (count := getattr(played.tally, name))}
     view = played.views[len(messages)]
-    return SessionCheck(view, broken, estimate_text(view), budget)
+    return SessionCheck(view, played.tally.broken_laws(), estimate_text(view), budget)
 
 
 if "pytest" in sys.modules:  # as a plug-in, by `pytest_plugins = ["summarizing_context.testing"]`

@@ -16,12 +16,10 @@ import anyio
 from summarizing_context.assembly import open_context
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
-from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.reading import Message, message_text_parts
 from summarizing_context.messages.text import split_line
 from summarizing_context.models import load_models
 from summarizing_context.settings import Settings
-
-Message = dict[str, Any]
 
 PRICED_MODEL = "claude-sonnet-5"
 _PACE = 0.004  # seconds that the agent takes for a message, so that the worker has its turn

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
 from itertools import chain, count, product
 from multiprocessing import get_context
@@ -101,9 +101,9 @@ class Tally:
             "activation_p99_ms": percentile(self.activation_ms, 99),
         }
 
-    def broken_laws(self) -> list[str]:
-        """Return the names of the figures that should be 0 and are not."""
-        return [name for name in LAW_FIGURES if getattr(self, name)]
+    def broken_laws(self) -> dict[str, int]:
+        """Return the figures that should be 0 and are not."""
+        return {name: count for name in LAW_FIGURES if (count := getattr(self, name))}
 
 
 def add_up(rows: Sequence[Tally]) -> Tally:
@@ -221,16 +221,15 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
     for strategy, budget in product(own, plan.budgets):
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
         settings = replace(plan.settings, strategy=strategy, max_tokens=budget, idle_after="never")
-        async with AsyncExitStack() as stack:
-            summarizer = None
-            if plan.dry_run:
-                settings = replace(without_default_cap(settings), store=MEMORY)
-                assumed = open_model(settings, Cassette(Path(os.devnull), "forecast"))
-                summarizer = await stack.enter_async_context(assumed)
-            named = filter(None, ("replay", stem, strategy if plan.strategies[1:] else "", str(budget)))
-            settings = replace(settings, session_id=await free_session_id(settings, ":".join(named)))
-            context = await stack.enter_async_context(open_context(settings, summarizer=summarizer))
-            recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy))
+        assumed: Any = nullcontext()
+        if plan.dry_run:
+            settings = replace(without_default_cap(settings), store=MEMORY)
+            assumed = open_model(settings, Cassette(Path(os.devnull), "forecast"))
+        named = filter(None, ("replay", stem, strategy if plan.strategies[1:] else "", str(budget)))
+        settings = replace(settings, session_id=await free_session_id(settings, ":".join(named)))
+        async with assumed as summarizer, open_context(settings, summarizer=summarizer) as context:
+            skipped: Any = {"skipped": Counter(log.skipped), "skipped_lines": [*log.unreadable]}
+            recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy, **skipped))
             for index, message in enumerate(log.messages):
                 # No host sends a request between the calls of one reply.
                 if message.get("role") == "assistant" and recorder.tally.messages and not context.open_calls():
@@ -241,8 +240,6 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
                     raise TranscriptError(f"{log.where(index)}: {error}") from error
                 await context.wait_idle()
             rows.append(recorder.finish())
-        rows[-1].skipped.update(log.skipped)
-        rows[-1].skipped_lines += log.unreadable
     return rows
 
 

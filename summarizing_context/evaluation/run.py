@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from summarizing_context.evaluation import recording as asking
 from summarizing_context.evaluation.cassettes import Cassette, open_model, prices_of
 from summarizing_context.evaluation.datasets import Dataset, Log, message_tokens, read_messages, recorded
 from summarizing_context.evaluation.recording import ABSENT, SCALE, AskedCase, Question, Recording, changed_settings
-from summarizing_context.evaluation.replay import LAW_FIGURES, for_each
+from summarizing_context.evaluation.replay import for_each
 from summarizing_context.evaluation.report import EVIDENCE, HELD, RIGHT, Answer, Asked, Report, Spent, Viewed
 from summarizing_context.evaluation.views import Text
 from summarizing_context.messages.tokens import estimate_text
@@ -213,10 +213,8 @@ class Run:
             cuts, settings = [case.cut for case, _ in cases], arm.settings
             if recording is not None:
                 settings = replace(settings, max_tokens=cases[0][0].budget)
-            async with AsyncExitStack() as stack:
-                writer = arm.summarizer
-                if writer is None and arm.asks_model and cassette is not None:
-                    writer = await stack.enter_async_context(open_model(settings, cassette))
+            own: Any = nullcontext(arm.summarizer)
+            async with open_model(settings, cassette) if arm.asks_model and cassette is not None else own as writer:
                 show = views.show_activated if recording is None else None
                 played = await views.play(messages, cuts, settings, writer, show, between_calls=show is None)
             if cassette is not None:
@@ -315,6 +313,6 @@ async def record(
 
 
 def _spent(log: Log, arm: str, history: int, played: views.Played) -> Spent:
-    laws = {name: getattr(played.tally, name) for name in LAW_FIGURES if getattr(played.tally, name)}
-    tokens = played.tally.model_input_tokens, played.tally.model_output_tokens
-    return Spent(log.session, arm, history, *tokens, laws, played.summaries, played.stand_ins)
+    tally = played.tally
+    tokens = tally.model_input_tokens, tally.model_output_tokens
+    return Spent(log.session, arm, history, *tokens, tally.broken_laws(), played.summaries, played.stand_ins)

@@ -324,13 +324,11 @@ def _seen_files(messages: Sequence[Message]) -> list[tuple[str, str]]:
             written = next((texts[name] for name in ("content", "file_text", "text") if name in texts), "")
             if path is None and shell:
                 asked[part.id] = shell["path"]
-            elif path is not None and written:
-                seen.pop(path, None)
-                seen[path] = written
-            elif path is not None and re.search("read|view|open|cat", part.name, re.I):
+            elif path is not None and not written and re.search("read|view|open|cat", part.name, re.I):
                 asked[part.id] = path
-            elif path is not None and path in seen:  # edited: the text as it was last seen, and the file is the newest
-                seen[path] = seen.pop(path)
+            elif path is not None and (written or path in seen):  # edited: as it was last seen, and the newest file
+                before = seen.pop(path, "")
+                seen[path] = written or before
     return list(reversed(seen.items()))
 
 
