@@ -245,8 +245,6 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
 
 async def free_session_id(settings: Settings, wanted: str) -> str:
     """Return `wanted`, with a number if the store has such a session: what is there is never touched."""
-    if str(settings.store) == MEMORY:
-        return wanted
     store = await open_store(settings.store)
     try:
         taken = {info.session_id for info in await store.sessions()}
