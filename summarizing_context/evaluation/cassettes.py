@@ -20,9 +20,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
-from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -177,11 +177,13 @@ class Cassette:
         self._redact: Redaction | None = None
         if redact is not None:  # the module may be in the current folder
             sys.path += [] if os.getcwd() in sys.path else [os.getcwd()]
+            module, _, function = redact.partition(":")
             try:
-                self._redact = Redaction(resolve_name(redact))
+                found = getattr(import_module(module), function)
             except (ImportError, AttributeError, ValueError) as error:
                 why = f"{redact!r} cannot be loaded ({type(error).__name__})"
                 raise errors.SettingsError(f"redact: {why}; name a function as module:function") from error
+            self._redact = Redaction(found)
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
