@@ -23,12 +23,12 @@ from summarizing_context.log.message_log import Foreground, MessageLog
 from summarizing_context.log.tree import Limits as SegmentLimits
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.tokens import choose_counter, remembering
-from summarizing_context.models import FREE, load_models
+from summarizing_context.models import load_models
 from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder
 from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings import PROVIDERS, Settings, is_address
-from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
+from summarizing_context.stores.base import SessionStore, VectorStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.lines import decisions
@@ -39,9 +39,8 @@ from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import Sources
 from summarizing_context.views.shrinking import Price
-from summarizing_context.worker.jobs import Recipe, make_recipe
+from summarizing_context.worker.jobs import Recipe, SessionWork
 from summarizing_context.worker.native_blocks import NativeBlocks
-from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -155,7 +154,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             )
         models = load_models(settings.prices)  # a wrong file is refused on opening, with every summarizer
         redact = None if options.redact is None else Redaction(options.redact)
-        recipe = make_recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
+        recipe = Recipe(settings, own_caller.recipe, own=is_extractive, redact=redact)
         store = options.store
         if store is None:
             store = await open_store(settings.store, read_only=options.read_only, waits_for_disk=options.waits_for_disk)
@@ -163,7 +162,6 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         caller = own_caller
         if settings.workers == "pool":
             caller = postgres_door("pool").PoolCaller(settings, store, None if is_extractive else own_caller)
-            recipe = replace(recipe, asks_pool=True)
 
         # what finds by meaning
         own = make_embedder(settings, read_only=options.read_only) if options.embedder is None else None
@@ -206,10 +204,19 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         ledger = SessionLedger(log, tool_rules, error_line, decisions)
 
         # what makes the summaries, in the background
-        shared: dict[str, Any] = {"settings": settings, "log": log, "store": store, "clock": clock}
-        whole = {**shared, "summaries": summaries, "ledger": ledger, "notify": notify, "read_only": options.read_only}
-        work = {**shared, "caller": caller, "recipe": recipe, "background": background}
-        rule_calls = RuleCalls(**work) if recipe.maker == "model" else None
+        work = SessionWork(
+            settings=settings,
+            log=log,
+            summaries=summaries,
+            ledger=ledger,
+            store=store,
+            caller=caller,
+            recipe=recipe,
+            clock=clock,
+            background=background,
+            notify=notify,
+            read_only=options.read_only,
+        )
         native = None
         if settings.native == "prefer" and not options.read_only:
             wants, names = f"native = 'prefer' with summarizer = {settings.summarizer!r}", sorted(PROVIDERS)
@@ -227,13 +234,13 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             keys = filter(None, (settings.api_key, *map(os.environ.get, model.key_variables)))
             account = hashlib.sha256("".join(keys).encode()).hexdigest()[:12]
             compactor = Compactor(model, f"{model.recipe};account={account}")
-            native = NativeBlocks(**work, compactor=compactor, gate=cast(ResilientSummarizer, own_caller))
+            native = NativeBlocks(work, compactor, cast(ResilientSummarizer, own_caller))
             opened.push_async_callback(model.close)
         origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
         if not isinstance(caller, ExtractiveSummarizer):
             provider = None if options.summarizer is not None else settings.summarizer
             origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
-        worker = Worker(**work | whole, rules=rule_calls, native=native, origin=origin)
+        worker = Worker(work, native, origin)
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
         if native is not None:
@@ -242,22 +249,10 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
-            learner = MemoryExtractor(
-                log,
-                ledger,
-                summaries,
-                store=store,
-                scope=MemoryScope(settings.project, settings.session_id),
-                caller=caller if recipe.maker == "model" else None,
-                recipe=recipe,
-                redact=redact,
-                clock=clock,
-                cooldown=settings.breaker_cooldown,
-                notify=notify,
-            )
+            learner = MemoryExtractor(work, redact)
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
         session = Session(
-            **whole,
+            work,
             views=Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native),
             worker=worker,
             learner=learner,
@@ -270,10 +265,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         closing = opened.pop_all()
     return SummarizingContext(
         session,
-        calls=own_caller.statistics,
+        caller=own_caller,
         models=models,
-        price=lambda: FREE if isinstance(own_caller, ExtractiveSummarizer) else models.price_of(own_caller.model),
-        redact=recipe.redact,
         embedding_search=embedding_search,
         warns_of_room=options.warns_of_room,
         closing=closing,
@@ -346,4 +339,4 @@ def postgres_door(module: str) -> Any:
 def recipe_of(settings: Settings) -> Recipe:
     """Return how the summaries of these settings would be made. Need no key and make no call."""
     caller = make_caller(settings, None, read_only=True)
-    return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)
+    return Recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveSummarizer), redact=None)

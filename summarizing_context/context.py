@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
@@ -21,8 +21,7 @@ from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
 from summarizing_context.log.tree import HeaderNode, stand_ins
 from summarizing_context.messages.reading import Message, check_message
-from summarizing_context.messages.redaction import Redact
-from summarizing_context.models import ModelPrice, ModelTable, ProviderWindow, read_provider
+from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, find_hits
@@ -31,7 +30,8 @@ from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import BudgetReport, CacheLedger, Session, Statistics, Took
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.summarizers.base import CallStatistics
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
+from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.views.builder import Prompt, View
 from summarizing_context.views.view import (
     ActivationRecord,
@@ -57,18 +57,14 @@ class SummarizingContext:
         self,
         session: Session,
         *,
-        calls: Callable[[], CallStatistics],
+        caller: ExtractiveSummarizer | ResilientSummarizer,
         models: ModelTable,
-        price: Callable[[], ModelPrice | None],
-        redact: Redact | None,
         embedding_search: EmbeddingSearch | None,
         warns_of_room: bool,
         closing: AsyncExitStack,
     ) -> None:
-        settings, store, log, count = session.settings, session.store, session.log, session.counter.count
         self._session = session
-        self._calls = calls
-        self._price = price  # of the model that makes the summaries
+        self._caller = caller  # what makes the summaries here
         self._models = models
         self._cache = CacheLedger(session, models)
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
@@ -79,10 +75,10 @@ class SummarizingContext:
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
         self._follower = Follower(session)
-        self.memory = Memory(session, store.memories, embedding_search)
+        self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
-        self._redact = redact  # what of a topic no model may read
-        self._pages = Pages(log, session.summaries, session.views, count, store.index, settings.session_id)
+        found_in = session.counter.count, session.store.index, session.id
+        self._pages = Pages(session.log, session.summaries, session.views, *found_in)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -294,7 +290,8 @@ class SummarizingContext:
 
     def statistics(self) -> Statistics:
         """Return the figures of this session since it was opened."""
-        session, calls, price = self._session.check(), self._calls(), self._price()
+        session, calls = self._session.check(), self._caller.statistics()
+        price = self._models.price_of(self._caller.model) if session.summaries.by_model else FREE
         log, worker, learner, repairs = session.log, session.worker, session.learner, session.views.repairs
         missing = session.summaries.without_summary()
         state = ActivationState() if session.views.latest is None else session.views.latest.state
@@ -453,15 +450,15 @@ class SummarizingContext:
                 what.encode()
             except UnicodeEncodeError:
                 raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None
+            pin = Pin("", text=what)
         elif isinstance(what, bool) or not isinstance(what, int):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with session.changing:
-            if isinstance(what, str):
-                pin = Pin("", text=what)
-            elif 0 <= what < len(log):
+            if isinstance(what, int):
+                if not 0 <= what < len(log):
+                    said = f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on"
+                    raise SettingsError(said)
                 pin = Pin("", what, content=log.entries[what].facts.content.hex())
-            else:
-                raise SettingsError(f"there is no message {briefly(what)} to pin; the log has {len(log)}, from 0 on")
             changed, id = log.pinned.added(pin)
             await session.keep_pins(changed)
         return id
@@ -622,7 +619,8 @@ class SummarizingContext:
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()
-        topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, self._redact)
+        redact = session.worker.recipe.redact  # no model may read it
+        topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, redact)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
         memories = await self.memory.choose()

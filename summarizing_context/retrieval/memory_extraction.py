@@ -15,12 +15,9 @@ from typing import Any, NamedTuple
 
 import anyio.to_thread
 
-from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.rules import rule_topic
 from summarizing_context.log.entries import prefix_hashes, range_hash
-from summarizing_context.log.ledger import SessionLedger
-from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, Segment, Sources
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import cut_results
@@ -31,7 +28,6 @@ from summarizing_context.stores.base import (
     KeptMemory,
     MemoryScope,
     NewMemory,
-    SessionStore,
     StoredSummary,
     SummaryKey,
     keep_memories,
@@ -39,8 +35,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import Caller, SummaryJob
 from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.summarizers.verification import HUMAN, Item, decode_items
-from summarizing_context.worker.jobs import Recipe, paid_once
-from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.jobs import SessionWork, paid_once
 
 logger = logging.getLogger(__name__)
 
@@ -57,23 +52,18 @@ class _Piece(NamedTuple):
 
 @dataclass(eq=False)
 class MemoryExtractor:
-    """What one session teaches. A `caller` reads piece by piece what it has summarized. Without one, rules read all at
-    once what the human said: constraints, decisions and definitions."""
+    """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read all at once
+    what the human said: constraints, decisions and definitions."""
 
-    log: MessageLog
-    ledger: SessionLedger
-    summaries: SummaryCache
-    store: SessionStore
-    scope: MemoryScope
-    caller: Caller | None
-    recipe: Recipe
+    work: InitVar[SessionWork]
     redact: Redact | None
-    clock: Clock
-    cooldown: InitVar[float]
-    notify: Callable[[str, dict[str, object]], None]
 
-    def __post_init__(self, cooldown: float) -> None:
-        self._retries = RetrySchedule(cooldown)
+    def __post_init__(self, work: SessionWork) -> None:
+        self.log, self.ledger, self.summaries, self.store = work.log, work.ledger, work.summaries, work.store
+        self.recipe, self.clock, self.notify = work.recipe, work.clock, work.notify
+        self.scope = MemoryScope(work.settings.project, work.settings.session_id)
+        self.caller = work.caller if work.recipe.maker == "model" else None
+        self._retries = RetrySchedule(work.settings.breaker_cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self.dropped = 0  # proposals that the record did not bear out

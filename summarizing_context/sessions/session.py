@@ -12,9 +12,9 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -22,21 +22,19 @@ import anyio
 import msgspec
 
 from summarizing_context import errors
-from summarizing_context.concurrency import Clock, Events, finish_despite_cancellation, in_turns, running_loop
+from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
-from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
-from summarizing_context.settings import Settings
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
 from summarizing_context.views import view as states
 from summarizing_context.views.builder import View, Viewer
 from summarizing_context.views.header import memories_in
-from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.jobs import SessionWork
 from summarizing_context.worker.worker import Worker
 
 
@@ -211,25 +209,22 @@ _acted_on: ContextVar[object | None] = ContextVar("announcement_acted_on", defau
 
 Notify = Callable[[str, dict[str, Any]], None]
 
+_LINES = {  # of the log, by event
+    "activation": "activation ({reason}) in {duration:.3f} s: {tokens_before} tokens to {tokens_after}, "
+    "{messages} messages, {header_blocks} summaries, {stand_ins} stand-ins",
+    "summary_failed": "summary {range_hash:.8} of rank {rank} failed after {duration:.3f} s: {error}",
+    "summary_ready": "summary {range_hash:.8} of rank {rank} by {by} in {duration:.3f} s",
+}
+
 
 def make_notify(events: Events | None, session_id: str) -> Notify:
     """Return what logs an event and hands it to the observer. A fault of the observer costs only the event."""
 
     def notify(name: str, data: dict[str, Any]) -> None:
-        line = ""
-        if name == "activation":
-            line = (
-                "activation ({reason}) in {duration:.3f} s: {tokens_before} tokens to {tokens_after}, "
-                "{messages} messages, {header_blocks} summaries, {stand_ins} stand-ins"
-            )
-        elif name == "summary_failed":
-            line = "summary {range_hash:.8} of rank {rank} failed after {duration:.3f} s: {error}"
-        elif name == "summary_ready":
-            line = "summary {range_hash:.8} of rank {rank} by {by} in {duration:.3f} s"
-            line += ", {input_tokens} tokens in, {output_tokens} out" * (data["made_by"] == "model")
-        if line:
-            by = data.get("model") or data.get("made_by")
-            logger.info("%s: %s", session_id, line.format(**data, by=by))
+        if line := _LINES.get(name):
+            if name == "summary_ready" and data["made_by"] == "model":
+                line += ", {input_tokens} tokens in, {output_tokens} out"
+            logger.info("%s: %s", session_id, line.format(**data, by=data.get("model") or data.get("made_by")))
         if events is not None:
             try:
                 events.emit(name, data)
@@ -296,27 +291,22 @@ class Statistics:
     last_error_at: str | None = None  # when making summaries failed last, also in an earlier process; ISO 8601, UTC
 
 
-@dataclass(kw_only=True, eq=False)
+@dataclass(eq=False)
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
 
-    settings: Settings
-    log: MessageLog
-    summaries: SummaryCache
-    ledger: SessionLedger
+    work: InitVar[SessionWork]
     views: Viewer
     worker: Worker
     learner: Any  # the `MemoryExtractor` where memories are learnt, else None
-    store: base.SessionStore
     intake: Intake
     counter: TokenCounter
     in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]  # runs what takes long
-    clock: Clock
-    notify: Notify
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
-    read_only: bool
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, work: SessionWork) -> None:
+        self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
+        self.store, self.clock, self.notify, self.read_only = work.store, work.clock, work.notify, work.read_only
         self.id = self.settings.session_id
         self.views.only_looks = self.read_only
         self.foreground = self.log.foreground
@@ -429,10 +419,9 @@ class Session:
         """Return the session. Raise where it may not be used, here and now."""
         if self.closed:
             raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
-        try:
+        loop = self.loop
+        with suppress(RuntimeError):  # of a plain function called outside of any loop
             loop = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = self.loop  # a plain function called outside of any loop
         if loop is not self.loop:
             raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:

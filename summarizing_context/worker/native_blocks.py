@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,7 +18,7 @@ from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import output_hash, recipe_hash
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.summarizers.native import Compactor, NativeRequest
-from summarizing_context.summarizers.resilience import ResilientSummarizer
+from summarizing_context.summarizers.resilience import ResilientSummarizer, RetrySchedule
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.worker.jobs import SessionWork, paid_once
 
@@ -56,23 +55,21 @@ class Target(NamedTuple):
     stop: int
 
 
-@dataclass(kw_only=True, eq=False)
-class NativeBlocks(SessionWork):
-    """Those of one session."""
+class NativeBlocks:
+    """Those of one session. The caps of `gate` count for them."""
 
-    compactor: Compactor
-    gate: ResilientSummarizer  # whose caps count for it
-    target: Callable[[], Target | None] = field(init=False)  # what is wanted now
-    request: Callable[[Target, str], NativeRequest] = field(init=False)  # what is sent for it, to a model
-    on_trouble: Callable[[str], None] = lambda text: None
+    target: Callable[[], Target | None]  # what is wanted now
+    request: Callable[[Target, str], NativeRequest]  # what is sent for it, to a model
+    on_trouble: Callable[[str], None]
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._blocks, self._version = list[NativeBlock](), self.log.version  # of the log for which they are
+    def __init__(self, work: SessionWork, compactor: Compactor, gate: ResilientSummarizer) -> None:
+        self.work, self.compactor, self._gate = work, compactor, gate
+        self.retries = RetrySchedule(work.settings.breaker_cooldown)
+        self._blocks, self._version = list[NativeBlock](), work.log.version  # of the log for which they are
         self._is_warned = False
 
     def _model(self, provider: str) -> str:
-        return "/".join(provider.split("/")[1:-1]) or str(self.settings.model)
+        return "/".join(provider.split("/")[1:-1]) or str(self.work.settings.model)
 
     def recipe_for(self, provider: str) -> str | None:
         """Return the recipe of blocks that a view may show; None for one of another provider."""
@@ -82,42 +79,43 @@ class NativeBlocks(SessionWork):
 
     def ready(self, provider: str) -> list[NativeBlock]:
         """Return the blocks that a view may show, the one that covers most last."""
-        if self._version != self.log.version:
-            self._blocks, self._version = [], self.log.version
+        if self._version != self.work.log.version:
+            self._blocks, self._version = [], self.work.log.version
         recipe = self.recipe_for(provider)
         return sorted((one for one in self._blocks if one.recipe == recipe), key=lambda one: one.stop)
 
     @property
     def is_due(self) -> bool:
-        return not self.retries.rests(_KEY, self.clock.now()) and self.target() is not None
+        return not self.retries.rests(_KEY, self.work.clock.now()) and self.target() is not None
 
     async def ask(self) -> None:
         """Take the block from the store, or have the provider write it."""
-        target, began, version = self.target(), self.clock.now(), self.log.version
+        log, store, clock, session_id = self.work.log, self.work.store, self.work.clock, self.work.settings.session_id
+        target, began, version = self.target(), clock.now(), log.version
         if target is None or (recipe := self.recipe_for(target.provider)) is None:
             return
-        key = SummaryKey(output_hash("".join(self.log.hashes[: target.leaves])), recipe)
+        key = SummaryKey(output_hash("".join(log.hashes[: target.leaves])), recipe)
         try:
-            async with paid_once(self.store, self.recipe, key, self):
-                kept = (await self.store.find_summaries(self.settings.session_id, [key])).get(key)
+            async with paid_once(store, self.work.recipe, key, self):
+                kept = (await store.find_summaries(session_id, [key])).get(key)
                 if kept is None:
                     if self.target() != target:  # the view has changed meanwhile
                         return
                     asked = self.request(target, self._model(target.provider))
-                    reply = await self.gate.admitted(self.compactor.compact(asked), asked.tokens)
+                    reply = await self._gate.admitted(self.compactor.compact(asked), asked.tokens)
                     kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                    await self.store.save_summary(self.settings.session_id, key, kept)
-            await self.log.foreground.thawed()
-            if version == self.log.version:
+                    await store.save_summary(session_id, key, kept)
+            await log.foreground.thawed()
+            if version == log.version:
                 block = NativeBlock(recipe, target.leaves, target.stop, json.loads(kept.text))
                 self._blocks = [*self.ready(target.provider)[-1:], block]
             self.retries.recover(_KEY, began)
             self._is_warned = False
         except SummarizerNotReady as error:
-            self.retries.note(_KEY, error, self.clock.now())
+            self.retries.note(_KEY, error, clock.now())
         except Exception as error:  # of the provider, its SDK or the store: it must not end the worker
             is_final = error.args[:1] == (Fault.REQUEST,)  # it is asked for less and less often
-            self.retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, self.clock.now())
+            self.retries.note(_KEY, SummarizerRefused(*error.args) if is_final else error, clock.now())
             said = error.args[0] if error.args and isinstance(error.args[0], str) else type(error).__name__
             text = f"no block by {self.compactor.provider} itself: {said}. Views show summaries in its place"
             self.on_trouble(text)

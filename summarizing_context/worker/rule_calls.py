@@ -16,8 +16,9 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
@@ -29,6 +30,7 @@ from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience import RetrySchedule
 from summarizing_context.worker.jobs import RULES_TOKENS, SessionWork, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
@@ -50,15 +52,19 @@ _KEY = "rules"
 logger = logging.getLogger(__name__)
 
 
-def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list[Verdict] | None:
-    """What a reply says of each message in `typed`; None where it says nothing that can be read.
+def _read_reply(
+    reply: SummaryReply, spoken: Sequence[tuple[int, Entry, str]], earlier: Sequence[str]
+) -> dict[bytes, Verdict]:
+    """Return what a reply says of each message that was asked about, by its data.
 
     A quote counts for the message that it names, or else for the nearest in which it stands. `earlier` are the quotes
     of rules of earlier messages.
     """
-    lines = [found for line in reply.splitlines() if len(line) <= 1_000 and (found := _LINE.match(line))]
+    lines = [found for line in reply.text.splitlines() if len(line) <= 1_000 and (found := _LINE.match(line))]
     if not lines:
-        return [Verdict()] * len(typed) if re.fullmatch(r"\W*none\W*", reply, re.IGNORECASE) else None
+        says_none = re.fullmatch(r"\W*none\W*", reply.text, re.IGNORECASE)
+        return {entry.data: Verdict() if says_none else PASSED for _, entry, _ in spoken}
+    typed = [text for _, _, text in spoken]
     rules: dict[tuple[int, str], Rule] = {}
     for line in lines:
         said = None if line["what"][0] in "eEtT" else _found(line["quote"], int(line["message"]) - 1, typed)
@@ -71,30 +77,15 @@ def read_rules(reply: str, typed: Sequence[str], earlier: Sequence[str]) -> list
         if line["what"][0] in "eE" and number < len(typed):
             wanted = _words(line["quote"])
             ends.update(((number, quote), None) for at, quote in known if at < number and _words(quote) == wanted)
-    return [
-        Verdict(
-            tuple(rule for (at, _), rule in rules.items() if at == number),
-            tuple(quote for at, quote in ends if at == number),
-        )
-        for number in range(len(typed))
-    ]
-
-
-def _read_reply(
-    reply: SummaryReply, spoken: Sequence[tuple[int, Entry, str]], earlier: Sequence[str]
-) -> dict[bytes, Verdict]:
-    """Return what a reply says of each message that was asked about, by its data."""
-    said = read_rules(reply.text, [text for _, _, text in spoken], earlier)
-    if said is None:
-        return {entry.data: PASSED for _, entry, _ in spoken}
-    if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
-        lines = filter(None, map(_LINE.match, reply.text.splitlines()))
-        said = said[: max(1, max((int(line["message"]) for line in lines), default=0) - 1)]
     verdicts: dict[bytes, Verdict] = {}
-    for (_, entry, _), verdict in zip(spoken, said, strict=False):
-        typed = _flat("\n".join(entry.read(0).reading.typed)) if verdict.rules else ""
-        own = tuple(rule for rule in verdict.rules if rule.quote in typed)  # not what the cut made
-        verdicts[entry.data] = verdict._replace(rules=own)
+    for number, (_, entry, _) in enumerate(spoken):
+        # of the last message that a cut reply names more rules may be missing, and of all after it
+        if reply.truncated and number and number >= max(int(line["message"]) for line in lines) - 1:
+            break
+        said_in = [rule for (at, _), rule in rules.items() if at == number]
+        whole = _flat("\n".join(entry.read(0).reading.typed)) if said_in else ""
+        own = tuple(rule for rule in said_in if rule.quote in whole)  # not what the cut made
+        verdicts[entry.data] = Verdict(own, tuple(quote for at, quote in ends if at == number))
     return verdicts
 
 
@@ -122,16 +113,19 @@ def _words(quote: str) -> str:
     return (words[1:end].strip() if end and not words[end + 1 :].strip(_ENDS) else words).rstrip(_ENDS)
 
 
-class RuleCalls(SessionWork):
+class RuleCalls:
     """Those of one session."""
 
-    _begun = -1, 0  # version of the log, and where the messages end that are asked about at present
+    def __init__(self, work: SessionWork, guarded: Callable[[Awaitable[Any]], Awaitable[Any]]) -> None:
+        self._work, self.retries = work, RetrySchedule(work.settings.breaker_cooldown)
+        self._guarded = guarded  # a store that fails costs the sharing of a reply, not the reply
+        self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
         """Whether a call may begin now."""
-        rests = self.retries.rests(_KEY, self.clock.now()) or self._batch_stop() is None
-        return not rests and self.caller.ready_in() == 0.0
+        rests = self.retries.rests(_KEY, self._work.clock.now()) or self._batch_stop() is None
+        return not rests and self._work.caller.ready_in() == 0.0
 
     def _batch_stop(self) -> int | None:
         """The entry before which the next request ends; None while too little has been typed for one.
@@ -141,7 +135,7 @@ class RuleCalls(SessionWork):
         word then. The first request of a log of which no segment holds words does not wait for one. What a request had
         no room for is asked about at once.
         """
-        log, waiting = self.log, self.log.rules.open
+        log, waiting = self._work.log, self._work.log.rules.open
         if not waiting:
             return None
         if self._begun[0] == log.version and waiting[0] < self._begun[1]:
@@ -165,7 +159,8 @@ class RuleCalls(SessionWork):
 
     async def ask(self) -> None:
         """Ask about the messages of the next request, as many as it has room for."""
-        began, log, store, session_id = self.clock.now(), self.log, self.store, self.settings.session_id
+        log, store, recipe, background = self._work.log, self._work.store, self._work.recipe, self._work.background
+        began, session_id = self._work.clock.now(), self._work.settings.session_id
         if (stop := self._batch_stop()) is None:
             return
         try:
@@ -177,24 +172,22 @@ class RuleCalls(SessionWork):
             held = log.rules.known_before(log.rules.open[0])[:_KNOWN]
             known = [(rule, log.entries[rule.message]) for rule in held]
             gather = partial(self._gather, list(waiting.values()), known)
-            messages, earlier, content = await self.background.run(gather)
+            messages, earlier, content = await background.run(gather)
             verdicts = {entry.data: Verdict() for _, entry, text in messages if not text}
 
             # what the model says, or has said in any session that asked the same
             if spoken := [one for one in messages if one[2]]:
-                key = SummaryKey(output_hash(content), self.recipe.hash_of("rules", RULES_TOKENS))
-                found: Mapping[SummaryKey, StoredSummary] = {}
-                async with paid_once(store, self.recipe, key, self):
-                    try:  # a store that fails costs the sharing of a reply, not the reply
-                        found = await store.find_summaries(session_id, [key]) if self.recipe.shared else {}
-                    except StoreError as error:
-                        logger.warning("replies on standing rules cannot be looked up", exc_info=error)
+                key = SummaryKey(output_hash(content), recipe.hash_of("rules", RULES_TOKENS))
+                async with paid_once(store, recipe, key, self):
+                    found: Mapping[SummaryKey, StoredSummary] = {}
+                    if recipe.shared:
+                        found = await self._guarded(store.find_summaries(session_id, [key])) or {}
                     if key in found:
                         reply = SummaryReply(found[key].text)
                     else:
                         job = SummaryJob(
                             kind="rules",
-                            instructions=self.recipe.instructions("rules", RULES_TOKENS),
+                            instructions=recipe.instructions("rules", RULES_TOKENS),
                             content=content,
                             max_tokens=RULES_TOKENS,
                             rank=0,
@@ -204,24 +197,21 @@ class RuleCalls(SessionWork):
                             range_hash=key.range_hash,
                             recipe_hash=key.recipe_hash,
                         )
-                        reply = await self.caller.summarize(job)
-                    said = await self.background.run(partial(_read_reply, reply, spoken, earlier))
+                        reply = await self._work.caller.summarize(job)
+                    said = await background.run(partial(_read_reply, reply, spoken, earlier))
                     is_whole = not reply.truncated or PASSED in said.values()
-                    if self.recipe.shared and key not in found and is_whole:
+                    if recipe.shared and key not in found and is_whole:
                         kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                        try:
-                            await store.save_summary(session_id, key, kept)
-                        except StoreError as error:
-                            logger.warning("a reply on standing rules is not shared", exc_info=error)
+                        await self._guarded(store.save_summary(session_id, key, kept))
                 verdicts |= said
 
             await log.foreground.thawed()
             await store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
             self.retries.recover(_KEY, began)
         except StoreError as error:
-            logger.warning("verdicts on standing rules could not be kept; they are asked for again", exc_info=error)
+            logger.warning("verdicts on standing rules could not be kept", exc_info=error)
         except Exception as error:  # of the model, ours, or a foreign object's: it must not end the worker
-            self.retries.note(_KEY, error, self.clock.now())
+            self.retries.note(_KEY, error, self._work.clock.now())
             logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
 
     def _gather(
@@ -229,10 +219,10 @@ class RuleCalls(SessionWork):
     ) -> tuple[list[tuple[int, Entry, str]], list[str], str]:
         """Return what is asked: the oldest messages, as far as a request goes, each with what a human typed in it as a
         model reads that, empty where there are no words; quotes of earlier rules; and the content of the request."""
-        redact = self.recipe.redact
+        redact, yield_now = self._work.recipe.redact, self._work.background.yield_now
 
         def typed(entry: Entry) -> str:  # without what `redact` takes out of all of the message
-            self.background.yield_now(len(entry.data))
+            yield_now(len(entry.data))
             message = entry.read(0)
             reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
             return "\n".join(reading.typed)

@@ -397,12 +397,10 @@ class SummaryCache:
     def part(self, entries: range, max_tokens: int) -> NodeText:
         """An extract that stands for a part of a segment until a view covers all of it."""
         self._seen_stop = max(self._seen_stop, entries.stop)
-        if max_tokens <= 0:
-            return NodeText("", "provisional", 1)
-        content = self._log.render(entries.start, entries.stop)
-        if max_tokens < _SHORT:
-            return NodeText(skim(content, max_tokens), "provisional", 1)
-        return NodeText(summarize_extractively(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
+        content, most = self._log.render(entries.start, entries.stop) if max_tokens > 0 else "", max_tokens
+        is_short = most < _SHORT
+        text = skim(content, most) if is_short else summarize_extractively(content, kind="segment", max_tokens=most)
+        return NodeText(text, "provisional", 1)
 
     def _is_own_summary(self, leaf: int) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""

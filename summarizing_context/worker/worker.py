@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
@@ -19,7 +18,6 @@ import anyio
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
-from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.tree import NOTE, Maker, Node, Sources, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
@@ -27,11 +25,11 @@ from summarizing_context.stores.base import StoredFailure, StoredSummary, Summar
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
-from summarizing_context.summarizers.resilience import LONGEST_DELAY
+from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import SessionWork, paid_once
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
-from summarizing_context.worker.summary_cache import ROOMS, SummaryCache, summary_sizes
+from summarizing_context.worker.summary_cache import ROOMS, summary_sizes
 
 _ASKED = 1_200  # characters of a request that stand as context
 _SHARE = 0.4  # of its source that a summary may take
@@ -44,22 +42,19 @@ logger = logging.getLogger(__name__)
 Found = TypeVar("Found")
 
 
-@dataclass(kw_only=True, eq=False)
-class Worker(SessionWork):
-    """Background summaries of one session."""
+class Worker:
+    """Background summaries of one session. `native` asks for blocks that the provider writes; `origin` is what makes
+    the summaries, as events tell it: made_by, provider, model."""
 
-    summaries: SummaryCache
-    notify: Callable[[str, dict[str, object]], None]
-    ledger: SessionLedger
-    rules: RuleCalls | None  # where a model is asked for them
-    native: NativeBlocks | None  # where the provider writes blocks of its own
-    read_only: bool
-    origin: Mapping[str, str | None]  # what makes the summaries, as events tell it: made_by, provider, model
-    before_call: Callable[[], Awaitable[None]] = field(init=False)  # awaited before a model is asked
+    before_call: Callable[[], Awaitable[None]]  # awaited before a model is asked
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        settings, rules, native, summaries = self.settings, self.rules, self.native, self.summaries
+    def __init__(self, work: SessionWork, native: NativeBlocks | None, origin: Mapping[str, str | None]) -> None:
+        self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
+        self.store, self.caller, self.recipe, self.clock = work.store, work.caller, work.recipe, work.clock
+        self.background, self.notify, self.read_only = work.background, work.notify, work.read_only
+        self.rules = rules = RuleCalls(work, self._guarded) if work.recipe.maker == "model" else None
+        self.native, self.origin, self.retries = native, origin, RetrySchedule(work.settings.breaker_cooldown)
+        settings, summaries = self.settings, self.summaries
         # redacts before it is cut
         self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
@@ -168,8 +163,9 @@ class Worker(SessionWork):
 
                 # until something could be started that cannot be now
                 now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
-                for one in filter(None, (self, self.rules, self.native)):
-                    delays += one.retries.delays(now)
+                delays += self.retries.delays(now)
+                delays += self.rules.retries.delays(now) if self.rules is not None else []
+                delays += self.native.retries.delays(now) if self.native is not None else []
                 with anyio.move_on_after(max(0.01, min(delays))):
                     await self._awake.wait()
 
@@ -341,12 +337,11 @@ class Worker(SessionWork):
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
         must not end the worker: then the merges wait."""
-        node, sizes = want.node, self.summaries.sizes
-        if node.rank < 0 or not self._is_wanted(want):
+        if want.node == NOTE or not self._is_wanted(want):
             return
-        kind, most = ("rollup", sizes.merge) if node.width > 1 else ("segment", sizes.leaf)
+        kind, most = self._purpose(want.node)
         try:
-            source = self._source(node)  # what a model would be given, redacted: the same in every process
+            source = self._source(want.node)  # what a model would be given, redacted: the same in every process
             text = await self.background.run(lambda: summarize_extractively(source(), kind=kind, max_tokens=most))
         except Exception as error:
             logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})

@@ -604,8 +604,7 @@ class RelationalStore:
     async def sessions(self) -> list[base.SessionInfo]:
         def work(connection: Connection) -> list[base.SessionInfo]:
             found = starmap(base.SessionInfo, connection.run("sessions"))
-            lives = self._has_writer
-            return [info if lives(info) else changed(info, writer_pid=None) for info in found]
+            return [info if self._has_writer(info) else changed(info, writer_pid=None) for info in found]
 
         return await self.read(work)
 

@@ -196,8 +196,7 @@ def _checked_version(path: Path, busy_timeout: float) -> int:
     def check(connection: Database) -> int:
         known = _fault(_NOT_OURS, path, "it is not an SQLite file, or its beginning is damaged")
         try:
-            if connection.pragma("application_id") != APPLICATION_ID:
-                raise foreign
+            connection.pragma("application_id")
             known = _fault(_CORRUPT, path)
             if version := connection.pragma("user_version"):  # else another process has begun it a moment ago
                 relational.check_version(version, str(path), "use another file. The file")
