@@ -236,31 +236,19 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             compactor = Compactor(model, f"{model.recipe};account={account}")
             native = NativeBlocks(work, compactor, cast(ResilientSummarizer, own_caller))
             opened.push_async_callback(model.close)
-        origin: dict[str, str | None] = {"made_by": "extractive", "provider": None, "model": None}
-        if not isinstance(caller, ExtractiveSummarizer):
-            provider = None if options.summarizer is not None else settings.summarizer
-            origin = {"made_by": recipe.maker, "provider": provider, "model": caller.model}
-        worker = Worker(work, native, origin)
+        provider = None if is_extractive or options.summarizer is not None else settings.summarizer
+        worker = Worker(work, native, {"made_by": recipe.maker, "provider": provider, "model": caller.model})
         if isinstance(caller, ResilientSummarizer):
             caller.on_trouble = worker.note_trouble
-        if native is not None:
-            native.on_trouble = worker.note_error
 
         # what learns memories: the model that makes the summaries, or rules where there is none
         learner = None
         if settings.memory_extract and not options.read_only:
             learner = MemoryExtractor(work, redact)
         prices_of_rows = Price(remembering(counter.count), settings.image_tokens)
-        session = Session(
-            work,
-            views=Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native),
-            worker=worker,
-            learner=learner,
-            intake=Intake(counter, in_thread, log.verdicts),
-            counter=counter,
-            in_thread=in_thread,
-            announce=options.announce,
-        )
+        intake = Intake(counter, in_thread, log.verdicts)
+        views = Viewer(Sources(log, summaries, ledger, settings, prices_of_rows), counter.name, native)
+        session = Session(work, views, worker, learner=learner, intake=intake, announce=options.announce)
         await session.load()
         closing = opened.pop_all()
     return SummarizingContext(

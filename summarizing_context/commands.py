@@ -194,8 +194,7 @@ async def _checkpoint(context: SummarizingContext, rest: str) -> CommandResult:
 async def _checkpoints(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.list_checkpoints()
     rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
-    told = {"checkpoints": [asdict(one) for one in found]}
-    return _list(("id", "messages", "made", "name"), rows, "No checkpoints yet.", told)
+    return _list(("id", "messages", "made", "name"), rows, "No checkpoints yet.", {"checkpoints": found})
 
 
 async def _restore(context: SummarizingContext, rest: str) -> CommandResult:
@@ -218,7 +217,7 @@ async def _search(context: SummarizingContext, rest: str) -> CommandResult:
     scope: Any = first.removeprefix("--") if is_scope else "session"
     hits = await context.search(query, scope=scope, limit=_MOST_HITS)
     rows = [[hit.session_id, hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
-    told = {"query": query, "hits": [asdict(hit) for hit in hits]}
+    told = {"query": query, "hits": hits}
     found = _list(("session", "where", "kind", "words"), rows, "Nothing holds any of these words.", told)
     only = f"\n\nThese are the best {_MOST_HITS}; more words find others."
     return replace(found, text=found.text + only) if len(hits) == _MOST_HITS else found
@@ -244,7 +243,7 @@ async def _recall(context: SummarizingContext, rest: str) -> CommandResult:
 async def _memory(context: SummarizingContext, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
-    told = msgspec.to_builtins({"query": rest, "memories": found})
+    told = {"query": rest, "memories": found}
     return _list(("id", "memory"), rows, "No memory holds any of these words.", told)
 
 
@@ -313,7 +312,7 @@ def _needed(rest: str, what: str) -> str:
 def _list(
     columns: Sequence[str], rows: Sequence[Sequence[object]], empty: str, told: Mapping[str, Any]
 ) -> CommandResult:
-    return CommandResult(_table(columns, rows) if rows else empty, told)
+    return CommandResult(_table(columns, rows) if rows else empty, msgspec.to_builtins(told))
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any, Protocol, TypeVar
 
@@ -21,11 +22,9 @@ Item = TypeVar("Item")
 
 def running_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop of this task. Raises `WrongEventLoopError` where it is not one of asyncio's."""
-    try:
+    with suppress(RuntimeError):
         if asyncio.current_task() is not None:  # trio as a guest of asyncio has its loop, and none of its tasks
             return asyncio.get_running_loop()
-    except RuntimeError:
-        pass
     raise WrongEventLoopError(
         "summarizing-context runs under asyncio only, and no asyncio task is running here (trio is not supported); "
         "run your program with asyncio.run(main()), or anyio.run(main) with the backend 'asyncio'"

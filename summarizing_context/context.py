@@ -19,7 +19,7 @@ from summarizing_context.log.entries import make_entry
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
 from summarizing_context.log.message_log import BoundThinking, OpenCall, Pin
-from summarizing_context.log.tree import HeaderNode, stand_ins
+from summarizing_context.log.tree import HeaderNode, Node, stand_ins
 from summarizing_context.messages.reading import Message, check_message
 from summarizing_context.models import FREE, ModelTable, ProviderWindow, read_provider
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
@@ -588,7 +588,8 @@ class SummarizingContext:
 
     def summaries(self) -> list[HeaderNode]:
         """Return each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
-        return self._session.check().summaries.leaves()
+        session = self._session.check()
+        return session.summaries.blocks(map(Node.leaf, range(len(session.log.segments))))
 
     def unseen_tokens(self) -> int:
         """Return tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""

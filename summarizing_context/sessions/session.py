@@ -24,10 +24,9 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.tokens import TokenCounter
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
@@ -300,13 +299,12 @@ class Session:
     worker: Worker
     learner: Any  # the `MemoryExtractor` where memories are learnt, else None
     intake: Intake
-    counter: TokenCounter
-    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]]  # runs what takes long
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None  # returns when hooks have acted
 
     def __post_init__(self, work: SessionWork) -> None:
         self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
         self.store, self.clock, self.notify, self.read_only = work.store, work.clock, work.notify, work.read_only
+        self.counter, self.in_thread = self.intake.counter, self.intake.in_thread  # which runs what takes long
         self.id = self.settings.session_id
         self.views.only_looks = self.read_only
         self.foreground = self.log.foreground
@@ -397,7 +395,7 @@ class Session:
                     self._kept_closings = set(self.log.closings)
                     await self.save_state(latest.key, latest.state.on(self.log))
 
-    async def keep(self, save: Callable[[], Awaitable[None]], warning: str) -> None:
+    async def keep(self, save: Callable[[], Awaitable[object]], warning: str) -> None:
         """Write what a call can do without: where the store fails, it is warned of."""
         if self.read_only:
             return
@@ -548,14 +546,9 @@ class Session:
 
     async def checkpoint_if_due(self) -> None:
         """Make the automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
-        if not self.checkpoint_is_due or self.changing.locked():
-            return  # the next message will see to it
-        self._checkpoint_looked_for = self.place
-        try:
-            await self.save_checkpoint()
-        except StoreError as error:
-            self.last_error = str(error)
-            logger.warning("an automatic checkpoint could not be kept", exc_info=error)
+        if self.checkpoint_is_due and not self.changing.locked():  # else the next message will see to it
+            self._checkpoint_looked_for = self.place
+            await self.keep(self.save_checkpoint, "an automatic checkpoint could not be kept")
 
     async def restore(self, id: str) -> Checkpoint:
         """Go back to a checkpoint, and return the one of the present that is made before."""
@@ -569,13 +562,6 @@ class Session:
                 now = self.place, name, self.provider_views()
                 made = await kept.restore(self.id, there.checkpoint.id, *now, back)
             await self.worker.recall(everything=True)
-            rows = []
-            async for at, entry in in_turns(list(enumerate(self.log.entries))):
-                if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
-                    rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
-            if rows:
-                warning = "standing rules could not be kept; they are asked for again when it is opened"
-                await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
         return made
 
     async def keep_pins(self, changed: PinList) -> None:

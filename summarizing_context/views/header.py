@@ -235,7 +235,8 @@ def _merge_oldest(
         if stop % FOUR == end % FOUR == 0:
             every.append([*merges, *(Node(at, at + FOUR) for at in range(end, stop, FOUR))])
         every.append([Node(0, stop)])
-    known = texts.ready({node for merged in every for node in merged})
+    shown = {node for merged in every for node in merged}
+    known = {node for node in shown if not texts.by_model or texts.is_ready(node)}
     ready = [merged for merged in every if known.issuperset(merged)]
 
     def first(among: Sequence[list[Node]], most: float) -> list[Node] | None:

@@ -24,10 +24,10 @@ from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
-RULES_TOKENS = 600  # of a reply on standing rules
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
+_INSTRUCTED = ("segment", "rollup", "focus")  # which follow `summary_instructions`
 
 
 class Recipe:
@@ -57,15 +57,12 @@ class Recipe:
     def hash_of(self, kind: Prompted, max_tokens: int) -> str:
         """Return what the store keeps them under: by what is asked for, and the tokens it may take."""
         prompt = None if self.maker == "extractive" else self._prompts[kind].hash
-        asked = {"instructions": more} if (more := self._more_of(kind)) else {}
+        asked = {"instructions": self._more} if self._more and kind in _INSTRUCTED else {}
         return recipe_hash({**self._fixed, **asked, "max_tokens": max_tokens, "kind": kind, "prompt": prompt})
 
     def instructions(self, kind: Prompted, max_tokens: int) -> str:
         text = self._prompts[kind].render(max_tokens=max_tokens)
-        return f"{text}\n\n{more}" if (more := self._more_of(kind)) else text
-
-    def _more_of(self, kind: Prompted) -> str | None:
-        return self._more if kind in ("segment", "rollup", "focus") else None
+        return f"{text}\n\n{self._more}" if self._more and kind in _INSTRUCTED else text
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,7 @@ from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
-from summarizing_context.worker.jobs import RULES_TOKENS, SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, paid_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
 _TYPED = 8_000  # characters that are enough for a request
@@ -39,6 +39,7 @@ _SEGMENTS = 8  # that a message waits for at most, and no more than stand before
 _REQUEST = 16_000  # characters
 _KNOWN, _KNOWN_LENGTH = 40, 4_000  # rules that a request lists, and their characters
 _LONGEST, _HEAD, _TAIL = 6_000, 4_000, 2_000  # characters of a message, and what stays of a longer one
+_REPLY = 600  # tokens
 _LABEL = 20  # characters of a label, at most
 _LINE = re.compile(
     r"[\s>*+•–-]*(?:\d{1,3}[.)]\s+)?\[(?P<message>\d{1,6})\][\s:,*_`-]*(?P<what>must|prefers?|tasks?|ends?)\b[\s:,*_`-]*(?P<quote>.+)",
@@ -177,7 +178,7 @@ class RuleCalls:
 
             # what the model says, or has said in any session that asked the same
             if spoken := [one for one in messages if one[2]]:
-                key = SummaryKey(output_hash(content), recipe.hash_of("rules", RULES_TOKENS))
+                key = SummaryKey(output_hash(content), recipe.hash_of("rules", _REPLY))
                 async with paid_once(store, recipe, key, self):
                     found: Mapping[SummaryKey, StoredSummary] = {}
                     if recipe.shared:
@@ -187,9 +188,9 @@ class RuleCalls:
                     else:
                         job = SummaryJob(
                             kind="rules",
-                            instructions=recipe.instructions("rules", RULES_TOKENS),
+                            instructions=recipe.instructions("rules", _REPLY),
                             content=content,
-                            max_tokens=RULES_TOKENS,
+                            max_tokens=_REPLY,
                             rank=0,
                             start=spoken[0][0],
                             stop=spoken[-1][0] + 1,

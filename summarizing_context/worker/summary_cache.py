@@ -263,10 +263,6 @@ class SummaryCache:
         hash, (start, stop) = self.hash_of(node), node
         return hash is not None and (hash in self._ready or (stop - start == 1 and self._is_own_summary(start)))
 
-    def ready(self, nodes: Iterable[Node]) -> set[Node]:
-        """Those of the nodes that a header may show at once; all where no model is waited for."""
-        return {node for node in nodes if not self.by_model or self.is_ready(node)}
-
     def without_summary(self, first: int = 0) -> list[int]:
         """The segments from the `first` on that have no summary of their own."""
         return [at for at in range(first, len(self._log.segments)) if not self.is_ready(Node(at, at + 1))]
@@ -365,10 +361,6 @@ class SummaryCache:
             place = node.rank if width > 1 else 0, node.start, entries.start, entries.stop
             found.append(HeaderNode(*place, "full", made_by, passes, text, segments=width))
         return found
-
-    def leaves(self) -> list[HeaderNode]:
-        """Every segment's summary, as a block of a header that shows all of them."""
-        return self.blocks(map(Node.leaf, range(len(self._log.segments))))
 
     def longer(self, node: Node, max_tokens: int) -> NodeText:
         """What the extractive pass tells of a node in more tokens than its summary has, of one segment at most four

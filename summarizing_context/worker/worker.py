@@ -72,7 +72,8 @@ class Worker:
         }
         if rules is not None:
             self._side_tasks[rules.ask] = lambda: self._past_start() and rules.is_due
-        if native is not None and not self.read_only:
+        if native is not None:
+            native.on_trouble = self.note_error
             self._side_tasks[native.ask] = lambda: self._past_start() and native.is_due
         if settings.ledger_share:
             self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()

@@ -150,17 +150,12 @@ class Engine:
 
     # What a database does in its own way, in the thread.
 
-    def open(self) -> Any:
-        """Return a `Connection`."""
-        raise NotImplementedError
+    open: Callable[[], Any]  # returns a `Connection`
+    fault: Callable[[Exception], StoreError | None]  # returns what to raise in place of one of the database
 
     def close(self, connection: Any) -> None:
         """Give up what the stores hold, and end the connection."""
         connection.close()
-
-    def fault(self, error: Exception) -> StoreError | None:
-        """Return the error to raise in place of one of the database; None for one of another kind."""
-        raise NotImplementedError
 
     def may_pass(self, error: Exception) -> bool:
         """Return whether the same work may succeed if it is tried again at once."""
@@ -655,24 +650,15 @@ class RelationalStore:
 
     # What a database does in its own way; functions on a connection run in the engine's thread.
 
-    async def _give_up(self, engine: Engine) -> None:
-        """Give up what this store has claimed."""
-        raise NotImplementedError
-
-    def _claim(self, connection: Any, session_id: str, project: str | None) -> None:
-        raise NotImplementedError
-
-    def _check_still_ours(self, connection: Any, session_id: str) -> None:
-        """Raise where another writer has taken the session."""
-        raise NotImplementedError
+    _give_up: Callable[[Engine], Awaitable[None]]  # ends the claims of this store
+    _claim: Callable[[Any, str, str | None], None]
+    _check_still_ours: Callable[[Any, str], None]  # raises where another writer has taken the session
+    _read: Callable[[Any, Work[Any]], Any]  # on one committed state
 
     def _append(self, connection: Any, session_id: str, entries: base.Entries) -> None:
         """Add entries at the end of the log, on a branch of its own where the next place is taken."""
         head = head_of(connection, session_id)
         _write(connection, session_id, _branch_off(connection, session_id, head) if head.taken else head, entries)
-
-    def _read(self, connection: Any, work: Work[Result]) -> Result:
-        raise NotImplementedError
 
     def _has_writer(self, info: base.SessionInfo) -> bool:
         """Return whether the writer that a session names still has it."""

@@ -27,7 +27,7 @@ from summarizing_context import errors
 from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import SessionInfo
-from summarizing_context.stores.private_files import FILE, make_private_folder
+from summarizing_context.stores.private_files import FILE, make_private_folder, open_private
 from summarizing_context.stores.relational import store as relational
 from summarizing_context.stores.relational.store import Engine, RelationalStore, Result, Values, Work
 
@@ -248,10 +248,8 @@ class SqliteEngine(Engine):
         make_private_folder(path.parent)
         with _creating:  # privately: SQLite gives the files that it adds the mode of this one
             try:
-                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE))
-                path.chmod(FILE)
-            except FileExistsError:
-                pass
+                with suppress(FileExistsError), open_private(path, new=True):
+                    pass
             except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
                 raise _fault(_READ_ONLY, path) from error
         if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
