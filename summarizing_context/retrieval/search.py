@@ -35,7 +35,6 @@ from summarizing_context.stores.base import (
     Scope,
     SearchHit,
     SearchIndex,
-    forget_memory,
     keep_memories,
     update_memory,
 )
@@ -126,7 +125,7 @@ class Memory:
     async def forget(self, id: str) -> None:
         """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
-        await forget_memory(self._memory_store, self._scope, _checked_id(id))
+        await update_memory(self._memory_store, self._scope, _checked_id(id), None)
 
     async def close(self) -> None:
         if self._looking is not None:

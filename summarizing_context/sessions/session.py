@@ -51,11 +51,6 @@ class Took:
     def total(self) -> int:
         return self.input + self.read + self.written + self.written_long
 
-    def cost(self, price: ModelPrice) -> float:
-        """Return the dollars of one request."""
-        written = {"written": self.written, "written_long": self.written_long}
-        return price.at(self.total).cost(self.total, self.output, self.read, **written)
-
 
 @dataclass(frozen=True, slots=True)
 class CacheFigures:
@@ -184,12 +179,14 @@ class CacheLedger:
 
 def _spent(whose: str, took: Took, price: ModelPrice | None) -> dict[str, float | None]:
     """Return what a request adds to the figures whose names begin so."""
+    written = {"written": took.written, "written_long": took.written_long}
+    cost = None if price is None else price.at(took.total).cost(took.total, took.output, took.read, **written)
     return {
         f"{whose}requests": 1,
         f"{whose}input_tokens": took.input,
         f"{whose}read_tokens": took.read,
         f"{whose}written_tokens": took.written + took.written_long,
-        f"{whose}cost": None if price is None else took.cost(price),
+        f"{whose}cost": cost,
     }
 
 

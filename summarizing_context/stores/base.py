@@ -484,25 +484,20 @@ async def keep_memories(
         for content, metadata, said_at in memories:
             quote, session_id, message = (metadata.get(name) for name in ("quote", "session_id", "message"))
 
-            # the same text
-            if old := next((one for one in held.values() if one.content == content), None):
-                if renew:
-                    put(old.id, content, metadata)
+            # the same text, or the same words of the same message, learnt by rules or by a model
+            told = metadata if renew else None
+            old = next((one for one in held.values() if one.content == content), None)
+            if old is None and quote and message is not None and session_id == scope.session_id:
+                for one in reversed(held.values()):  # the oldest that fits
+                    said = one.metadata
+                    words, place = str(said.get("quote", "")), (said.get("session_id"), said.get("message"))
+                    if place == (session_id, message) and words and (words in quote or quote in words):
+                        old, told = one, {**said, **metadata}
+            if old is not None:
+                if told is not None:
+                    put(old.id, content, told)
                 kept.append(KeptMemory(old.id, "known"))
                 continue
-
-            # the same words of the same message, learnt by rules or by a model
-            said_there = (
-                (one, str(one.metadata.get("quote", "")))
-                for one in held.values()
-                if (one.metadata.get("session_id"), one.metadata.get("message")) == (session_id, message)
-            )
-            if quote and message is not None and session_id == scope.session_id:
-                old = next((one for one, words in said_there if words and (words in quote or quote in words)), None)
-                if old:
-                    put(old.id, content, {**old.metadata, **metadata})
-                    kept.append(KeptMemory(old.id, "known"))
-                    continue
 
             # others about the same: the newest takes their place, unless it was said later than this
             same = [one for one in held.values() if _are_about_the_same(one.metadata, metadata)]
@@ -510,8 +505,7 @@ async def keep_memories(
                 kept.append(KeptMemory(f"new {len(kept)}", "stored"))
                 put(kept[-1].id, content, metadata)
                 continue
-            ids = list(held)
-            newest, *others = sorted(same, key=lambda one: (one.updated_at, ids.index(one.id)), reverse=True)
+            newest, *others = sorted(same, key=lambda one: one.updated_at)[::-1]  # of equals the one that came last
             if newest.metadata.get("session_id") == session_id is not None:
                 at = newest.metadata.get("message")
                 is_newer = isinstance(at, int) and isinstance(message, int) and at > message
@@ -539,23 +533,15 @@ def _are_about_the_same(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 async def update_memory(
-    store: MemoryStore, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None
+    store: MemoryStore, scope: MemoryScope, id: str, content: str | None, metadata: Mapping[str, Any] | None = None
 ) -> None:
-    """Replace a memory's content, and its metadata where some are given. Raise `MemoryNotFoundError`."""
+    """Replace a memory's content, and its metadata where some are given. Without content it is removed; its bytes leave
+    the file with the next `purge`. Raise `MemoryNotFoundError`."""
 
     def decide(known: Sequence[StoredMemory], _: object) -> list[MemoryEdit]:
-        old = _found(known, id).metadata
+        old = next((one.metadata for one in known if one.id == id), None)
+        if old is None:
+            raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")
         return [MemoryEdit(id, content, old if metadata is None else metadata)]
 
     await store.edit(scope, decide)
-
-
-async def forget_memory(store: MemoryStore, scope: MemoryScope, id: str) -> None:
-    """Remove a memory; its bytes leave the file with the next `purge`. Raise `MemoryNotFoundError`."""
-    await store.edit(scope, lambda known, _: [MemoryEdit(_found(known, id).id, None)])
-
-
-def _found(known: Sequence[StoredMemory], id: str) -> StoredMemory:
-    if found := next((one for one in known if one.id == id), None):
-        return found
-    raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() return the ids")

@@ -9,7 +9,6 @@ from summarizing_context.stores.base import (
     MemoryEdit,
     MemoryScope,
     NewMemory,
-    forget_memory,
     keep_memories,
     update_memory,
 )
@@ -29,7 +28,7 @@ async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp
         memories = store.memories
         read: dict[str, Any] = {"reader": "model", "marks": ["a"], "again": False}
         (kept,) = await keep_memories(memories, SCOPE, [learnt("Gate 1.", 0)], **read)
-        await forget_memory(memories, SCOPE, kept.id)
+        await update_memory(memories, SCOPE, kept.id, None)
         assert await keep_memories(memories, SCOPE, [learnt("Gate 1.", 0)], **read) == []
         assert await memories.all(SCOPE) == []
         assert await memories.marked(SCOPE, "model", ["a", "b"]) == {"a"}

@@ -10,7 +10,7 @@ import pytest
 from summarizing_context import Settings, StoreError, open_context
 from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
-from summarizing_context.stores.base import MemoryScope, NewMemory, forget_memory, keep_memories
+from summarizing_context.stores.base import MemoryScope, NewMemory, keep_memories, update_memory
 from tests.contract.store_builders import make_store
 
 of_every_backend = pytest.mark.usefixtures("backend")
@@ -81,7 +81,7 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
         id = (await keep_memories(place.store.memories, SCOPE, [NewMemory("kitten", {})]))[0].id
         number = int(id[1:])
         await vectors.save("r", {number: ONE})
-        await forget_memory(place.store.memories, SCOPE, id)
+        await update_memory(place.store.memories, SCOPE, id, None)
         assert await vectors.missing("r", [number], SIZE) == [number]
         assert await vectors.near("r", [number], ONE) == {}
     async with Opened(settings) as vectors:
