@@ -17,10 +17,8 @@ import asyncio
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from contextvars import ContextVar, copy_context
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_high
 from types import FrameType
@@ -69,82 +67,68 @@ def sources(folder: str) -> dict[Path, str]:
 
 def rooms(package: dict[Path, str]) -> Table:
     """Return a table of the lines of each room, by the name that the room has in the design, and of each total."""
-    found: Counter[str] = Counter()
+    lines: Counter[str] = Counter()
     for path, text in package.items():
         room = path.with_suffix("").parts[0]
         room = BECOMES.get(room, room)
-        found[room if room in BUDGETS else "others"] += len(text.splitlines())
-    totals = {name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS}
+        lines[room if room in BUDGETS else "others"] += len(text.splitlines())
+    lines.update({name: sum(len(text.splitlines()) for text in sources(name).values()) for name in TOTALS})
     shown = table("The house", "room", "#lines", "#budget", "#over", wide="room")
-    for rows, budgets in ((found, BUDGETS), (totals, TOTALS)):
+    for budgets in (BUDGETS, TOTALS):
         for name, budget in budgets.items():
-            over = f"{rows[name] / budget - 1:+.0%}" if budget else ""
-            shown.add_row(name, f"{rows[name]:,}", f"{budget:,}", over)
+            shown.add_row(name, f"{lines[name]:,}", f"{budget:,}", f"{lines[name] / budget - 1:+.0%}" if budget else "")
         shown.add_section()
     return shown
 
 
-@dataclass
-class Trip:
-    """What one call has passed."""
+async def followed(call: Coroutine[Any, Any, Any]) -> tuple[int, int, int]:
+    """Make a call; return how many files it passes, how often it changes from one to another, and its calls in all."""
+    entered: list[tuple[str, str]] = []  # the file of each function, and of that which called it
 
-    changes: int = 0
-    calls: int = 0
-    files: set[str] = field(default_factory=set)
-
-    def note(self, frame: FrameType, event: str, argument: object) -> None:
-        """A profiler's function: something was entered or left."""
-        file = frame.f_code.co_filename
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        file, caller = frame.f_code.co_filename, frame.f_back
         if event != "call" or not file.startswith(str(PACKAGE)):
             return
         if not _is_foreground.get() and asyncio.current_task() is not None:  # a callback belongs to no task
             return
-        self.calls += 1
-        self.files.add(file)
-        caller = frame.f_back
         while caller is not None and not caller.f_code.co_filename.startswith(str(PACKAGE)):
             caller = caller.f_back
-        self.changes += caller is not None and caller.f_code.co_filename != file
+        entered.append((file, file if caller is None else caller.f_code.co_filename))
 
-
-@contextmanager
-def travelling() -> Iterator[Trip]:
-    """Follow what this task does, the tasks that it starts, and what it has a thread do."""
-    trip, run = Trip(), WorkerThread.run
-
-    async def followed(thread: WorkerThread, work: Callable[[], Any]) -> Any:
+    async def run(thread: WorkerThread, work: Callable[[], Any]) -> Any:
         context = copy_context()
 
-        def done() -> Any:
-            sys.setprofile(trip.note if context.get(_is_foreground) else None)
+        def noted() -> Any:
+            sys.setprofile(note if context.get(_is_foreground) else None)
             try:
                 return context.run(work)
             finally:
                 sys.setprofile(None)
 
-        return await run(thread, done)
+        return await run_unseen(thread, noted)
 
-    token = _is_foreground.set(True)
-    sys.setprofile(trip.note)
+    run_unseen, token = WorkerThread.run, _is_foreground.set(True)
+    sys.setprofile(note)
     try:
-        with patch.object(WorkerThread, "run", followed):
-            yield trip
+        with patch.object(WorkerThread, "run", run):
+            await call
     finally:
         sys.setprofile(None)
         _is_foreground.reset(token)
+    return len({file for file, _ in entered}), sum(file != caller for file, caller in entered), len(entered)
 
 
 async def travel() -> Table:
     """Return a table of three calls in a session that has activated before: medians, and the largest behind."""
-    trips: dict[str, list[Trip]] = {name: [] for name in ("add_message", "view that adds two", "view that activates")}
+    trips: dict[str, list[tuple[int, int, int]]]
+    trips = {name: [] for name in ("add_message", "view that adds two", "view that activates")}
     added = 0
     settings = Settings(max_tokens=BUDGET, token_counter="estimate", idle_after="never")
     async with open_context(settings, summarizer=ByFakeModel(FakeModel(0.0))) as context:
         for message in steps(TURNS):
             is_warm = context.statistics().activations >= WARM
-            with travelling() as trip:
-                await (context.get_messages_for_request() if message is None else context.add_message(message))
-            way = "add_message"
+            call = context.get_messages_for_request() if message is None else context.add_message(message)
+            trip, way = await followed(call), "add_message"
             if message is None:
                 activated = context.last_view is not None and context.last_view.activation is not None
                 way = "view that activates" if activated else "view that adds two" if added == 2 else ""
@@ -155,8 +139,8 @@ async def travel() -> Table:
             await asyncio.sleep(0)  # a view wakes the worker in the next turn of the event loop
     shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
     for way, taken in trips.items():
-        figures = ([len(one.files) for one in taken], [one.changes for one in taken], [one.calls for one in taken])
-        shown.add_row(way, f"{len(taken):,}", *(f"{median_high(of):,} ({max(of):,})" for of in figures))
+        figures = zip(*taken, strict=True)
+        shown.add_row(way, f"{len(taken):,}", *(f"{median_high(one):,} ({max(one):,})" for one in map(list, figures)))
     return shown
 
 
@@ -164,9 +148,10 @@ def main() -> None:
     """Count and show."""
     console, package = Console(), sources("summarizing_context")
     console.print(rooms(package))
-    counted = {name: re.compile(how, re.MULTILINE) for name, how in COSTS.items()}
-    figures = {name: sum(len(how.findall(text)) for text in package.values()) for name, how in counted.items()}
-    console.print(f"modules {len(package):,}", *(f"{name} {number:,}" for name, number in figures.items()), sep=", ")
+    figures = [f"modules {len(package):,}"]
+    for name, how in COSTS.items():
+        figures.append(f"{name} {sum(len(re.findall(how, text, re.MULTILINE)) for text in package.values()):,}")
+    console.print(", ".join(figures))
     console.print(asyncio.run(travel()))
 
 

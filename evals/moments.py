@@ -43,7 +43,7 @@ ARMS: dict[str, dict[str, Any]] = {
 async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, arm: str) -> Counter[str]:
     """Play one session and count."""
     settings = Settings(max_tokens=budget, idle_after="never", image_tokens=0, **ARMS[arm])
-    cuts = [len(messages) * tenth // 10 for tenth in range(9, 0, -1)]  # still to come, the next one last
+    cuts = [len(messages) * tenth // 10 for tenth in range(1, 10)]  # still to come
     found: Counter[str] = Counter(sessions=1)
     async with open_context(settings, count_tokens=estimate_text) as context:
         session, before = context._session, 0
@@ -52,11 +52,9 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                 await context.wait_idle()
                 view = await context.next_view(budget)
                 is_end = is_natural_end(session.log, session.ledger)
-                kinds = []
-                while cuts and cuts[-1] <= at:
-                    cuts.pop()
-                    kinds = ["cut"] if session.log.history_tokens > budget else []
-                kept = before
+                is_cut = any(cut <= at for cut in cuts) and session.log.history_tokens > budget
+                cuts = [cut for cut in cuts if cut > at]
+                kinds, kept = ["cut"] if is_cut else [], before
                 if view.activation is not None:
                     plan = session.log.kept_texts.plan
                     is_open = plan is not None and any(item.mark and item.is_open for item in plan.items)
@@ -108,20 +106,18 @@ def main() -> None:
             for budget, arm, found in counts:
                 sums[budget, arm].update(found)
     columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
-    columns += ["uncached", "cost"]
-    print(f"{'budget':13}", *(f"{column:>11}" for column in columns))
+    print(f"{'budget':13}", *(f"{column:>11}" for column in [*columns, "uncached", "cost"]))
     for (budget, arm), one in sums.items():
+        today = sums[budget, "today"]
         if not one["sessions"]:
             continue
-        today = sums[budget, "today"]
-        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
-        pairs = ("at_end", "activations"), ("unfinished", "activations")
-        pairs += ("cut_held", "cut_asked"), ("activated_held", "activated_asked")
+        shares = ("at_end", "activations"), ("unfinished", "activations"), ("cut_held", "cut_asked")
         figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
-        figures += [f"{one[part] / max(1, one[whole]):.1%}" for part, whole in pairs]
+        for part, whole in (*shares, ("activated_held", "activated_asked")):
+            figures.append(f"{one[part] / max(1, one[whole]):.1%}")
+        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
         figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / today['uncached'] - 1:+.1%}"]
-        figures.append(f"{costs[0] / costs[1] - 1:+.1%}")
-        print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in figures))
+        print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in [*figures, f"{costs[0] / costs[1] - 1:+.1%}"]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 LIMIT = 300  # seconds: a mutation may loop without end
 MEMORY = 4 << 30  # bytes of addresses: or take all that the machine has
-
 
 MUTATIONS = tomllib.loads((ROOT / "evals" / "mutations.toml").read_text(encoding="utf8"))["mutation"]
 
@@ -42,24 +40,20 @@ def caught(mutation: dict[str, Any], tests: list[str]) -> str:
             shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         changed = copy / "summarizing_context" / mutation["file"]
         text = changed.read_text(encoding="utf8")
-        if text.count(mutation["old"]) != 1:
-            return f"CANNOT BE MADE: its place stands {text.count(mutation['old'])} times in {mutation['file']}"
+        if (times := text.count(mutation["old"])) != 1:
+            return f"CANNOT BE MADE: its place stands {times} times in {mutation['file']}"
         changed.write_text(text.replace(mutation["old"], mutation["new"]), encoding="utf8")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-k", "not postgres", *tests]
-        run = subprocess.Popen(
-            command, cwd=copy, env=os.environ | {"PYTHONPATH": folder}, stdout=PIPE, stderr=STDOUT, text=True
-        )
-        resource.prlimit(run.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        limited = ["prlimit", f"--as={MEMORY}", *command]
+        env = os.environ | {"PYTHONPATH": folder}
         try:
-            output, _ = run.communicate(timeout=LIMIT)
+            run = subprocess.run(limited, cwd=copy, env=env, stdout=PIPE, stderr=STDOUT, text=True, timeout=LIMIT)
         except subprocess.TimeoutExpired:
-            run.kill()
-            run.communicate()
             return f"caught: the tests did not end in {LIMIT} s"
-        failed = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        failed = [line for line in run.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
         if run.returncode == 1:
             return f"caught by {failed[0].split()[1] if failed else 'a test'}"
-        return "MISSED" if run.returncode == 0 else f"CANNOT BE TRIED: {output[-600:]}"
+        return "MISSED" if run.returncode == 0 else f"CANNOT BE TRIED: {run.stdout[-600:]}"
 
 
 def main() -> int:

@@ -29,19 +29,16 @@ from summarizing_context import Settings, StandingRule, SummaryJob, SummaryReply
 from summarizing_context.messages.reading import content_texts, read_message
 from summarizing_context.transcripts import read_session
 
+OF_RULES = ("precision right shown", "recall found labelled", "ended ended_found ended")
+OF_TYPED = ("precision typed_both typed_session", "recall typed_both typed_label")
 _MARKS = str.maketrans("’‘“”„«»", '\'\'"""""')
 
 
-class RulesByFiles:
+class RulesByFiles(Writer):
     """A summarizer whose replies to requests for rules are files."""
 
-    recipe = "recorded replies/1"
-
-    def __init__(self, folder: Path) -> None:
-        self.writer = Writer(FileModel(folder, "files"))
-
-    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
-        return await self.writer.summarize(job) if job.kind == "rules" else "## Done\n- The work went on."
+    async def summarize(self, job: SummaryJob, *, kind: str = "") -> SummaryReply:
+        return await super().summarize(job) if job.kind == "rules" else SummaryReply("## Done\n- The work went on.")
 
 
 def judge(
@@ -81,16 +78,13 @@ def _plain(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).translate(_MARKS).split())
 
 
-def _shares(figures: Counter[str], part: str, shown: str, found: str, labelled: str) -> str:
-    """Return precision and recall as text."""
-    pairs = {"precision": (figures[part], figures[shown]), "recall": (figures[found], figures[labelled])}
-    said = [f"{name} {some}/{all}" + (f" = {some / all:.2f}" if all else "") for name, (some, all) in pairs.items()]
+def _told(figures: Counter[str], *pairs: str) -> str:
+    """Return shares as text: a name, the part and the whole of each."""
+    said = []
+    for name, part, whole in map(str.split, pairs):
+        some, all = figures[part], figures[whole]
+        said.append(f"{name} {some}/{all}" + (f" = {some / all:.2f}" if all and name != "ended" else ""))
     return ", ".join(said)
-
-
-def _told(figures: Counter[str]) -> str:
-    shares = _shares(figures, "right", "shown", "found", "labelled")
-    return f"{shares}, ended {figures['ended_found']}/{figures['ended']}"
 
 
 async def main(arguments: argparse.Namespace) -> None:
@@ -100,17 +94,17 @@ async def main(arguments: argparse.Namespace) -> None:
     for file in sorted(arguments.labels.glob("*.json")):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = read_session(arguments.transcripts / labels["log"]).messages
-        model = RulesByFiles(arguments.exchange) if arguments.exchange else None
+        model = RulesByFiles(FileModel(arguments.exchange, "recorded replies/1")) if arguments.exchange else None
         async with open_context(settings, summarizer=model) as context:
             await context.set_messages(list(messages))
             if model is not None:
                 await context.wait_idle(600)
             figures, lines = judge(messages, labels, context.standing_rules())
-        figures["missing"] = model.writer.missing if model else 0
-        print(f"{file.stem} {_told(figures)}", *(lines if arguments.show else []), sep="\n")
+        figures["missing"] = model.missing if model else 0
+        print(f"{file.stem} {_told(figures, *OF_RULES)}", *(lines if arguments.show else []), sep="\n")
         total.update(figures)
-    print(f"all: {_told(total)}; {total['missing']} requests have no reply")
-    print("typed by a human:", _shares(total, "typed_both", "typed_session", "typed_both", "typed_label"))
+    print(f"all: {_told(total, *OF_RULES)}; {total['missing']} requests have no reply")
+    print("typed by a human:", _told(total, *OF_TYPED))
 
 
 if __name__ == "__main__":

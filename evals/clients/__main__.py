@@ -23,10 +23,10 @@ import subprocess
 import sys
 import tempfile
 import urllib.request
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
 from typing import Any
 
 from rich.console import Console
@@ -55,38 +55,25 @@ async def proxied(client: Program, provider: str, budget: int, store: Path, *wor
     """Run the proxy in front of a provider; yield its address. Raise `RuntimeError` if it does not answer."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    given = ["proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget), *words]
+    given = [*OURS, "proxy", "--store", str(store), "--listen", str(port), "--budget", str(budget), *words]
+    given += ["--anthropic", provider, "--openai", provider]
     log = store.with_suffix(".log")
     with log.open("wb") as written:
-        process = await asyncio.create_subprocess_exec(
-            *(*OURS, *given, "--anthropic", provider, "--openai", provider),
-            env=client.environment(),
-            stdout=DEVNULL,
-            stderr=written,
-        )
+        process = Popen(given, env=client.environment(), stdout=DEVNULL, stderr=written)  # noqa: ASYNC220 - at once
     try:
         for _ in range(int(PATIENCE / 0.1)):
-            with contextlib.suppress(OSError):
-                _, writer = await asyncio.open_connection("127.0.0.1", port)
-                writer.close()
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
             await asyncio.sleep(0.1)
         else:
             raise RuntimeError(f"the proxy did not answer: {log.read_text()[-600:]}")
         yield f"http://127.0.0.1:{port}"
     finally:
-        await end(process)
-
-
-async def end(process: Process) -> None:
-    """End a process that was started here."""
-    if process.returncode is None:
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), 10)
-        except TimeoutError:
+            await asyncio.to_thread(process.wait, 10)
+        except subprocess.TimeoutExpired:
             process.kill()
-            await process.wait()
 
 
 async def run(
@@ -96,30 +83,24 @@ async def run(
 
     With `pausing` it is sent Ctrl-C in the middle of a reply. Raise `TimeoutError` where it does not end or get there.
     """
-    process = await asyncio.create_subprocess_exec(
-        *words,
-        cwd=work,
-        env=env,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-        start_new_session=True,
-        # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    reading = asyncio.ensure_future(process.communicate())
+    # A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too.
+    apart: Any = {"start_new_session": True, "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)}
+    apart |= {"stdin": DEVNULL, "stdout": PIPE, "stderr": PIPE, "text": True, "errors": "replace"}
+    process = Popen(words, cwd=work, env=env, **apart)  # noqa: ASYNC220 - at once
+    reading = asyncio.create_task(asyncio.to_thread(process.communicate, timeout=LEG))
     try:
         if pausing is not None:
-            waiting = asyncio.ensure_future(pausing.wait())
-            await asyncio.wait({reading, waiting}, timeout=LEG, return_when=asyncio.FIRST_COMPLETED)
+            waiting = asyncio.create_task(pausing.wait())
+            await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
             if waiting.cancel():  # it had not come to an end
                 raise TimeoutError
             await asyncio.sleep(0.3)  # the first half is on the screen
             process.send_signal(signal.SIGINT)
-        output, errors = await asyncio.wait_for(asyncio.shield(reading), LEG)
+        return await reading
+    except subprocess.TimeoutExpired:
+        raise TimeoutError from None
     finally:
-        await end(process)
-    return output.decode("utf-8", "replace"), errors.decode("utf-8", "replace")
+        process.kill()  # nothing where it has ended
 
 
 async def say(
@@ -152,11 +133,10 @@ async def run_session(client: Program, verdict: Verdict, steps: int, budget: int
         if client.compaction:
             await say(client, client.compaction, work, verdict)
         await say(client, "Go on to the end.", work, verdict, plan.final)
-        told: dict[str, Any] = {}
+        told = b"{}"
         if budget is not None:
-            status = f"{client.address}/_status"
-            told = json.loads(await asyncio.to_thread(lambda: OPENER.open(status, timeout=10).read()))
-        judge(verdict, provider.seen, told)
+            told = await asyncio.to_thread(lambda: OPENER.open(f"{client.address}/_status", timeout=10).read())
+        judge(verdict, provider.seen, json.loads(told))
 
 
 async def run_plugin(client: Program, verdict: Verdict, steps: int, budget: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from evals.clients.script import summary_name
 from evals.clients.upstream import Seen, kept_items
 
 # US dollars for a million tokens, read from the cache and written to it. Requests above 200,000 tokens cost twice
@@ -75,11 +74,12 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
     """Fill in what the requests say; `told` is the status of the proxy, if there was one."""
     # A record is known by the tokens that the reply told as its output; one of a reply that broke off, by its place.
     records = told.get("records", ())
-    numbers = {(record["usage"] or {}).get("output", 0): record for record in records}
-    found = {each.number: numbers[each.number] for each in seen if each.number in numbers}
+    numbers = {each.number for each in seen}
+    found = {number: record for record in records if (number := (record["usage"] or {}).get("output", 0)) in numbers}
     rest = [record for record in records if record not in found.values()]
-    missing = [each.number for each in seen if each.number not in found and not each.ended]
-    found |= dict(zip(missing, rest, strict=False))
+    found |= dict(
+        zip((each.number for each in seen if each.number not in found and not each.ended), rest, strict=False)
+    )
 
     before: dict[str, Seen] = {}
     threads: dict[str, set[tuple[str, bool]]] = {}
@@ -97,10 +97,10 @@ def judge(verdict: Verdict, seen: Sequence[Seen], told: Mapping[str, Any]) -> No
             if kept_items(last.items, each.items) < len(last.items) and not is_compacted:
                 verdict.unexplained += 1
                 verdict.problems.append(f"request {each.number} does not begin with request {last.number}")
-    for number in (each.number for each in seen if each.kind == "compaction" and each.ended):
-        later = (item for each in seen[number:] if each.kind == "agent" for item in each.items)
-        verdict.compactions += 1
-        verdict.taken_up += any(summary_name(number) in item for item in later)
+        if each.kind == "compaction" and each.ended:
+            later = (item for one in seen[each.number :] if one.kind == "agent" for item in one.items)
+            verdict.compactions += 1
+            verdict.taken_up += any(f"SUMMARY {each.number}:" in item for item in later)
     verdict.mixed = sum(len(names) > 1 for names in threads.values())
     verdict.activations = sum(bool(record["activation"]) for record in records)
     verdict.failures = told.get("failures", 0)

@@ -10,11 +10,10 @@ import os
 import shutil
 import subprocess
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 FOLDER = Path(__file__).parent / ".programs"
 
@@ -41,23 +40,16 @@ def install(name: str, folder: Path = FOLDER) -> Path:
     return program.absolute()
 
 
-@dataclass
 class Program:
-    """One client in its folder; `address` is what its requests go to."""
-
-    program: Path
-    folder: Path
-    address: str = ""
-    session: str = ""
+    """One client in a folder of its own; `address` is what its requests go to."""
 
     compaction = ""  # what has it compact its own session, if that can be said to it
     plugin = ""  # the name of its plug-in, if it has one
-    takes_over: ClassVar[Sequence[str]] = ()  # what `continue --in` is given, if it can go on with another's session
+    takes_over: Sequence[str] = ()  # what `continue --in` is given, if it can go on with another's session
 
-    @property
-    def home(self) -> Path:
-        """The home folder that it runs with."""
-        return self.folder / "home"
+    def __init__(self, program: Path, folder: Path) -> None:
+        self.program, self.folder, self.home = program, folder, folder / "home"
+        self.address = self.session = ""
 
     def environment(self) -> dict[str, str]:
         """Return the variables that it runs with, as does whatever starts it."""
@@ -72,6 +64,14 @@ class Program:
 
     def heard(self, output: str) -> str:
         """Return the last words of the model that the client printed; the session's id is noted."""
+        words = ""
+        for line in [line for line in output.splitlines() if line.startswith("{")]:
+            with suppress(ValueError):
+                words = self.words(json.loads(line)) or words
+        return words
+
+    def words(self, event: dict[str, Any]) -> str:
+        """Return the words of the model in a line of JSON that the client printed, if it holds any."""
         raise NotImplementedError
 
 
@@ -92,8 +92,8 @@ class Claude(Program):
         given = ["-p", text, "--output-format", "json", "--dangerously-skip-permissions"]
         return [str(self.program), *given, place, self.session]
 
-    def heard(self, output: str) -> str:
-        return next((str(each.get("result", "")) for each in _objects(output) if each.get("type") == "result"), "")
+    def words(self, event: dict[str, Any]) -> str:
+        return str(event.get("result", "")) if event.get("type") == "result" else ""
 
 
 class Codex(Program):
@@ -104,11 +104,10 @@ class Codex(Program):
     def environment(self) -> dict[str, str]:
         home = self.home / ".codex"
         home.mkdir(parents=True, exist_ok=True)
-        provider = {"name": "loop", "base_url": f"{self.address}/v1", "env_key": "OPENAI_API_KEY"}
-        provider["wire_api"] = "responses"
-        lines = ['model = "gpt-5.1-codex"', 'model_provider = "loop"', "[features]", "multi_agent = true"]
-        lines += ["[model_providers.loop]", *(f"{name} = {json.dumps(value)}" for name, value in provider.items())]
-        (home / "config.toml").write_text("\n".join(lines) + "\n")
+        (home / "config.toml").write_text(
+            'model = "gpt-5.1-codex"\nmodel_provider = "loop"\n[features]\nmulti_agent = true\n[model_providers.loop]\n'
+            f'name = "loop"\nbase_url = "{self.address}/v1"\nenv_key = "OPENAI_API_KEY"\nwire_api = "responses"\n'
+        )
         return {**super().environment(), "OPENAI_API_KEY": _KEY, "CODEX_HOME": str(home)}
 
     def command(self, text: str) -> list[str]:
@@ -116,15 +115,10 @@ class Codex(Program):
         resumed = ["resume", *given, self.session, text] if self.session else [*given, text]
         return [str(self.program), "exec", *resumed]
 
-    def heard(self, output: str) -> str:
-        words = ""
-        for each in _objects(output):
-            if each.get("type") == "thread.started" and not self.session:
-                self.session = each["thread_id"]
-            item = each.get("item", {})
-            if each.get("type") == "item.completed" and item.get("type") == "agent_message":
-                words = str(item["text"])
-        return words
+    def words(self, event: dict[str, Any]) -> str:
+        self.session = self.session or event.get("thread_id", "")
+        item = event.get("item", {}) if event.get("type") == "item.completed" else {}
+        return str(item["text"]) if item.get("type") == "agent_message" else ""
 
 
 class OpenCode(Program):
@@ -146,13 +140,9 @@ class OpenCode(Program):
         resumed = ["--session", self.session] if self.session else []
         return [str(self.program), "run", "--format", "json", "--print-logs", "--log-level", "ERROR", *resumed, text]
 
-    def heard(self, output: str) -> str:
-        words = ""
-        for each in _objects(output):
-            self.session = self.session or each.get("sessionID", "")
-            if each.get("type") == "text":
-                words = str(each["part"]["text"])
-        return words
+    def words(self, event: dict[str, Any]) -> str:
+        self.session = self.session or event.get("sessionID", "")
+        return str(event["part"]["text"]) if event.get("type") == "text" else ""
 
 
 class Pi(Program):
@@ -181,11 +171,3 @@ class Pi(Program):
 
 
 PROGRAMS: dict[str, type[Program]] = {"claude": Claude, "codex": Codex, "opencode": OpenCode, "pi": Pi}
-
-
-def _objects(output: str) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of an output, one a line, whatever else stands between them."""
-    for line in output.splitlines():
-        if line.startswith("{"):
-            with suppress(ValueError):
-                yield json.loads(line)

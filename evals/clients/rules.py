@@ -102,14 +102,15 @@ def _thoughts(parts: Iterable[Any]) -> set[str]:
 
 def _canonical(value: Any) -> str:
     """Return a value as JSON, without cache marks."""
-    return json.dumps(_unmarked(value), sort_keys=True)
+    return json.dumps(unmarked(value), sort_keys=True)
 
 
-def _unmarked(value: Any) -> Any:
+def unmarked(value: Any) -> Any:
+    """Return a value without cache marks."""
     if isinstance(value, list):
-        return [_unmarked(each) for each in value]
+        return [unmarked(each) for each in value]
     if isinstance(value, Mapping):
-        return {key: _unmarked(each) for key, each in value.items() if key != "cache_control"}
+        return {key: unmarked(each) for key, each in value.items() if key != "cache_control"}
     return value
 
 

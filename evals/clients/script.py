@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,20 +36,13 @@ class Call(NamedTuple):
     marker: str = ""  # that its result has to hold
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One reply of the model."""
 
-    number: int  # of the request that it answers; unique
     text: str
     calls: Sequence[Call] = ()
     pauses: bool = False  # in the middle of its stream, until the client hangs up
     thinks: bool = True
-
-    @property
-    def thinking(self) -> str:
-        """What the model thought before."""
-        return f"Request {self.number}: the next file has to be read before its callers can be judged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,51 +62,37 @@ class Plan:
         """The words with which a leg ends behind this step."""
         return f"PART DONE at step {step} of {self.steps}."
 
-
-@dataclass(slots=True)
-class Thread:
-    """One history that a client holds with the model."""
-
-    is_agent: bool
-    step: int = 0
-    said_cuts: set[int] = field(default_factory=set)
-    waits_for: str = ""  # the agent that was begun and whose answer is still to come
-    outstanding: Sequence[Call] = ()
-    items: Sequence[str] = ()  # of the last request that was taken
-    fixed_tokens: int = 0  # beside them
-    last: tuple[str, Turn] | None = None  # the end of the request before, and what was replied
-
-
-def next_turn(plan: Plan, thread: Thread, number: int, *, waits: bool) -> Turn:
-    """Return the next reply in a history; `waits` where the client has a tool of its own to wait for an agent."""
-    step, id = thread.step, f"call_{number}_0"
-    if thread.is_agent:
-        if step >= SUBTASK_STEPS:
-            return Turn(number, f"SUBTASK DONE: {_note(number)}")
-        thread.step += 1
-        call = _run(id, f"agent-{step + 1}", f"cat src/{_file(step + 21)}")
-        return Turn(number, f"I look at file {step + 1} of my part.", [call])
-    if waits and thread.waits_for:
-        agent, thread.waits_for = thread.waits_for, ""
-        return Turn(number, "I wait for the agent.", [Call(id, "wait", agent)])
-    if step in plan.cuts and step not in thread.said_cuts:
-        thread.said_cuts.add(step)
-        return Turn(number, f"{plan.cut_text(step)} {_note(step)}")
-    if step >= plan.steps:
-        return Turn(number, f"{plan.final} {_note(step)}")
-    thread.step = step = step + 1
-    commands = [f"cat src/{_file(step)}"]
-    if step % 10 == 5:
-        commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
-    calls = [_run(f"call_{number}_{at}", f"{step}-{at}", command) for at, command in enumerate(commands)]
-    if step == max(2, plan.steps * 2 // 5):
-        calls = [Call(id, "task", f"{SUBTASK}: read six files of src and tell what they have in common.")]
-    return Turn(number, f"Step {step}. {_note(step)}", calls, pauses=step == plan.pause)
+    def replies(self) -> Generator[Turn, str | None, None]:
+        """Yield the replies without end. One is asked for with the id of an agent where that has to be waited for."""
+        for step in range(1, self.steps + 1):
+            commands = [f"cat src/{_file(step)}"]
+            if step % 10 == 5:
+                commands += [f"grep -n port src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"]
+            calls = [_run(f"{step}-{at}", command) for at, command in enumerate(commands)]
+            if step == max(2, self.steps * 2 // 5):
+                task = f"{SUBTASK}: read six files of src and tell what they have in common."
+                calls = [Call(f"call_{step}-task", "task", task)]
+            agent = yield Turn(f"Step {step}. {_note(step)}", calls, pauses=step == self.pause)
+            if agent:
+                yield Turn("I wait for the agent.", [Call(f"call_{step}-wait", "wait", agent)])
+            if step in self.cuts:
+                yield Turn(f"{self.cut_text(step)} {_note(step)}")
+        while True:
+            yield Turn(f"{self.final} {_note(self.steps)}")
 
 
-def _run(id: str, name: str, command: str) -> Call:
+def replies_of_agent() -> Generator[Turn, str | None, None]:
+    """Yield the replies to an agent that has got a piece of the work, without end."""
+    for step in range(1, SUBTASK_STEPS + 1):
+        call = _run(f"agent-{step}", f"cat src/{_file(step + 20)}")
+        yield Turn(f"I look at file {step} of my part.", [call])
+    while True:
+        yield Turn(f"SUBTASK DONE: {_note(SUBTASK_STEPS)}")
+
+
+def _run(name: str, command: str) -> Call:
     marker = f"result-{name}-{random.Random(f'{SEED}{name}').randrange(10**6):06d}"
-    return Call(id, "run", f"{command}; echo {marker}", marker)
+    return Call(f"call_{name}", "run", f"{command}; echo {marker}", marker)
 
 
 def _note(step: int) -> str:
@@ -126,30 +105,14 @@ def _note(step: int) -> str:
     )
 
 
-def summary_name(number: int) -> str:
-    """What a summary begins with, to be found in the requests that hold it."""
-    return f"SUMMARY {number}:"
-
-
 def _file(step: int) -> str:
     return f"module_{step % FILES:02d}.py"
 
 
 def write_sources(folder: Path) -> Path:
-    """Write the files that the session reads: plain Python, of about 5,000 characters each. Return the folder."""
+    """Write the files that the session reads, of about 5,000 characters each. Return the folder."""
     (folder / "src").mkdir(parents=True)
     for number in range(FILES):
-        chance = random.Random(f"file{SEED}{number}")
-        text = f'"""Part {number} of the shop."""\n\n'
-        while len(text) < 5_000:
-            verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
-            text += (
-                f"\ndef {verb}_{noun}_{len(text)}(rows, limit={chance.randrange(9000)}):\n"
-                f'    """{verb.capitalize()} each {noun} up to the limit."""\n'
-                f"    found = [row.{noun} for row in rows if row.{other} > {chance.randrange(500)}]\n"
-                f"    if not found:\n"
-                f"        raise LookupError('E{chance.randrange(100, 999)}: no {noun} for this {other}')\n"
-                f"    return sorted(found)[:limit]\n"
-            )
-        (folder / "src" / _file(number)).write_text(text)
+        notes = "\n".join(f"# {_note(1_000 * number + at)}" for at in range(27))
+        (folder / "src" / _file(number)).write_text(f'"""Part {number} of the shop."""\n\n{notes}\n')
     return folder

@@ -11,15 +11,14 @@ import functools
 import gzip
 import hashlib
 import importlib.resources
-import importlib.util
 import json
 import os
 import re
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Generator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
@@ -31,8 +30,8 @@ import uvicorn
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from evals.clients.rules import Seal, problem
-from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Thread, Turn, next_turn, summary_name
+from evals.clients.rules import Seal, problem, unmarked
+from evals.clients.script import COMPACTS, SUBTASK, Call, Plan, Turn, replies_of_agent
 
 Body = Mapping[str, Any]
 Event = Body
@@ -61,6 +60,18 @@ class Seen:
     ended: bool = False  # the reply went out to its end
 
 
+@dataclass(slots=True)
+class Thread:
+    """One history that a client holds with the model."""
+
+    kind: str
+    replies: Generator[Turn, str | None, None]  # still to come
+    outstanding: Sequence[Call] = ()
+    items: Sequence[str] = ()  # of the last request that was taken
+    fixed_tokens: int = 0  # beside them
+    last: tuple[str, Turn] | None = None  # the end of the request before, and what was replied
+
+
 class Provider:
     """The ASGI application, and what it has seen."""
 
@@ -75,86 +86,74 @@ class Provider:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
-        await self._answered(request, await request.body())(scope, receive, send)
+        await self._response(request, await request.body())(scope, receive, send)
 
-    def _answered(self, request: Request, raw: bytes) -> Response:
-        path = request.url.path
+    def _response(self, request: Request, raw: bytes) -> Response:
+        path, headers = request.url.path, request.headers
+        dialect = next((name for end, name in _DIALECTS.items() if path.endswith(end)), None)
         if path.endswith("/count_tokens"):
             body = json.loads(raw)
             return JSONResponse({"input_tokens": fixed_tokens(body) + sum(map(item_tokens, history(body)))})
-        dialect = next((name for end, name in _DIALECTS.items() if path.endswith(end)), None)
         if request.method != "POST" or dialect is None:
             found = path.endswith("/models") or path == "/"
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
-        kind, name = self._kind(body, request.headers)
-        thread = self._threads.setdefault(name, Thread(is_agent=kind == "child"))
-        seen = self._look(dialect, body, request.headers, kind, name)
-        if seen.problem:
-            error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}
+        rows = history(body)
+
+        # What the request is for, by what the user said behind the model's last words, and its thread.
+        name = ":".join([*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")])
+        newest = takewhile(_is_said, reversed(rows))
+        if COMPACTS.search("\n".join(text for item in newest for text in _words(item))):
+            kind, name = "compaction", f"compaction:{name}"
+        elif not tool_names(body):
+            kind, name = "plain", f"plain:{name}"
+        elif name in self._threads:
+            kind = self._threads[name].kind
+        else:
+            words = [text.lstrip() for item in rows if item.get("role") == "user" for text in _words(item)]
+            kind = "child" if any(text.startswith(SUBTASK) for text in words) else "agent"
+        replies = replies_of_agent() if kind == "child" else self._plan.replies()
+        thread = self._threads.setdefault(name, Thread(kind, replies))
+
+        # What is wrong with it, and what of it a cache has from the one before.
+        items, sizes, fixed = list(map(canonical, rows)), list(map(item_tokens, rows)), fixed_tokens(body)
+        wrong = problem(dialect, body, self._seal, self._cut, headers.get("anthropic-beta", "").split(","))
+        cached = sum(sizes[: kept_items(thread.items, items)])
+        cached += fixed if thread.items and fixed == thread.fixed_tokens else 0
+        seen = Seen(len(self.seen) + 1, name, kind, items, fixed + sum(sizes), cached, wrong)
+        self.seen.append(seen)
+        if wrong:
+            error = {"type": "invalid_request_error", "message": wrong, "code": None, "param": None}
             return JSONResponse({"type": "error", "error": error}, 400)
-        turn = self._turn(seen, thread, body)
+        thread.items, thread.fixed_tokens = items, fixed
+
+        turn = self._turn(seen, thread, waits="wait_agent" in tool_names(body))
         events = list(SPEAKERS[dialect](body, turn, seen, self._seal))
         return StreamingResponse(self._stream(seen, turn, dialect, events), media_type="text/event-stream")
 
-    def _kind(self, body: Body, headers: Mapping[str, str]) -> tuple[str, str]:
-        """What a request is for, and the name of its thread."""
-        ids = [*[headers[name] for name in _THREADS if name in headers][:1], headers.get(_AGENT, "")]
-        name = ":".join(ids)
-        said: list[str] = []  # last by the user, if anything stands behind the model's last words
-        for item in reversed(history(body)):
-            if item.get("role") in ("assistant", "tool") or item.get("type", "message") != "message":
-                break
-            said += _words(item)
-        if COMPACTS.search("\n".join(said)):
-            return "compaction", f"compaction:{name}"
-        if not tool_names(body):
-            return "plain", f"plain:{name}"
-        if name in self._threads:
-            return ("child" if self._threads[name].is_agent else "agent"), name
-        words = [text for item in history(body) if item.get("role") == "user" for text in _words(item)]
-        return ("child" if any(text.lstrip().startswith(SUBTASK) for text in words) else "agent"), name
-
-    def _look(self, dialect: str, body: Body, headers: Mapping[str, str], kind: str, name: str) -> Seen:
-        """Note a request: what is wrong with it, and what of it a cache has from the one before."""
-        said, fixed = list(map(canonical, history(body))), fixed_tokens(body)
-        sizes = list(map(item_tokens, history(body)))
-        found = problem(dialect, body, self._seal, self._cut, headers.get("anthropic-beta", "").split(","))
-        thread, cached = self._threads[name], 0
-        if thread.items:
-            kept = sum(sizes[: kept_items(thread.items, said)])
-            cached = kept + (fixed if fixed == thread.fixed_tokens else 0)
-        if not found:
-            thread.items, thread.fixed_tokens = said, fixed
-        seen = Seen(len(self.seen) + 1, name, kind, said, fixed + sum(sizes), cached, found)
-        self.seen.append(seen)
-        return seen
-
-    def _turn(self, seen: Seen, thread: Thread, body: Body) -> Turn:
-        """Return what is replied, and note what results of calls the request lacks."""
+    def _turn(self, seen: Seen, thread: Thread, *, waits: bool) -> Turn:
+        """Return what is replied, and note what results of calls the request lacks; `waits` where the client has a tool
+        of its own to wait for an agent."""
         if seen.kind == "plain":
-            return Turn(seen.number, "Reading the files of a shop", thinks=False)
+            return Turn("Reading the files of a shop", thinks=False)
         if seen.kind == "compaction":
             words = "the files of src are being read one by one; no push to main."
-            return Turn(seen.number, f"<summary>{summary_name(seen.number)} {words}</summary>", thinks=False)
-        end = "\n".join(seen.items[-2:])
+            return Turn(f"<summary>SUMMARY {seen.number}: {words}</summary>", thinks=False)
+        end, rest = "\n".join(seen.items[-2:]), "\n".join(seen.items[-8:])
         if thread.last is not None and thread.last[0] == end:  # asked again
             return thread.last[1]
-        rest = "\n".join(seen.items[-8:])
         given = [call for call in thread.outstanding if call.id in rest]
-        seen.lost = [call.marker for call in given if call.marker and call.marker not in rest]
-        waits = "wait_agent" in tool_names(body)
-        if waits and any(call.kind == "task" for call in given):
-            found = re.search(r"agent_id\W+([0-9a-f-]{36})", rest)
-            thread.waits_for = found[1] if found else ""
-        turn = next_turn(self._plan, thread, seen.number, waits=waits)
+        seen.lost = [call.marker for call in given if call.marker not in rest]
+        is_begun = waits and any(call.kind == "task" for call in given)
+        agent = re.search(r"agent_id\W+([0-9a-f-]{36})", rest) if is_begun else None
+        turn = thread.replies.send(agent[1] if agent else None)
         thread.outstanding, thread.last = turn.calls, (end, turn)
         return turn
 
     async def _stream(self, seen: Seen, turn: Turn, dialect: str, events: Sequence[Event]) -> AsyncIterator[str]:
         for at, event in enumerate(events):
             if turn.pauses and at == len(events) // 2:
-                self._cut.add(f"rs_{turn.number}")
+                self._cut.add(f"rs_{seen.number}")
                 self.pausing.set()
                 await self.resumed.wait()
             name = f"event: {event['type']}\n" if "type" in event else ""
@@ -166,7 +165,11 @@ class Provider:
         seen.ended = True
 
 
-def _words(item: Mapping[str, Any]) -> list[str]:
+def _is_said(item: Body) -> bool:
+    return item.get("role") not in ("assistant", "tool") and item.get("type", "message") == "message"
+
+
+def _words(item: Body) -> list[str]:
     content = item.get("content")
     blocks = [{"text": content}] if isinstance(content, str) else content or ()
     return [str(block["text"]) for block in blocks if "text" in block]
@@ -177,20 +180,14 @@ async def provided(provider: Any) -> AsyncIterator[str]:
     """The provider at work, by its address; any application of ASGI may be one."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         plain: dict[str, Any] = {"log_level": "error", "access_log": False, "lifespan": "off"}
-        server = _Server(uvicorn.Config(provider, **plain, timeout_graceful_shutdown=1))
+        server = uvicorn.Server(uvicorn.Config(provider, **plain, timeout_graceful_shutdown=1))
+        server.capture_signals = nullcontext  # type: ignore[method-assign,assignment] # signals are for the process
         running = asyncio.ensure_future(server.serve(sockets=[listening]))
         try:
             yield f"http://127.0.0.1:{listening.getsockname()[1]}"
         finally:
             server.should_exit = True
             await running
-
-
-class _Server(uvicorn.Server):
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are for the process that this runs in."""
-        yield
 
 
 def tool_names(body: Body) -> set[str]:
@@ -204,40 +201,38 @@ def tool_names(body: Body) -> set[str]:
 
 def named_call(call: Call, names: set[str]) -> tuple[str, dict[str, Any]]:
     """Return the tool of the client for a call, and its arguments. Raise `LookupError` where the client has none."""
-    about = {"description": "Read six files", "prompt": call.argument}
-    ways: dict[str, list[tuple[str, dict[str, Any]]]] = {
-        "run": [
-            ("exec_command", {"cmd": call.argument, "yield_time_ms": 20_000}),
-            ("Bash", {"command": call.argument, "description": "Read a file"}),
-            ("bash", {"command": call.argument, "description": "Read a file"}),
-        ],
-        "task": [
-            ("spawn_agent", {"message": call.argument}),
-            ("Agent", {**about, "subagent_type": "claude", "run_in_background": False}),
-            ("task", {**about, "subagent_type": "general"}),
-            ("bash", {"command": "ls src"}),  # of a client without agents
-        ],
-        "wait": [("wait_agent", {"targets": [call.argument], "timeout_ms": 60_000})],
+    run, task = {"command": call.argument, "description": "Read a file"}, {"description": "Read six files"}
+    task["prompt"] = call.argument
+    ways: dict[str, dict[str, dict[str, Any]]] = {
+        "run": {"exec_command": {"cmd": call.argument, "yield_time_ms": 20_000}, "Bash": run, "bash": run},
+        "task": {
+            "spawn_agent": {"message": call.argument},
+            "Agent": {**task, "subagent_type": "claude", "run_in_background": False},
+            "task": {**task, "subagent_type": "general"},
+            "bash": {"command": "ls src"},  # of a client without agents
+        },
+        "wait": {"wait_agent": {"targets": [call.argument], "timeout_ms": 60_000}},
     }
-    found = next((way for way in ways[call.kind] if way[0] in names), None)
-    if found is None:
-        raise LookupError(f"the client has no tool to {call.kind}")
-    return found
+    for name, arguments in ways[call.kind].items():
+        if name in names:
+            return name, arguments
+    raise LookupError(f"the client has no tool to {call.kind}")
 
 
 def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a message of Anthropic's as events."""
     usage = {"input_tokens": seen.tokens - seen.cached, "cache_read_input_tokens": seen.cached}
     usage |= {"cache_creation_input_tokens": 0, "output_tokens": seen.number}
-    about = {"id": f"msg_{turn.number}", "type": "message", "role": "assistant", "model": body["model"]}
+    about = {"id": f"msg_{seen.number}", "type": "message", "role": "assistant", "model": body["model"]}
     begun = {**about, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield {"type": "message_start", "message": begun}
 
     # Each block empty, and what fills it.
     blocks: list[tuple[dict[str, Any], list[dict[str, Any]]]] = []
     if body.get("thinking", {}).get("type") in ("enabled", "adaptive") and turn.thinks:
-        signed = {"type": "signature_delta", "signature": seal.sign(turn.thinking)}
-        deltas = [{"type": "thinking_delta", "thinking": turn.thinking}, signed]
+        thinking = _thinking(seen)
+        signed = {"type": "signature_delta", "signature": seal.sign(thinking)}
+        deltas = [{"type": "thinking_delta", "thinking": thinking}, signed]
         blocks.append(({"type": "thinking", "thinking": "", "signature": ""}, deltas))
     blocks.append(({"type": "text", "text": ""}, [{"type": "text_delta", "text": part} for part in _parts(turn.text)]))
     for call in turn.calls:
@@ -255,7 +250,7 @@ def anthropic(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
 
 def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a completion of OpenAI's as chunks."""
-    about = {"id": f"chatcmpl-{turn.number}", "created": int(time.time()), "model": body["model"]}
+    about = {"id": f"chatcmpl-{seen.number}", "created": int(time.time()), "model": body["model"]}
     about["object"] = "chat.completion.chunk"
     deltas: list[Body] = [{"role": "assistant", "content": ""}, *({"content": part} for part in _parts(turn.text))]
     for at, call in enumerate(turn.calls):
@@ -273,9 +268,9 @@ def chat(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
 
 def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]:
     """Yield a response of OpenAI's as events."""
-    number, items = turn.number, list[dict[str, Any]]()
+    number, items = seen.number, list[dict[str, Any]]()
     if turn.thinks:
-        summary, id = [{"type": "summary_text", "text": turn.thinking}], f"rs_{number}"
+        summary, id = [{"type": "summary_text", "text": _thinking(seen)}], f"rs_{number}"
         items.append({"type": "reasoning", "id": id, "summary": summary, "encrypted_content": seal.sign(id)})
     said = [{"type": "output_text", "text": turn.text, "annotations": []}]
     done = {"status": "completed"}
@@ -299,6 +294,10 @@ def responses(body: Body, turn: Turn, seen: Seen, seal: Seal) -> Iterator[Event]
     yield {"type": "response.completed", "response": {**whole, **done, "output": items, "usage": usage}}
 
 
+def _thinking(seen: Seen) -> str:
+    return f"Request {seen.number}: the next file has to be read before its callers can be judged."
+
+
 def _parts(text: str, size: int = 60) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)] or [""]
 
@@ -311,9 +310,7 @@ SPEAKERS = {"anthropic": anthropic, "chat": chat, "responses": responses}
 
 @functools.cache
 def _encoding() -> tiktoken.Encoding:
-    """o200k_base, from the ranks that bpe-openai brings, if it is there: tiktoken would download them."""
-    if importlib.util.find_spec("bpe_openai") is None:
-        return tiktoken.get_encoding("o200k_base")
+    """o200k_base, from the ranks that bpe-openai brings: tiktoken would download them."""
     ranks = importlib.resources.files("bpe_openai").joinpath("data/o200k_base.tiktoken.gz").read_bytes()
     with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, TIKTOKEN_CACHE_DIR=folder):
         Path(folder, hashlib.sha1(_RANKS.encode()).hexdigest()).write_bytes(gzip.decompress(ranks))
@@ -361,17 +358,11 @@ def _texts(value: Any, name: str = "") -> Iterator[str]:
 
 def canonical(item: Body) -> str:
     """An item as a provider's cache compares it: without cache marks, a single text block as a string."""
-    return json.dumps(_plain(item), sort_keys=True)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        made = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
-        content = made.get("content")
-        if isinstance(content, list) and len(content) == 1 and set(content[0]) == {"type", "text"}:
-            made["content"] = content[0]["text"]
-        return made
-    return [_plain(each) for each in value] if isinstance(value, list) else value
+    row = unmarked(item)
+    match row.get("content"):
+        case [{"type": "text", "text": text, **others}] if not others:
+            row["content"] = text
+    return json.dumps(row, sort_keys=True)
 
 
 def kept_items(before: Sequence[str], now: Sequence[str]) -> int:

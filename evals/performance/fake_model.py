@@ -32,13 +32,11 @@ class Reader:
     """Summarizes by the sentences of a chat that stand in the request: those with most numbers and names, in order."""
 
     def __init__(self, messages: Iterable[Message]) -> None:
-        def facts(sentence: str) -> float:
-            return len(re.findall(r"\S*\d\S*|(?<=\s)[A-Z]\w+", sentence)) / len(sentence)
-
         lines = (line for message in messages for line in message["content"].splitlines())
         found = (sentence for line in lines for sentence in re.split(r"(?<=[.!?])\s+", line.strip()))
         sentences = dict.fromkeys(sentence for sentence in found if len(sentence) <= 400 and sentence.count(" ") > 4)
-        self.ranked = sorted(enumerate(sentences), key=lambda pair: -facts(pair[1]))
+        facts = [len(re.findall(r"\S*\d\S*|(?<=\s)[A-Z]\w+", sentence)) / len(sentence) for sentence in sentences]
+        self.ranked = sorted(enumerate(sentences), key=lambda pair: -facts[pair[0]])
 
     def __call__(self, request: str, max_tokens: int) -> str:
         left, chosen = max_tokens * CHARACTERS - len("## Facts\n"), []

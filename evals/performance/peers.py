@@ -84,33 +84,26 @@ def evidence(names: Sequence[str], dataset: Dataset) -> dict[str, dict[str, Any]
         file.write_text(json.dumps(chats), encoding="utf-8")
         chosen = ("--kind", "chats", "--chats", str(file), "--budget", str(BUDGET))
         last: dict[str, list[Any]] = {name: run(name, *chosen) for name in names}
-    texts: dict[str, dict[str, list[str]]] = {
-        name: {"kept": [view["text"] for view in last[name]], "ours": [], "ours_extractive": []} for name in names
-    }
-    for at, messages in enumerate(chats):
-        sizes = [last[name][at]["tokens"] for name in names]
-        for arm in ("ours", "ours_extractive"):
-            views = asyncio.run(views_of_ours(messages, sizes, by_model=arm == "ours"))
-            for name, view in zip(names, views, strict=True):
-                texts[name][arm].append(view)
-
-    def shares(views: Sequence[str]) -> dict[tuple[str, str, str], float]:
-        """Return the share of its evidence that the view of each chat holds."""
-        held: dict[tuple[str, str, str], float] = {}
-        for log, view, questions in zip(dataset.logs, views, asked, strict=True):
-            points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
-            held[log.name, "", ""] = points / len(questions)
-        return held
-
+    ours: dict[str, list[list[str]]] = {}  # views by arm: of each chat, one for each manager
+    for arm in ("ours", "ours_extractive"):
+        sizes = [[last[name][at]["tokens"] for name in names] for at in range(len(chats))]
+        views = (views_of_ours(*pair, by_model=arm == "ours") for pair in zip(chats, sizes, strict=True))
+        ours[arm] = list(map(asyncio.run, views))
     found = {}
-    for name in names:
-        values = {arm: shares(views) for arm, views in texts[name].items()}
-        digest = hashlib.sha256("\0".join(text for views in texts[name].values() for text in views).encode())
+    for number, name in enumerate(names):
+        texts = {arm: [of_chat[number] for of_chat in views] for arm, views in ours.items()}
+        texts["kept"] = [view["text"] for view in last[name]]
+        values: dict[str, dict[tuple[str, str, str], float]] = {arm: {} for arm in ("kept", *ours)}
+        for arm, held in values.items():  # the share of its evidence that the view of each chat holds
+            for log, view, questions in zip(dataset.logs, texts[arm], asked, strict=True):
+                points = sum(VALUES_HELD.points(question, Text([view])) or 0.0 for question in questions)
+                held[log.name, "", ""] = points / len(questions)
+        digest = hashlib.sha256("\0".join(text for arm in values for text in texts[arm]).encode())
         found[name] = {
             **{arm: sum(each.values()) / len(each) for arm, each in values.items()},
             "ours_ahead": paired(values["ours"], values["kept"]),
             "mean_tokens": sum(view["tokens"] for view in last[name]) / len(chats),
-            "ours_mean_tokens": sum(map(len, texts[name]["ours"])) / CHARACTERS / len(chats),
+            "ours_mean_tokens": sum(map(len, texts["ours"])) / CHARACTERS / len(chats),
             "chats": len(chats),
             "digest": digest.hexdigest()[:16],
         }

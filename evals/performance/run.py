@@ -40,6 +40,7 @@ LOST = 1.0  # likewise, for an answer that an earlier view has asked for
 CHAT_SUMMARY = 1_500  # tokens
 PRICES = {"written": 1.25, "read": 0.1, "input": 1.0, "output": 5.0}  # of a token, over that of a plain one of input
 BEAT = 0.002  # seconds
+FAULTS = ("over_budget", "refused_by_chat", "refused_by_anthropic", "errors")
 
 
 @dataclass
@@ -57,9 +58,9 @@ class Run:
     digest: Any = field(default_factory=hashlib.sha256)  # of all views
     history_tokens: int = 0
     cached_tokens: int = 0
-    faults: Counter[str] = field(default_factory=Counter)  # over_budget, errors, refused_by_chat, refused_by_anthropic
+    faults: Counter[str] = field(default_factory=Counter)
     first_fault: str = ""
-    before: list[str] | None = None  # the request before
+    before: list[str] = field(default_factory=list)  # the request before
     last: str = ""  # view, as text
 
     def __post_init__(self) -> None:
@@ -112,10 +113,9 @@ class Run:
         for dialect, body in (("chat", {"messages": view}), ("anthropic", anthropic_body(view))):
             if refusal := problem(dialect, body, Seal(b"")):
                 self.fault(f"refused_by_{dialect}", f"{dialect}: {refusal}")
-        if self.before is not None:
-            self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
-            if wires[: len(self.before)] != self.before:
-                self.activations.append(seconds)
+        self.cached_tokens += shared_prefix_tokens(self.before, wires, view)
+        if wires[: len(self.before)] != self.before:
+            self.activations.append(seconds)
         self.before = wires
         self.own += time.perf_counter() - began
 
@@ -149,7 +149,6 @@ class Run:
         uncached = sum(self.view_tokens) - self.cached_tokens
         price = uncached * PRICES["written"] + self.cached_tokens * PRICES["read"]
         price += (model.input_tokens - model.cached_tokens) * PRICES["input"] + model.cached_tokens * PRICES["read"]
-        kinds = ("over_budget", "refused_by_chat", "refused_by_anthropic", "errors")
         return {
             "views": len(self.views),
             "waits": model.waits,
@@ -160,7 +159,7 @@ class Run:
             "model_calls": model.calls,
             "mean_view_tokens": statistics.fmean(self.view_tokens) if self.view_tokens else 0,
             "largest_view_tokens": max(self.view_tokens, default=0),
-            **{kind: self.faults[kind] for kind in kinds},
+            **{kind: self.faults[kind] for kind in FAULTS},
             "first_fault": self.first_fault,
             "digest": self.digest.hexdigest()[:16],
         }
@@ -197,17 +196,16 @@ async def drive(asked: argparse.Namespace, folder: Path) -> Any:
         return [await last_view(asked, folder, messages) for messages in chats]
     model = FakeModel(None if asked.kind == "steps" else asked.latency, asked.mode)
     manager = await open_manager(asked.manager, asked.budget, model, folder)
-    run, rows = Run(manager, asked.agent_latency), list(steps(asked.turns))
+    run = Run(manager, asked.agent_latency)
     beating = asyncio.create_task(run.beat())
     if asked.kind == "cold":
-        last = max(at for at, message in enumerate(rows) if message is None)
-        messages = [message for message in rows[:last] if message is not None]
+        messages = [message for message in steps(asked.turns) if message is not None][:-1]  # an answer comes last
         run.history_tokens = sum(map(message_tokens, messages))
         await manager.load(messages)
         await run.view()
         await manager.settle()
     else:
-        await run.play(rows)
+        await run.play(list(steps(asked.turns)))
     beating.cancel()
     if asked.kind == "steps":
         await run.answered()

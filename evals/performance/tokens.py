@@ -31,13 +31,11 @@ def steps(turns: int) -> Iterator[Message | None]:
     rule = "You are a careful agent. "
     yield {"role": "system", "content": (rule * (SYSTEM_TOKENS // 6 + 1))[: SYSTEM_TOKENS * CHARACTERS]}
     for turn in range(turns):
-        rounds, parallel, result_tokens = 1, 1, 240
+        rounds, parallel, result_tokens = 1, 1, 2_000 if turn % 40 == 20 else 240
         if turn % 25 == 24:
             rounds, result_tokens = 6, 60
         elif turn % 10 == 9:
             parallel, result_tokens = 2, 120
-        elif turn % 40 == 20:
-            result_tokens = 2_000
         yield {"role": "user", "content": marked(next(number), 40)}
         yield None
         for _ in range(rounds):
@@ -74,11 +72,9 @@ def rows_of(
     role: str, text: str, calls: Sequence[tuple[str, str, Any]] = (), results: Iterable[tuple[str, str]] = ()
 ) -> list[Message]:
     """What one message of a framework says: the results of calls (id and text), or a text with calls."""
-    rows = [{"role": "tool", "tool_call_id": id, "content": content} for id, content in results]
-    if rows:
-        return rows
     asked = {"tool_calls": [tool_call(*call) for call in calls]} if calls else {}
-    return [{"role": role, "content": text, **asked}]
+    rows = [{"role": "tool", "tool_call_id": id, "content": content} for id, content in results]
+    return rows or [{"role": role, "content": text, **asked}]
 
 
 def text_tokens(text: str) -> int:
@@ -145,8 +141,6 @@ def anthropic_body(messages: Sequence[Message]) -> dict[str, Any]:
 def _paid(message: Message) -> Iterator[str]:
     yield text_of(message)
     for call in message.get("tool_calls") or ():
-        yield call["id"]
-        yield call["function"]["name"]
-        yield call["function"]["arguments"]
+        yield from (call["id"], call["function"]["name"], call["function"]["arguments"])
     if message.get("tool_call_id"):
         yield message["tool_call_id"]

@@ -52,8 +52,8 @@ class _Piece(NamedTuple):
 
 @dataclass(eq=False)
 class MemoryExtractor:
-    """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read all at once
-    what the human said: constraints, decisions and definitions."""
+    """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read at once
+    all that the human said: constraints, decisions and definitions."""
 
     work: InitVar[SessionWork]
     redact: Redact | None

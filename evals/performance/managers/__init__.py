@@ -76,11 +76,11 @@ class Manager:
 
 
 class Entry(NamedTuple):
-    """One manager: its module here, the package in an environment of its own ("" for this one), what it runs with."""
+    """One manager."""
 
-    module: str
-    package: str
-    defaults: str
+    module: str  # here
+    package: str  # in an environment of its own; "" for this one
+    defaults: str  # what it runs with
 
 
 HARNESS = "pydantic-ai-harness==0.62.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from deepagents.backends import FilesystemBackend
-from deepagents.middleware import summarization
+from deepagents.middleware.summarization import SUMMARIZATION_SESSION_ID_KEY, create_summarization_middleware
 from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
 from langchain_core.messages import AIMessage, BaseMessage
 
@@ -15,26 +15,19 @@ from evals.performance.managers import langchain
 class Adapter(langchain.Adapter):
     """A request as `create_agent` makes it; what the middleware would send is the view."""
 
-    def made(self) -> Any:
+    async def open(self) -> None:
+        self.messages: Any = []
         self.chat = langchain.ChatModel(manager=self, profile={"max_input_tokens": self.budget})
-        session = summarization.SUMMARIZATION_SESSION_ID_KEY  # without it, its file has a random name
-        self.state: dict[str, Any] = {"messages": self.messages, session: "one"}
-        backend = FilesystemBackend(root_dir=str(self.folder), virtual_mode=True)
-        return summarization.create_summarization_middleware(self.chat, backend, token_counter=langchain.count_tokens)
+        # Without an id its file has a random name.
+        self.state: dict[str, Any] = {"messages": self.messages, SUMMARIZATION_SESSION_ID_KEY: "one"}
+        backend = FilesystemBackend(str(self.folder), virtual_mode=True)
+        self.middleware = create_summarization_middleware(self.chat, backend, token_counter=langchain.count_tokens)
 
     async def view(self) -> list[BaseMessage]:
         sent: list[BaseMessage] = []
-        request = ModelRequest(
-            model=self.chat,
-            messages=list(self.messages),
-            system_message=langchain.to_langchain(self.system[0]) if self.system else None,
-            tools=[],
-            tool_choice=None,
-            response_format=None,
-            state=self.state,
-            runtime=None,
-            model_settings={},
-        )
+        system = langchain.to_langchain(self.system[0]) if self.system else None
+        about: Any = {"model": self.chat, "state": self.state, "runtime": None}
+        request = ModelRequest(messages=list(self.messages), system_message=system, **about)
 
         async def send(request: ModelRequest) -> ModelResponse:
             sent.extend(request.messages)

@@ -75,13 +75,8 @@ class Adapter(Manager):
 
     async def open(self) -> None:
         self.messages: Any = []
-        self.middleware = self.made()
-
-    def made(self) -> Any:
-        """Return the middleware."""
-        trigger = ("tokens", int(self.budget * TRIGGER))
-        model = ChatModel(manager=self)
-        return SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
+        trigger, model = ("tokens", int(self.budget * TRIGGER)), ChatModel(manager=self)
+        self.middleware = SummarizationMiddleware(model=model, trigger=trigger, token_counter=count_tokens)
 
     async def append(self, message: Message) -> None:
         self.messages.append(to_langchain(message))

@@ -12,7 +12,7 @@ from agents import SQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession
 
 from evals.performance.managers import TRIGGER, Manager
-from evals.performance.tokens import Message, message_tokens, render, tool_call
+from evals.performance.tokens import Message, message_tokens, render, rows_of, tool_call
 
 
 class Adapter(Manager):
@@ -62,14 +62,14 @@ class Adapter(Manager):
     def rows(self, messages: Any) -> list[Message]:
         rows: list[Message] = []
         for item in messages:
-            kind = item.get("type", "message")
-            if kind == "function_call":
-                call = tool_call(item["call_id"], item["name"], item["arguments"])
-                rows[-1].setdefault("tool_calls", []).append(call)
-            elif kind == "function_call_output":
-                rows.append({"role": "tool", "tool_call_id": item["call_id"], "content": item["output"]})
-            elif kind == "compaction":
-                rows.append({"role": "user", "content": item["encrypted_content"]})
-            else:
-                rows.append({"role": item["role"], "content": item["content"]})
+            match item.get("type"):
+                case "function_call":
+                    call = tool_call(item["call_id"], item["name"], item["arguments"])
+                    rows[-1].setdefault("tool_calls", []).append(call)
+                case "function_call_output":
+                    rows += rows_of("tool", "", results=[(item["call_id"], item["output"])])
+                case "compaction":
+                    rows += rows_of("user", item["encrypted_content"])
+                case _:
+                    rows += rows_of(item["role"], item["content"])
         return rows

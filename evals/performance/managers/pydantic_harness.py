@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from pydantic_ai.usage import RunUsage
 from pydantic_ai_harness.compaction import FallbackCompaction, SlidingWindowCompaction, SummarizingCompaction
 
 from evals.performance.managers import KEEP, TRIGGER, Manager
-from evals.performance.tokens import Message, render, rows_of, text_tokens
+from evals.performance.tokens import Message, calls_of, render, rows_of, text_tokens
 
 DOCUMENTED_KEEP = 0.10  # of the window: the README's 20,000 tokens of 200,000
 DOCUMENTED_START = 0.85  # of the trigger
@@ -33,25 +34,18 @@ class Adapter(Manager):
 
     async def open(self) -> None:
         self.chat, self.messages = FunctionModel(self.answer), list[ModelMessage]()
-        self.compaction = self.made()
-
-    def made(self) -> Any:
-        """Return the compaction."""
-        chat, budget = self.chat, self.budget
-        if self.name == "pydantic":
-            trigger = int(budget * TRIGGER)
-            return SummarizingCompaction(model=chat, max_tokens=trigger, tokenizer=text_tokens, keep_messages=KEEP)
-        tokens = int(budget * DOCUMENTED_KEEP)
-        return FallbackCompaction(
+        counted: Any = {"tokenizer": text_tokens}
+        few: Any = {"max_messages": 1, "keep_tokens": int(self.budget * DOCUMENTED_KEEP), **counted}
+        self.compaction: Any = FallbackCompaction(
             max_fraction=TRIGGER,
-            context_window=budget,
+            context_window=self.budget,
             background_start=DOCUMENTED_START,
-            tokenizer=text_tokens,
-            fallback_chain=[
-                SummarizingCompaction(model=chat, max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
-                SlidingWindowCompaction(max_messages=1, keep_tokens=tokens, tokenizer=text_tokens),
-            ],
+            fallback_chain=[SummarizingCompaction(model=self.chat, **few), SlidingWindowCompaction(**few)],
+            **counted,
         )
+        if self.name == "pydantic":
+            trigger = int(self.budget * TRIGGER)
+            self.compaction = SummarizingCompaction(model=self.chat, max_tokens=trigger, keep_messages=KEEP, **counted)
 
     async def answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         text = await self.model.summarize(f"{info.instructions or ''}\n{render(self.rows(messages))}")
@@ -71,10 +65,7 @@ class Adapter(Manager):
             else:
                 self.messages.append(ModelRequest(parts=[result]))
         else:
-            calls = [
-                ToolCallPart("read_file", call["function"]["arguments"], tool_call_id=call["id"])
-                for call in message.get("tool_calls") or ()
-            ]
+            calls = [ToolCallPart(name, json.dumps(arguments), id) for id, name, arguments in calls_of(message)]
             self.messages.append(ModelResponse(parts=[TextPart(content), *calls]))
 
     async def view(self) -> list[ModelMessage]:
@@ -96,14 +87,12 @@ class Adapter(Manager):
             return rows_of("assistant", text, [(call.tool_call_id, call.tool_name, call.args) for call in calls])
         rows: list[Message] = []
         for part in message.parts:
-            content = part.content or ""
-            if not isinstance(content, str):
-                pieces = (piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in content)
-                content = "".join(pieces)
+            pieces = [part.content] if isinstance(part.content, str) else part.content or []
+            text = "".join(piece if isinstance(piece, str) else getattr(piece, "content", "") for piece in pieces)
             if isinstance(part, ToolReturnPart):
-                rows.append({"role": "tool", "tool_call_id": part.tool_call_id, "content": content})
+                rows += rows_of("tool", "", results=[(part.tool_call_id, text)])
             else:
-                rows.append({"role": "system" if isinstance(part, SystemPromptPart) else "user", "content": content})
+                rows += rows_of("system" if isinstance(part, SystemPromptPart) else "user", text)
         return rows
 
     async def close(self) -> None:
