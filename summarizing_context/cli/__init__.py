@@ -34,7 +34,7 @@ def build_command() -> Any:
     """Return the command with all its families; it may be run again and again."""
     import typer.main
 
-    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions
+    from summarizing_context.cli import clients, eval, options, output, prompts, replay, serve, sessions, tune
 
     class Top(options.Group):
         """Lists the commands that stand for themselves; those of one session are named below."""
@@ -67,7 +67,7 @@ def build_command() -> Any:
     def about(version: bool = shown) -> None:
         pass
 
-    families = replay.commands, eval.commands, eval.tuning, prompts.commands, sessions.commands, serve.commands
+    families = replay.commands, eval.commands, tune.commands, prompts.commands, sessions.commands, serve.commands
     for family in (*families, clients.commands):
         app.add_typer(family)
     return typer.main.get_command(app)

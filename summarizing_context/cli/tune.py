@@ -1,0 +1,145 @@
+"""`summarizing-context tune`: which of several prompts is better, on logs of one's own."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from summarizing_context.cli import eval, options, output
+from summarizing_context.cli.options import TRANSCRIPTS, argument, between, command, option
+from summarizing_context.cli.output import InputError, Result, counted, dim, dollars, plain, table
+from summarizing_context.summarizers.prompts import Prompt, latest, load, names
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.report import Report
+    from summarizing_context.evaluation.tune import Trial
+
+commands = typer.Typer()
+
+
+@command(commands, TRANSCRIPTS)
+def tune(
+    logs: Annotated[list[str], argument("LOGS", "Sources as `eval run` takes them.", parser=options.read_place)],
+    *,
+    prompt: Annotated[list[Path] | None, options.path("PATH", "A prompt to try; repeatable.", "--prompt")] = None,
+    propose: Annotated[int, option("N", "Prompts that the model writes.", parser=between(0, 1_000))] = 0,
+    optimizer: Annotated[str, option("NAME", "What proposes: model or gepa.")] = "model",
+    budget: options.Budget = 16_000,
+    held_out: Annotated[float, option("X", "Share to judge by only.", parser=between(0.1, 0.9, float))] = 0.5,
+    judge_model: Annotated[str | None, option("M", "Compares right answers, where logs have any.")] = None,
+    cassette: eval.CassettePath = None,
+    out: options.ReportFolder = Path("tune-report"),
+    write: Annotated[Path | None, options.path("DIR", "For the winner. Default: prompts in --out.")] = None,
+    own: eval.RecordOptions,
+) -> Result:
+    """Compare prompts on your own transcripts.
+
+    Show the summaries that changed most, and a verdict. The price is shown first; replies are kept, so a run that
+    stopped goes on, and a finished one is repeated without a key. A winner is written as a prompt file.
+
+    Examples:
+        tune logs/ --model gpt-5.4-mini --prompt mine.md
+    """
+    from summarizing_context.evaluation import tune as trials
+    from summarizing_context.evaluation.datasets import Dataset
+
+    started = time.perf_counter()
+    settings = replace(own.load(), max_tokens=budget)
+    own.need_model(settings)
+    if optimizer not in ("model", "gepa"):
+        raise InputError(f"--optimizer: {plain(optimizer, 40)!r}; there are model and gepa")
+    number = propose or (20 if optimizer == "gepa" else 0)
+    if not prompt and not number:
+        raise InputError("say what to try: prompt files with --prompt, or --propose N to have the model write some")
+    given = _prompts(Path(settings.prompts), "--prompts") if settings.prompts else []
+    start = trials.Variant(trials.START, tuple(given))
+    tries: list[trials.Variant] = []
+    for path in prompt or ():  # other prompts are those of the start
+        tried = {one.name: one for one in (*start.prompts, *_prompts(path, "--prompt"))}
+        name = f"{path.parent.name}/{path.stem}" if re.fullmatch(r"v\d+", path.stem) else path.stem
+        name += f" ({len(tries) + 1})" if name in (one.name for one in (start, *tries)) else ""
+        tries.append(trials.Variant(name, tuple(tried.values())))
+    dataset = Dataset.load(*logs, format=own.format)
+    judge = None if judge_model is None else eval.asked_model(settings, judge_model)
+    proposer = trials.propose_by_gepa if optimizer == "gepa" else trials.propose_by_model
+    held = held_out if len(tries) > 1 or number else 0.0
+
+    def measure(replies: Cassette) -> tuple[Trial, Report]:
+        proposed = partial(proposer, number=number) if number and replies.mode != "forecast" else None
+        total = 1 + len(tries) + (number if proposed else 0)
+        doing = f"{eval.DOING[replies.mode]} {total} prompts."
+        with TemporaryDirectory() as folder, output.progress("prompts", total, doing) as update:
+            trial = trials.Trial(dataset, start, settings, replies, folder=Path(folder), held_out=held, watch=update)
+            return trial, trials.tune(trial, tries, proposed, judge)
+
+    models = [settings] if judge is None else [settings, judge]
+    done = own.recorded(cassette or out / "replies.jsonl", models, measure, number)
+    if isinstance(done, Result):
+        return done
+    trial, report = done
+    page, tuning = report.write(out), report.tuning
+    assert tuning is not None
+    winner = trial.variants[tuning.winner]
+    written = trials.write_winner(winner, write or out / "prompts") if winner.name != start.name else []
+
+    # The difference of prompts, the summaries that changed most, right answers, length, price, verdict.
+    colours = {"+": "green", "-": "red", "@": "dim"}
+    parts: list[RenderableType] = [Text(plain(line), colours.get(line[:1], "")) for line in tuning.diff[:40]]
+    for pair in tuning.pairs[:2]:  # two summaries of the same messages, each with what it keeps and loses
+        shown = Table(title=plain(f"{pair.session}, messages {pair.start} to {pair.stop - 1}"), title_justify="left")
+        cells = []
+        for name, text, keeps in (("old", pair.old, pair.old_keeps), ("new", pair.new, pair.new_keeps)):
+            lost, lines = [value for value in pair.needed if value not in keeps], text.splitlines()
+            head = f"{name}: keeps {len(keeps)} of {len(pair.needed)} values needed later"
+            head += f"; loses {plain(', '.join(lost), 90)}" if lost else ""
+            shown.add_column(Text(head), ratio=1, overflow="fold")
+            more = [f"… {counted(len(lines) - 14, 'more line')}"] if len(lines) > 14 else []
+            cells.append(Text("\n".join([*map(plain, lines[:14]), *more])))
+        shown.add_row(*cells)
+        parts.append(shown)
+    if len(tuning.tried) > 2 or tuning.chosen_on:
+        rows = [(plain(name, 40), eval.share(score)) for name, score in tuning.tried.items()]
+        title = "On the sessions that choose" if tuning.chosen_on else "Tried"
+        parts.append(table(title, "prompt", "#score", rows=rows))
+    parts.append(eval.score_table(report, marked=tuning.winner))
+    costs = ((arm, dollars(tuning.dollars.get(arm))) for arm in (tuning.old, tuning.new))
+    parts += [dim(f"{arm}: summaries of 1M tokens of history cost {cost}") for arm, cost in costs]
+    parts.append(Text(plain(report.verdict), "bold"))
+    parts += [f"Written: {path}. Use it with Settings(prompts={str(path.parent.parent)!r})." for path in written]
+    took = f"{counted(len(tuning.tried), 'variant')} in {time.perf_counter() - started:.0f} s"
+    parts.append(f"{took}. Everything side by side: {page}")
+    remarks = [f"a proposal was refused: {plain(why)}" for why in trial.refused]
+    document = {**report.document(), "written": [str(path) for path in written]}
+    return Result(document, parts, remarks=[*remarks, *output.told_lines(report.left_out)])
+
+
+def _prompts(path: Path, option: str) -> list[Prompt]:
+    """Load a prompt file, the newest prompts of a folder, or a text file as the prompt of segments. Raise `InputError`,
+    also for a prompt that breaks a rule: nothing is paid for it."""
+    from summarizing_context.evaluation.tune import SUMMARIES, check_prompt
+
+    if re.fullmatch(r"v\d+\.md", path.name):
+        found = [load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)]
+    elif path.is_file():
+        shipped, text = latest("segment"), path.read_text(encoding="utf8")
+        bare = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL).strip()  # of a file that was copied
+        found = [replace(shipped, version=shipped.version + 1, text=bare)]
+    else:
+        there = {name.partition("/")[0] for name in names(path)} if path.is_dir() else set()
+        found = [latest(purpose, root=path) for purpose in SUMMARIES if purpose in there]
+    if not found:
+        raise InputError(f"{option}: {plain(path)} is no prompt, and no folder of prompts such as segment/v5.md")
+    for complaint in (words for prompt in found for words in check_prompt(prompt)):
+        raise InputError(f"{option}: {plain(path)}: {complaint}")
+    return found
