@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import date
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from math import inf
@@ -201,7 +201,9 @@ def _read(path: Path | Traversable, name: str) -> ModelTable:
     return msgspec.structs.replace(table, models=models)
 
 
-_own_table = cache(partial(_read, files("summarizing_context") / "models.toml", "models.toml"))
+@cache
+def _own_table() -> ModelTable:
+    return _read(files("summarizing_context") / "models.toml", "models.toml")
 
 
 # -- what a provider tells of itself

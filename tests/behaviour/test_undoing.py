@@ -42,7 +42,10 @@ async def until_activated(context: SummarizingContext, seed: int, times: int = 1
 async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path):
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == []
-        await fill(context, session(5, 200), every=1)
+        for message in session(5, 200):
+            await context.add_message(message)
+            await context.wait_idle()
+            await context.get_messages_for_request()
         await context.compact()
         records, statistics = context.activations(), context.statistics()
         assert [one.number for one in records] == list(range(1, statistics.activations + 1))

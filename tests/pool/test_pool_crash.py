@@ -115,6 +115,7 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
             assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_pending == 0
             assert [row["content"] for row in await context.get_messages()] == added
+            await context.compact()  # else it may wait for the next message to show what has come
             view = await context.get_messages_for_request()
         await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
         await workers.drain(last)
