@@ -148,7 +148,7 @@ class SummarizingContext:
             )
         if session.waking is None:  # the view need not wait for it
             session.waking = session.loop.call_soon(session.wake)
-        if latest is not None and not session.read_only:
+        if session.views.latest is not None and not session.read_only:  # a restore may have come meanwhile
             self._cache.send(view, window)
         told, before = self._last_notified
         if told != window.key or abs(budget - before) > 0.02 * before:

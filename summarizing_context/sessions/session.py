@@ -24,7 +24,7 @@ import msgspec
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
 from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
-from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts
+from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
@@ -559,6 +559,13 @@ class Session:
                 now = self.place, name, self.provider_views()
                 made = await kept.restore(self.id, there.checkpoint.id, *now, back)
             await self.worker.recall(everything=True)
+            rows = []
+            async for at, entry in in_turns(list(enumerate(self.log.entries))):
+                if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):
+                    rows += [(at, row) for row in stored_verdict(entry.data, verdict)]
+            if rows:
+                warning = "standing rules could not be kept; they are asked for again when it is opened"
+                await self.keep(partial(self.store.save_verdicts, self.id, rows), warning)
         return made
 
     async def keep_pins(self, changed: PinList) -> None:

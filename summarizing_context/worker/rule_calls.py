@@ -64,7 +64,8 @@ def _read_reply(
     lines = [found for line in reply.text.splitlines() if len(line) <= 1_000 and (found := _LINE.match(line))]
     if not lines:
         says_none = re.fullmatch(r"\W*none\W*", reply.text, re.IGNORECASE)
-        return {entry.data: Verdict() if says_none else PASSED for _, entry, _ in spoken}
+        judged = spoken[:1] if says_none and reply.truncated else spoken  # of the others a cut reply may say more
+        return {entry.data: Verdict() if says_none else PASSED for _, entry, _ in judged}
     typed = [text for _, _, text in spoken]
     rules: dict[tuple[int, str], Rule] = {}
     for line in lines:

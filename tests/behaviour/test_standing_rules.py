@@ -52,6 +52,20 @@ LOG = [user("Build the shop."), assistant("ok"), user(SAID), assistant("ok"), *s
 QUOTE = "i am done with prek"
 
 
+async def test_rules_that_a_model_found_are_kept_with_a_restored_log(tmp_path: Path):
+    store = tmp_path / "s.db"
+    async with begun(summarizer=reader(rule_of(QUOTE)), store=store, session_id="s") as context:
+        await fill(context, *LOG)
+        found = [rule.quote for rule in context.standing_rules()]
+        id = await context.checkpoint()
+        await context.set_messages([user("Start over.")])
+        await context.restore(id)
+        assert [rule.quote for rule in context.standing_rules()] == found
+    async with begun(store=store, session_id="s", of=Settings, read_only=True) as context:
+        assert [rule.quote for rule in context.standing_rules()] == found
+    assert QUOTE in found
+
+
 async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
     log = [*LOG[:3], assistant("ok"), user("Never push to main."), *LOG[3:]]
     async with begun([user("Never push to main.")], summarizer=reader(rule_of(QUOTE))) as context:
