@@ -114,6 +114,10 @@ class HostSummarizer:
             raise SummarizerNotReady(Fault.CANCELLED, retry_after=_CANCEL_CHECK)
         raise failure  # out here, so that it does not carry the provider's error along
 
+    def held(self) -> float:
+        """Return the seconds for which to ask nothing: the host is being cancelled."""
+        return _CANCEL_CHECK if self.is_cancelled() else 0.0
+
     async def cancel(self) -> None:
         """End the calls under way, when the host asks for it."""
         for call in self._calls:

@@ -348,10 +348,11 @@ class ResilientSummarizer:
         settings: Settings,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
         self._inner, self._settings, self._clock = inner, settings, clock
-        self._sleep, self._close = sleep, close
+        self._sleep, self._held, self._close = sleep, held, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it has a name
         host = declared(inner, "host")
@@ -372,7 +373,7 @@ class ResilientSummarizer:
         reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now)
+        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
 
     def statistics(self) -> CallStatistics:
         now = self._clock.now()

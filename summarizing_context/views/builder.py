@@ -147,7 +147,7 @@ def merged(messages: Sequence[Message]) -> list[Message]:
     """Return the messages with neighbouring user rows as one, for back ends that want roles to alternate."""
 
     def blocks(message: Message) -> list[Any] | None:  # of a plain user row
-        content = message["content"]
+        content = message.get("content")
         if message["role"] != "user" or message.get("tool_calls") or "tool_call_id" in message:
             return None
         if isinstance(content, str):

@@ -24,6 +24,8 @@ from summarizing_context import (
 from summarizing_context.adapters.amplifier.plan import choose_provider
 from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import SMALL, Model, session_of, until
+from tests.behaviour.contexts import fill
+from tests.laws.builders import assistant, user
 
 CALL = ToolCall(id="1", name="n", arguments={})
 JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
@@ -121,6 +123,20 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next():
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert ended == [True, True]
+
+
+async def test_while_the_host_cancels_no_call_is_counted_against_a_cap():
+    cancelled, log = True, [row for n in range(20) for row in (user(f"ask {n} " * 30), assistant("done"))]
+    provider = Provider()
+    settings = Settings(max_tokens=3_000, max_calls_per_hour=5, **SMALL)
+    async with open_context(
+        settings, summarizer=HostSummarizer(lambda: provider, is_cancelled=lambda: cancelled)
+    ) as context:
+        await fill(context, log, every=1)
+        await anyio.sleep(1.5)  # it is asked again each second
+        assert (context.statistics().model_calls, provider.asked) == (0, [])
+        cancelled = False
+        await until(lambda: context.statistics().model_calls > 0)
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])

@@ -256,6 +256,12 @@ async def test_keep_recent_keeps_messages_raw_where_they_fit():
                 assert view[-25:] == log[n - 24 : n + 1]
 
 
+async def test_rows_of_parts_stay_apart_where_user_rows_are_merged():
+    rows = [user("hi"), {"role": "user", "parts": [{"text": "see"}]}, user("there")]
+    async with begun(rows, merge_user_rows=True, of=Settings) as context:
+        assert await context.get_messages_for_request() == rows
+
+
 async def test_merge_user_rows_leaves_no_two_user_rows_in_a_row_in_any_view():
     merged = {"merge_user_rows": True, "header_role": "user", "memory_include": "auto"}
     async with opened([system("rules"), user("a")], **merged) as context:

@@ -166,15 +166,17 @@ class _Pages:
         """Tell of every change, as server-sent events; the first comes at once."""
 
         async def changes() -> AsyncIterator[str]:
-            told = None
+            told, quiet = None, 0
             while True:
                 try:
                     version = await self._version()
                 except StoreError:
                     version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
-                    told = version
+                    told, quiet = version, 0
                     yield f"data: {version}\n\n"
+                elif (quiet := quiet + 1) % 25 == 0:  # so that a connection that is gone is noticed
+                    yield ": still here\n\n"
                 await asyncio.sleep(0.4)  # between two looks at the store
 
         return StreamingResponse(changes(), media_type="text/event-stream")

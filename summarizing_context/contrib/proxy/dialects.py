@@ -252,11 +252,11 @@ class Anthropic:
                 said.append(items.pop(at := at - 1))
             said += [effort] if effort else []
             one: Message = {"role": "system", "content": []}
-            for message in map(_copied, said):  # of their efforts the last holds
-                content = message["content"]
+            for message in map(_copied, said if len(said) > 1 else ()):  # of their efforts the last holds
+                content = message.get("content") or []
                 one["content"] += [{"type": "text", "text": content}] if isinstance(content, str) else content
                 one |= {name: message[name] for name in (_EFFORT,) if name in message}
-            items.insert(at, said[0] if len(said) == 1 else one)
+            items.insert(at, one if len(said) > 1 else said[0])
 
         # ours are the marks at the end of the header, and of all unless a field of the client's stands for that
         fields, history = asked.fields, [*asked.lead, *items]
