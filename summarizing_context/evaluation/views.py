@@ -171,7 +171,7 @@ async def build(
 ) -> tuple[Played, dict[str, str], int]:
     """Return our session, the views by arm, and the tokens that one-shot compaction read and wrote.
 
-    Summaries are by `writer`, which is told the kind of a compaction. An arm that it gives none has no view.
+    Summaries are by `writer`, which takes the kind of a compaction. An arm without its summary has no view.
     """
     settings, at = replace(own, max_tokens=case.budget), len(messages)
     ours = await play(messages, [at], settings, writer)

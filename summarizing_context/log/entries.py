@@ -143,8 +143,8 @@ class PlacedMessage(NamedTuple):
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
-    """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones. A long
-    session holds one for each message: what is told of few of them is kept elsewhere."""
+    """One message of the log, as bytes; each reading makes its dict again, but for the newest ones. A long session
+    holds one for each message: what few of them have is kept elsewhere."""
 
     data: bytes
     facts: Facts

@@ -723,7 +723,7 @@ def rule_block(
         if chosen:
             return added(said, price), held - len(chosen)
 
-    # no room for any: what is left out is told, or at least which messages
+    # no room for any: say what is left out, or at least which messages
     told = [render((), RULES_PREFACE), *([render((), "", counted=False)] if unshown else [])]
     said = next((text for text in told if price.count(text) <= cap), "")
     return added(said, price) if said else None, held

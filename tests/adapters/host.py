@@ -142,7 +142,7 @@ class Model:
 
 
 class Obedient(Model):
-    """A provider whose model calls a tool of ours when it is told so, as `name {arguments}`, and repeats its answer."""
+    """A provider whose model calls the tool that a message names, as `name {arguments}`, and repeats its answer."""
 
     def _answer(self, request: Any) -> ChatResponse:
         last = request.messages[-1].model_dump()

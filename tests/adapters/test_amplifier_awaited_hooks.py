@@ -107,7 +107,7 @@ async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(oth
         assert (len(told), await activated(manager), first.done(), second.done()) == (1, 0, False, False)
         may_act.set()
         assert max(len(await first), len(await second)) < 80
-        assert told == list(range(await activated(manager))), "each is told once, and before it"
+        assert told == list(range(await activated(manager))), "each is announced once, and before it"
         assert len(told) == len({FIRST, other})
 
 
