@@ -584,7 +584,8 @@ class Viewer:
         return True
 
     def _native_target(self) -> Target | None:
-        """The closed segments of the newest view, once an activation is near and much has come since the last block."""
+        """The closed segments of the newest view, once an activation is near, much has come since the last block, and
+        their summaries are there, or cannot be had."""
         latest, log, native = self.latest, self._log, self._native
         if latest is None or native is None or not self._summaries.is_near or self.only_looks:
             return None
@@ -596,8 +597,11 @@ class Viewer:
             return None
         known = native.ready(latest.provider)
         since = max([log.leading_count, *(one.stop for one in (*known, state.native) if one is not None)])
-        much = log.tokens[cut.leaves_stop] - log.tokens[since] >= _NEW_FOR_BLOCK * state.room
-        return Target(latest.provider, cut.leaves, cut.leaves_stop) if much else None
+        if log.tokens[cut.leaves_stop] - log.tokens[since] < _NEW_FOR_BLOCK * state.room:
+            return None
+        # a block is kept for good, so its request waits for them; it covers no less meanwhile: the log alone says what
+        is_known = all(self._summaries.merged_text(Node.leaf(at)) for at in range(state.leaves, cut.leaves))
+        return Target(latest.provider, cut.leaves, cut.leaves_stop) if is_known else None
 
     def _native_request(self, target: Target, model: str) -> NativeRequest:
         """What the newest view has sent, up to the end of what a block has to cover."""

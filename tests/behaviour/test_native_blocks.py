@@ -1,6 +1,9 @@
 """With `native = "prefer"` a view begins with the block that its provider has written; without one it is as ever."""
 
+import asyncio
 import logging
+import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,7 @@ from summarizing_context.contrib.proxy.server import ProxySettings, make_app
 from tests.behaviour.contexts import Provider
 from tests.laws.builders import Message, Script, assistant, count, system, user
 from tests.providers.compacting import BETA, Compacting
-from tests.providers.server import Answer, ProviderServer, serving
+from tests.providers.server import Answer, ProviderServer, Request, serving
 
 MODEL = "claude-opus-5-5"
 TOOLS = [{"name": name, "description": "…", "input_schema": {"type": "object"}} for name in ("read", "run", "search")]
@@ -98,6 +101,30 @@ async def test_views_begin_with_the_block_and_grow_and_the_provider_refuses_none
     # the block stands for the oldest messages; the summaries of what it covers are there too
     assert [node.made_by for node in nodes].count("provider") == 1
     assert nodes[0].text.startswith("The provider's own words")
+
+
+async def test_a_block_is_asked_for_once_what_it_covers_has_been_summarized():
+    provider, may_answer = Compacting(), asyncio.Event()
+
+    def held(request: Request) -> Answer:
+        is_summary = not request.body.get("tools")
+        return replace(provider(request), after=may_answer if is_summary else None)
+
+    async with serving(held) as server, opened(server) as context:
+        rows = iter(session(14))
+        while context.last_view is None or context.last_view.tokens < 2_450:  # then an activation is near
+            await context.add_message(next(rows))
+            await view_of(context)
+            await context.wait_idle(0.02)
+        assert context.statistics().summaries_pending > 1
+        assert provider.asked == []
+        may_answer.set()
+        await context.wait_idle(5)
+        [asked] = provider.asked
+        covered = len([SYSTEM, *asked["messages"]])
+    places = [tuple(map(int, place)) for place in re.findall(r'<summary messages="(\d+)-(\d+)"', str(asked))]
+    assert [start for start, _ in places] == [1, *(stop + 1 for _, stop in places[:-1])]
+    assert places[-1][1] == covered - 1
 
 
 async def test_a_block_survives_a_restart_and_is_paid_once(tmp_path: Path):

@@ -28,6 +28,7 @@ class Answer:
     body: bytes | None = None
     ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body; "flood" does not end
     model: Callable[[Json], str] | None = None  # writes the summary
+    after: asyncio.Event | None = None  # before which nothing is sent
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class ProviderServer:
     async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection may be used again."""
         said = self.script(request)
+        if said.after is not None:
+            await said.after.wait()
         if said.ending == "stall":
             await asyncio.Event().wait()
         if said.ending == "reset":
