@@ -17,9 +17,10 @@ from summarizing_context import (
     open_context,
     open_store,
 )
+from summarizing_context.testing import memory_store
 from tests.behaviour import contexts
 from tests.contract.store_builders import sql
-from tests.laws.builders import Message, count, session, user
+from tests.laws.builders import Message, call, count, session, user
 from tests.laws.checkers import goes_on
 from tests.laws.summarizers import Counting
 
@@ -103,6 +104,25 @@ async def test_a_restored_session_is_reopened_as_it_was_restored(tmp_path: Path)
     async with begun(store=tmp_path / "a.db") as context:
         assert await context.get_messages_for_request() == then
         assert await context.get_messages() == LOG[:100]
+
+
+async def test_a_view_that_is_asked_for_while_a_log_is_restored_is_handed_out():
+    store = await memory_store()
+    async with open_context(small(), store=store, count_tokens=count) as context:
+        await context.add_message(user("Go."))
+        mark, save = await context.checkpoint(), store.save_activation
+        await fill(context, LOG[:60])
+        await context.compact()
+
+        async def saved_then_restored(*given: Any) -> None:
+            store.save_activation = save
+            await save(*given)
+            await context.restore(mark)
+
+        await context.add_message(asked := call("openai", ("c1", "run", {})))
+        store.save_activation = saved_then_restored  # as a view is that gives up a call
+        assert asked in await context.get_messages_for_request()
+        assert await context.get_messages() == [user("Go.")]
 
 
 async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):

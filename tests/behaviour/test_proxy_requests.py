@@ -16,7 +16,7 @@ import pytest
 
 from tests.laws.builders import call, result, user
 from tests.proxy.clients import FUNCTION, RESULT, TOOL, proxied, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.fake import Fake, nothing, served
 from tests.proxy.test_attacks import asked, said
 
 PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy", "--store", ":memory:", "--listen", "0"]
@@ -201,3 +201,14 @@ async def test_odd_json_in_a_message_costs_a_session_no_view(protocol: str, odd:
     assert (told["failures"], told["passed_unchanged"], fake.problems) == (0, 0, [])
     assert [record["changed"] for record in told["records"]] == [False, True, True]
     assert fake.seen[0]["raw"] == json.dumps(request_of(protocol, 2, *ODD[odd])).encode()
+
+
+async def test_an_opening_message_of_the_system_without_content_goes_on_as_it_came():
+    fake, odd = Fake(behave=nothing), {"role": "system", "output_config": {"effort": "low"}}
+    async with served(fake) as upstream, proxied(upstream, budget=2_000) as address:
+        body = request_of("messages", 20)
+        body["messages"].insert(1, odd)
+        await post(address, "/v1/messages", body)
+        told = await status(address)
+    assert (told["failures"], [record["changed"] for record in told["records"]]) == (0, [True])
+    assert [row for row in fake.seen[0]["body"]["messages"] if row["role"] == "system"] == [odd]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, StandingRule, SummarizerError, SummarizingContext, SummaryJob
+from summarizing_context import Settings, StandingRule, SummarizerError, SummarizingContext, SummaryJob, SummaryReply
 from summarizing_context.testing import ScriptedSummarizer, default_summary, range_name
 from tests.behaviour import contexts
 from tests.behaviour.contexts import begun
@@ -102,6 +102,23 @@ async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
         await fill(context, *LOG)
         assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
         assert "rules" in {job.kind for job in made_up.jobs}
+
+
+async def test_of_the_messages_behind_the_first_a_cut_reply_that_says_none_settles_nothing():
+    cut = [SummaryReply("none\n\nWait, message 2 sa", truncated=True)]
+
+    def answer(job: SummaryJob) -> str | SummaryReply:
+        if job.kind != "rules":
+            return default_summary(job)
+        return cut.pop() if cut else f'- [1] must "{QUOTE}"'
+
+    async with begun(summarizer=(model := ScriptedSummarizer(answer))) as context:
+        await context.set_messages(LOG)
+        await fill(context)
+        assert [rule.quote for rule in context.standing_rules()] == [QUOTE]
+    first, second, *_ = (job.content for job in model.jobs if job.kind == "rules")
+    assert [QUOTE in first, QUOTE in second] == [True, True]
+    assert ["Build the shop." in first, "Build the shop." in second] == [True, False]
 
 
 PAIRS = {  # in each language a rule, and a later one that contradicts it
