@@ -56,7 +56,7 @@ async def play(messages: Sequence[Message], reads: Sequence[Read], budget: int, 
                 cuts = [cut for cut in cuts if cut > at]
                 kinds, kept = ["cut"] if is_cut else [], before
                 if view.activation is not None:
-                    plan = session.log.kept_texts.plan
+                    plan = session.log.kept_texts.plan()
                     is_open = plan is not None and any(item.mark and item.is_open for item in plan.items)
                     kinds.append("activated")
                     kept = session.views.records[-1].prefix_kept

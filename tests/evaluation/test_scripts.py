@@ -1,0 +1,42 @@
+"""The scripts of evals that need no key, each on a log that is made up here."""
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from evals import moments, standing_rules
+from summarizing_context.evaluation.datasets import read_messages
+from tests.evaluation.sessions import session
+from tests.laws.builders import assistant, call, result, user
+
+
+async def test_moments_counts_activations_at_ends_and_plans_that_they_leave_open():
+    todo = {"todos": [{"content": "Find the faults", "status": "pending"}]}
+    prompt, task, *rows = session(turns=20, later=6)
+    log = [prompt, task, call("openai", ("t", "TodoWrite", todo)), result("openai", "t", "ok"), *rows]
+    found = {arm: await moments.play(log, read_messages(log), 3_000, arm) for arm in moments.ARMS}
+    for figures in found.values():
+        assert figures["views"] == sum(row["role"] == "assistant" for row in log)
+        assert figures["unfinished"] == figures["activations"] > 0
+    assert found["ends"]["at_end"] == found["ends"]["activations"]
+    assert found["lower"]["viewed"] < found["today"]["viewed"]
+
+
+async def test_standing_rules_holds_a_session_against_the_labels_of_its_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    said = "Never push to main.", "Keep it short, as ever.", "Always run the tests before you commit."
+    rows = (json.dumps(row) for text in said for row in (user(text), assistant("ok")))
+    (tmp_path / "log.jsonl").write_text("\n".join(rows))
+    rules = [{"message": 2 * at, "quote": said[at], "strength": "must", "ended_by": None} for at in (0, 1)]
+    labels = {"log": "log.jsonl", "messages": {"0": "human", "2": "injected"}, "rules": rules}
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.json").write_text(json.dumps(labels))
+    given = {"labels": tmp_path / "labels", "transcripts": tmp_path, "exchange": None}
+    await standing_rules.main(Namespace(**given, budget=16_000, show=True))
+    shown, wrong, missed, _, typed = capsys.readouterr().out.splitlines()
+    assert shown == "a precision 1/2 = 0.50, recall 1/2 = 0.50, ended 0/0"
+    assert (said[2] in wrong, said[1] in missed) == (True, True)
+    assert typed == "typed by a human: precision 1/2 = 0.50, recall 1/1 = 1.00"
