@@ -233,8 +233,10 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
 
 def show_interrupted(
     group: Sequence[PlacedMessage], passing: Sequence[Passing], *, closed: bool
-) -> list[Piece | Passing]:
+) -> Sequence[Piece | Passing]:
     """The pieces of a group with what came before its end. Each ephemeral message and interruption ends open calls."""
+    if not passing:
+        return show_group(group, closed=closed)
     shown: list[Piece | Passing] = []
     stop = 0
     for each in (*passing, None):
@@ -277,7 +279,9 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
 
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
     """The ids of lone halves, of pairs that no host makes, and of the calls that were made from within them."""
-    parts = [part for read in group for part in read.reading.parts if part.half and part.shape in SHAPES and part.whole]
+    parts = [part for read in group for part in read.reading.parts if part.whole and part.half and part.shape in SHAPES]
+    if not parts:
+        return set()
     calls, results = ({part.id for part in parts if part.half == half} for half in ("call", "result"))
     alone = (calls ^ results) & {part.id for part in parts if part.kind == "opaque"}
     for read in group if alone else ():

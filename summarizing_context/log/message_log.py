@@ -425,11 +425,13 @@ class MessageLog:
 
     def group_at(self, start: int, ephemeral: int) -> LogGroup:
         """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
-        stop = self.group_stop(start)
-        places = self.interruptions[bisect_right(self.interruptions, start) : bisect_right(self.interruptions, stop)]
-        passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
-        passing.sort(key=lambda each: each.before)
-        return self.between(start, stop)._replace(staying=self.staying(start, stop), passing=passing)
+        stop, passing, places = self.group_stop(start), list[Passing](), self.interruptions
+        if places or ephemeral < len(self.ephemeral):
+            places = places[bisect_right(places, start) : bisect_right(places, stop)]
+            passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
+            passing.sort(key=lambda each: each.before)
+        reads, costs, *_ = self.between(start, stop)
+        return LogGroup(reads, costs, self.staying(start, stop), passing)
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""

@@ -350,9 +350,9 @@ def has_signed_thinking(message: Message) -> bool:
     """Return whether a provider has signed, or encrypted, thinking of this message. OpenAI's state, which no prefix
     binds, has neither a signature nor that type."""
     held = list(blocks_of(message))
-    for field in map(message.get, THINKING_FIELDS):
+    for field in map(message.get, message.keys() & THINKING_FIELDS):
         held += field if isinstance(field, list) else [field]
-    return any(
+    return bool(held) and any(
         block.get("type") == "redacted_thinking"
         or (isinstance(block.get("signature"), str) and bool(block["signature"]))
         or ("reasoningContent" in block and shape_of(block).bound == "prefix")

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.log.entries import Bounds, PlacedMessage
-from summarizing_context.log.groups import Piece, Repair, present
+from summarizing_context.log.groups import Passing, Piece, Repair, present
 from summarizing_context.log.kept_texts import Instructions, PlanItems, StandingRules
 from summarizing_context.log.ledger import LOOKS, Kind, Ledger, SessionLedger
 from summarizing_context.log.message_log import Candidates, LogGroup, MessageLog, Pin
@@ -793,7 +793,9 @@ def choose_staying(sources: Sources, stop: int, room: Room) -> Staying:
         tail.take(group, closed=True, thinking_from=log.thinking_from(len(log)))
         if tail.tokens > left:
             reads, tail = _states_alone(group.reads), Tail(start, room, price, bounds)
-            tail.take(LogGroup(reads, [price.message(read.message) for read in reads]), closed=True)
+            cut_anew = [Passing(reads[-1].seq + 1, None)]  # for less of it is left
+            costs = [price.message(read.message) for read in reads]
+            tail.take(LogGroup(reads, costs, passing=cut_anew), closed=True)
         if tail.tokens <= left:
             items += tail.items
             left -= tail.tokens
