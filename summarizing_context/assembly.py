@@ -184,7 +184,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
             opened.push_async_callback(close)
 
         async def in_thread(work: Callable[[], Any]) -> Any:
-            with foreground.call():  # else background work leaves the event loop no turn
+            with foreground:  # else background work leaves the event loop no turn
                 return await counting.run(work)
 
         tool_rules = ToolRules(settings.ledger_rules)

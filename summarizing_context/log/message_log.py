@@ -92,8 +92,8 @@ def decode_pins(data: str) -> PinList:
 
 
 class Foreground:
-    """The host's calls of a session, and whether a thread reads it. All methods belong to its event loop. Calls are
-    counted, never timed, so behaviour does not depend on the speed of the machine."""
+    """The host's calls of a session, each a `with` of this, and whether a thread reads it. All methods belong to its
+    event loop. Calls are counted, never timed, so behaviour does not depend on the speed of the machine."""
 
     def __init__(self) -> None:
         self._under_way = 0
@@ -106,7 +106,7 @@ class Foreground:
         """Let a thread read the session: what others would change comes behind it."""
         self.is_frozen, self._thawed = True, anyio.Event()
         try:
-            with self.call():
+            with self:
                 yield
         finally:
             self.is_frozen, later, self._later = False, self._later, []
@@ -125,14 +125,11 @@ class Foreground:
         while self.is_frozen:
             await self._thawed.wait()
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """Count a call of the host, from beginning to end."""
+    def __enter__(self) -> None:
         self._under_way += 1
-        try:
-            yield
-        finally:
-            self._under_way -= 1
+
+    def __exit__(self, *_: object) -> None:
+        self._under_way -= 1
 
     def steps(self) -> YieldNow:
         """Return what one background thread calls all along: it pauses while a call is running. Without it, each step

@@ -250,7 +250,7 @@ class Pages:
                     return Page(text, start, stop)
                 blocks.pop()
 
-        with self._log.foreground.call():  # it reads much; with background work the event loop would get no turn
+        with self._log.foreground:  # it reads much; with background work the event loop would get no turn
             return await anyio.to_thread.run_sync(made)
 
 

@@ -12,13 +12,11 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from typing import Any, cast
 
-import anyio
 import msgspec
 
 from summarizing_context import errors
@@ -306,7 +304,7 @@ class Session:
         self.views.only_looks = self.read_only
         self.foreground = self.log.foreground
         # activations and replacements of the log, one at a time; a plain view does not yield to other tasks
-        self.changing = anyio.Lock(fast_acquire=True)
+        self.changing = asyncio.Lock()
         self.closed = False
         self.loop = running_loop()
         self.key, self.budget = "", int(self.settings.max_tokens)  # of the last request
@@ -320,7 +318,7 @@ class Session:
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
-        self._announcing = anyio.Lock()  # one request at a time
+        self._announcing = asyncio.Lock()  # one request at a time
         self._announced: object | None = None  # what hooks act on now
 
     async def load(self) -> None:
@@ -397,7 +395,7 @@ class Session:
         if self.read_only:
             return
         try:
-            with self.foreground.call():
+            with self.foreground:
                 await save()
         except StoreError as error:
             if self.last_error != str(error):  # as with a session that was lost: once is enough
@@ -414,10 +412,8 @@ class Session:
         """Return the session. Raise where it may not be used, here and now."""
         if self.closed:
             raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
-        loop = self.loop
-        with suppress(RuntimeError):  # of a plain function called outside of any loop
-            loop = asyncio.get_running_loop()
-        if loop is not self.loop:
+        loop = asyncio._get_running_loop()  # none for a plain function called outside of any
+        if loop is not self.loop and loop is not None:
             raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
             raise errors.StoreReadOnlyError(
@@ -429,7 +425,7 @@ class Session:
         """Add entries at the end of the log, all of them or none: to the store, and once that has committed them, in
         memory, also where this call was cancelled. Calls at the same time are added in their order."""
         stored = [self.intake.stored(entry) for entry in entries if not entry.facts.ephemeral]
-        with self.foreground.call():
+        with self.foreground:
             if stored:
                 await self.store.append(self.id, stored, partial(self._added, entries))
             else:
@@ -451,7 +447,7 @@ class Session:
             if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
             pinned = present.pinned
-            with self.foreground.call():
+            with self.foreground:
                 # once committed it waits until no thread reads the session
                 filled, made = await self._filled(log), None
                 committed = partial(self.foreground.change, partial(self._replaced, filled))
@@ -621,8 +617,8 @@ class Session:
         until, began = self.loop.time() + self.settings.max_wait, self.clock.now()
         acting = _acted_on.get()
         is_announced = self.announce is None or (acting is not None and acting is self._announced)  # a hook asks for it
-        async with AsyncExitStack() as turn:  # of this request to announce, from when it has come
-            is_next = False
+        is_next = False  # to announce: from when its turn has come
+        try:
             while True:
                 async with self.changing:
                     begin()
@@ -640,8 +636,8 @@ class Session:
                     await self.worker.wait_idle(until - self.loop.time())
                     continue
                 if not is_next:
-                    is_next, is_behind = True, self._announcing.locked()
-                    await turn.enter_async_context(self._announcing)
+                    is_behind = self._announcing.locked()
+                    is_next = await self._announcing.acquire()
                     if is_behind:  # another request has announced and activated: decide again
                         continue
 
@@ -655,6 +651,9 @@ class Session:
                     self._announced = None
                     _acted_on.reset(token)
                 is_announced = True
+        finally:
+            if is_next:
+                self._announcing.release()
 
     async def _make(
         self, change: states.Change | None, decide: Callable[[], states.Change | None], began: float
@@ -732,7 +731,7 @@ class Session:
     async def _decided(self, decide: Callable[[], states.Change | None], takes_long: bool) -> states.Change | None:
         """Decide; in a thread if it takes long, and then nothing of the session changes meanwhile."""
         if not takes_long:
-            with self.foreground.call():
+            with self.foreground:
                 return decide()
         with self.foreground.frozen():
             return cast(states.Change | None, await self.in_thread(decide))
