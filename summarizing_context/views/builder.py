@@ -76,8 +76,9 @@ class SystemRows:
         self._log, self._price = log, price
         self._prompt: Any = None  # text or blocks; None where the log's own rows lead
         self._row: list[tuple[Message, int]] = []  # the prompt as a message, with its tokens; none for an empty one
-        self._rows: list[tuple[Message, int]] = []  # those of the log that are shown
-        self._rows_of: object = None  # log and prompt for which these are
+        self._rows: list[tuple[Message, int]] = []  # this, and those of the log that are shown
+        self._rows_of: object = None  # the log for which these are
+        self._row_tokens = 0  # of them
         self.tools: list[Any] = []  # of the request; to be read only
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self.tool_tokens = 0
@@ -92,13 +93,14 @@ class SystemRows:
                 row = encodable(check_message({"role": "system", "content": content}))
             except MessageError as error:
                 raise SettingsError(f"system cannot be sent: {error}") from error
-        if not tools or tools != self.tools:
+        if (tools or []) != self.tools:
             self.tools = _checked_list("tools", tools) if tools else []
             self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in self.tools)
         if is_new:
             self._prompt = said = None if row is None else row["content"]
             self._row = [(row, self._price.message(row))] if row and said else []
             self.name = "" if said is None else output_hash(said if isinstance(said, str) else canonical_json(said))
+            self._rows_of = None
 
     @property
     def fixed_tokens(self) -> int:
@@ -108,18 +110,19 @@ class SystemRows:
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        return sum(tokens for _, tokens in self.rows) + self.tool_tokens
+        return self._row_tokens + self.tool_tokens if self.rows else self.tool_tokens
 
     @property
     def rows(self) -> list[tuple[Message, int]]:
         """The leading rows, each with its tokens. To be read only: later views show the same."""
         log, alone = self._log, self._prompt is None
-        if self._rows_of != (name := (log.version, log.leading_count, alone)):
-            self._rows, self._rows_of = [], name
+        if self._rows_of != (name := (log.version, log.leading_count)):
+            self._rows, self._rows_of = [*self._row], name
             for at, one in enumerate(log.entries[: log.leading_count]):
                 if alone or one.facts.role != Role.SYSTEM or one.facts.hook:
                     self._rows.append((encodable(one.message()), log.cost(at)))
-        return [*self._row, *self._rows]
+            self._row_tokens = sum(tokens for _, tokens in self._rows)
+        return self._rows
 
 
 def _checked_list(name: str, value: object) -> list[Any]:
@@ -138,6 +141,8 @@ def _checked_list(name: str, value: object) -> list[Any]:
 
 
 def common_prefix(before: Sequence[object], after: Sequence[object]) -> int:
+    if before == after[: len(before)]:
+        return len(before)
     pairs = enumerate(zip(before, after, strict=False))
     differ = (at for at, (old, new) in pairs if old is not new and old != new)
     return next(differ, min(len(before), len(after)))
@@ -201,11 +206,11 @@ class RepairCounts:
 
     def note(self, items: Sequence[TailItem]) -> None:
         """Count what has not been counted."""
-        found = Counter[tuple[int, str]]((item.seq, kind) for item in items for kind in item.repairs)
-        if found and (new := found - self.noted):
+        found = [(item.seq, kind) for item in items for kind in item.repairs]
+        if found and (new := Counter[tuple[int, str]](found) - self.noted):
             self.kinds.update(kind for _, kind in new.elements())
             self.left_out += sum(item.left_out for item in items if (item.seq, "shrunk") in new)
-            self.noted |= found
+            self.noted |= Counter(found)
 
 
 class Viewer:
@@ -649,6 +654,8 @@ class Viewer:
             return min(ratio(one.state.room), ratio(one.asked_room or one.state.room))
 
         own = [one for one in reversed(self._provider_views.values()) if one.provider == key]
+        if own and own[0].state.room == room:
+            return own[0]
         nearest = min(own, key=distance, default=None)
         if nearest is None or self.only_looks:
             return nearest
