@@ -184,8 +184,13 @@ class Passing(NamedTuple):
 
 def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
-    if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
-        return [Piece(group[0].seq, *present(group[0].message))]
+    head, *others = (read.reading for read in group)
+    parts = [part for reading in others for part in reading.parts]
+    ids = {part.id for part in parts if part.kind == "result" and not part.whole}
+    is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
+    if is_plain and len(parts) == len(ids) == len(head.calls) and ids.issuperset(head.calls):
+        # no calls, or a result of each right behind them and nothing else
+        return [Piece(read.seq, *present(read.message)) for read in group]
     if closed and (alone := _alone(group)):
         left = [_without(read, alone) for read in group]
         cut = {read.seq for read, before in zip(left, group, strict=True) if read is not before}
@@ -248,7 +253,7 @@ def show_interrupted(
             for first, last in cutter.add(read.reading.calls, read.reading.answers, held=read.reading.held)[0]:
                 shown += show_group(group[first:last], closed=True)
                 start = last
-        shown += show_group(group[start:stop], closed=closed or each is not None)
+        shown += show_group(group[start:stop], closed=closed or each is not None) if start < stop else []
         shown += [] if each is None or each.message is None else [each]
     return shown
 

@@ -417,8 +417,8 @@ class MessageLog:
 
     def between(self, start: int, stop: int) -> LogGroup:
         """Log entries, read, and their costs."""
-        at = range(start, stop)
-        return LogGroup([self.entries[index].read(index) for index in at], list(map(self.cost, at)))
+        costs = [after - before for before, after in pairwise(self.tokens[start : stop + 1])]
+        return LogGroup([entry.read(at) for at, entry in enumerate(self.entries[start:stop], start)], costs)
 
     def group_at(self, start: int, ephemeral: int) -> LogGroup:
         """The group that begins at entry `start`, and what passed within it behind so many `ephemeral` messages."""
@@ -515,4 +515,4 @@ class MessageLog:
     def staying(self, start: int, stop: int) -> set[int]:
         """Entries that stay whole in every view if they can: critical ones, and system rows that no hook has put in."""
         marked = (self._criticals, self._systems)
-        return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
+        return {index for rows in marked if rows for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
