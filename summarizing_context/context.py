@@ -73,6 +73,7 @@ class SummarizingContext:
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
+        self._window: ProviderWindow | None = None  # of the last request
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
         self._follower = Follower(session)
         self.memory = Memory(session, session.store.memories, embedding_search)
@@ -129,7 +130,6 @@ class SummarizingContext:
 
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        asked, cache = window.cache_lifetime, self._models.cache_of(window.model)
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
         view, latest = session.views.view(key, budget, report), session.views.latest
@@ -137,7 +137,9 @@ class SummarizingContext:
             latest.is_unsaved = False
             await session.save_state(latest.key, latest.state)  # a later process gives up the same calls
         session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
+        if window != self._window:
+            self._window, asked, cache = window, window.cache_lifetime, self._models.cache_of(window.model)
+            session.cache_lifetime = float(asked) if isinstance(asked, int | float) else cache.seconds(asked)
         self.last_view, fixed = view, session.views.system_rows.tokens
         if self._warns_of_room and 2 * fixed > budget and budget < fixed + USEFUL_ROOM:
             self._warns_of_room = False

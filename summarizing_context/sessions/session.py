@@ -72,8 +72,7 @@ class CacheFigures:
     compared_cost: float | None = 0.0  # the part of `cost` for these requests
 
 
-@dataclass(frozen=True, slots=True)
-class Sent:
+class Sent(msgspec.Struct, frozen=True):
     """A request as it was made, in tokens as they are counted here."""
 
     window: ProviderWindow
