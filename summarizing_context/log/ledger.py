@@ -10,9 +10,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from heapq import nlargest
 from itertools import pairwise
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from summarizing_context.extraction import tool_calls
@@ -106,7 +106,7 @@ class Ledger:
         entry `stop`, and of errors those that are not fixed. What was touched again from `stop` on is left out."""
         found: dict[Kind, list[Touch]] = {}
         for kind, holding in self._holding.items():
-            latest = nlargest(most, holding.values(), key=lambda touch: touch.place)
+            latest = sorted(holding.values(), key=attrgetter("start", "order"), reverse=True)[:most]
             found[kind] = [touch for touch in latest if touch.start < stop]
         found["error"] = [error for error in found["error"] if self._fixed_at(error) is None]
         return found
