@@ -634,13 +634,14 @@ def ledger_block(ledger: Ledger, stop: int, known: Sequence[str], cap: int, coun
     is what the header says already: names that were only looked at are not told twice."""
     # all that could be told with its weight, each kind latest first; the eighth of a kind weighs half
     weighed, said, newest = list[tuple[float, Line]](), "\0".join(known), ledger.newest(stop, 96)
+    paths = " ".join(word for word in said.split() if "/" in word)  # a path of one word stands in one of these
     kinds: tuple[Kind, ...] = ("path", "identifier", "error", "command", "url", "decision")
     for kind in kinds:
         names = {True: 0, False: 0}  # so far, of those that were changed and of those that were looked at
         for place, touch in enumerate(newest[kind]):
             value, operation, weight, head = touch.value, touch.operation, 5.0, touch.operation
             is_changed = kind in ("path", "identifier") and operation not in LOOKS
-            if not is_changed and value in said:
+            if not is_changed and value in (paths if "/" in value and len(value.split()) == 1 else said):
                 continue
             match kind:
                 case "path" | "identifier":
