@@ -285,8 +285,6 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
 def _alone(group: Sequence[PlacedMessage]) -> set[str]:
     """The ids of lone halves, of pairs that no host makes, and of the calls that were made from within them."""
     parts = [part for read in group for part in read.reading.parts if part.whole and part.half and part.shape in SHAPES]
-    if not parts:
-        return set()
     calls, results = ({part.id for part in parts if part.half == half} for half in ("call", "result"))
     alone = (calls ^ results) & {part.id for part in parts if part.kind == "opaque"}
     for read in group if alone else ():

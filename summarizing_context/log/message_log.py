@@ -427,8 +427,7 @@ class MessageLog:
             places = places[bisect_right(places, start) : bisect_right(places, stop)]
             passing = self.passing(ephemeral, stop) + [Passing(place, None) for place in places]
             passing.sort(key=lambda each: each.before)
-        reads, costs, *_ = self.between(start, stop)
-        return LogGroup(reads, costs, self.staying(start, stop), passing)
+        return LogGroup(*self.between(start, stop)[:2], self.staying(start, stop), passing)
 
     def passing(self, first: int, stop: int) -> list[Passing]:
         """The ephemeral messages from the `first` on that came before entry `stop`."""
