@@ -134,7 +134,7 @@ class SummaryCache:
         # being decided about
         self._focuses: tuple[Focus, ...] = ()
         self._notes: dict[str, str] = {}
-        self._draft = lru_cache(5)(self._make_draft)
+        self._draft, self._estimate = lru_cache(5)(self._make_draft), lru_cache(256)(estimate_text)  # behind each view
 
     # notes about topics
 
@@ -197,7 +197,7 @@ class SummaryCache:
             return []
 
         def tokens_of(node: Node) -> int | None:
-            return estimate_text(self.text_of(node).text) if self.is_ready(node) else None
+            return self._estimate(self.text_of(node).text) if self.is_ready(node) else None
 
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
