@@ -411,8 +411,11 @@ class Session:
         """Return the session. Raise where it may not be used, here and now."""
         if self.closed:
             raise errors.ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
-        loop = asyncio._get_running_loop()  # none for a plain function called outside of any
-        if loop is not self.loop and loop is not None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # of a plain function called outside of any loop
+            loop = self.loop
+        if loop is not self.loop:
             raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
             raise errors.StoreReadOnlyError(
