@@ -59,29 +59,32 @@ class Connection(Protocol):
         """Undo the open transaction, if there is one."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Operation:
     work: Work[Any]
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transactions, or none
+    added: tuple[Hashable, base.Entries] | None = None  # a log, and entries that `work` adds to it
     result: Any = None
     error: Exception | None = None
 
-    def settle(self) -> None:
-        """On the event loop: the callback first, then the caller, if it still waits."""
-        if self.error is None and self.committed is not None:
+
+def _settle(operations: Sequence[_Operation]) -> None:
+    """On the event loop, one by one: the callback first, then the caller, if it still waits."""
+    for one in operations:
+        if one.error is None and one.committed is not None:
             try:
-                self.committed()
+                one.committed()
             except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
-                if self.done.done():
-                    raise  # to the event loop, which reports it
-                self.error = error
-        if not self.done.done():  # else it was cancelled
-            if self.error is not None:
-                self.done.set_exception(self.error)
+                one.error = error
+                if one.done.done():
+                    one.done.get_loop().call_exception_handler({"message": "a callback failed", "exception": error})
+        if not one.done.done():  # else it was cancelled
+            if one.error is not None:
+                one.done.set_exception(one.error)
             else:
-                self.done.set_result(self.result)
+                one.done.set_result(one.result)
 
 
 class Engine:
@@ -116,14 +119,14 @@ class Engine:
         await asyncio.shield(self._opening)
 
     def submit(
-        self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
+        self, work: Work[Result], *, committed: Committed | None = None, alone: bool = False, added: Any = None
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
         if self._loop is None or self.is_stopping:
             raise StoreError(f"{self.name}: the store is closed")
         done: asyncio.Future[Result] = self._loop.create_future()
-        self._queue.append(_Operation(work, done, committed, alone))
+        self._queue.append(_Operation(work, done, committed, alone, added))
         if not self._is_awake:
             self._is_awake = True
             self.thread.submit(self._work_off)
@@ -203,8 +206,8 @@ class Engine:
                 self._gone = self._gone or self.gone()
                 for one in operations:
                     one.error = self._gone or one.error
-                    with suppress(RuntimeError):  # the loop is closed: no caller waits
-                        one.done.get_loop().call_soon_threadsafe(one.settle)
+                with suppress(RuntimeError):  # the loop is closed: no caller waits
+                    operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
 
     def _perform(self, operations: Sequence[_Operation], tries: int = 1) -> None:
         """Perform operations in one transaction, or one that is alone. Where one fails, perform each by itself."""
@@ -212,8 +215,10 @@ class Engine:
         try:
             with nullcontext() if operations[0].alone else connection.transaction():
                 may_part = len(operations) > 1
-                for operation in operations:
-                    operation.error, operation.result = None, operation.work(connection)
+                for _, run in groupby(operations, key=lambda one: one.added[0] if one.added else one):
+                    first, *others = run  # several: what calls next to each other add to one log is added at once
+                    entries = [entry for one in (first, *others) if one.added for entry in one.added[1]]
+                    first.result = first.work(connection, entries) if first.added else first.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
         except BaseException as error:  # whatever it is, each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
@@ -430,7 +435,7 @@ def _memory(number: int, content: str, metadata: str, created_at: str, updated_a
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
-Work = Callable[[Any], Result]  # on a `Connection`
+Work = Callable[..., Result]  # on a `Connection`, and on entries where it adds them
 
 VERSION = 1  # of the schema; one version of the package reads and writes one of the schema
 
@@ -512,8 +517,8 @@ class RelationalStore:
         return await self.read(work)
 
     def append(self, session_id: str, entries: base.Entries, committed: Committed) -> Awaitable[None]:
-        kept = tuple(entries)
-        return self.write(session_id, lambda connection: self._append(connection, session_id, kept), committed)
+        kept = (self, session_id), tuple(entries)
+        return self.write(session_id, lambda to, added: self._append(to, session_id, added), committed, kept)
 
     async def replace(self, session_id: str, keep: int, entries: base.Entries, committed: Committed) -> None:
         kept = tuple(entries)
@@ -613,18 +618,20 @@ class RelationalStore:
         """Return all rows of a query."""
         return await self.read(lambda connection: list(connection.run(query, **values)))
 
-    def write(self, session_id: str, work: Work[Result], committed: Committed | None = None) -> asyncio.Future[Result]:
+    def write(
+        self, session_id: str, work: Work[Result], committed: Committed | None = None, added: Any = None
+    ) -> asyncio.Future[Result]:
         """Queue `work` for a session that this store has claimed; it is durable when the future is done."""
         self.refuse_if_read_only("write to a session")
         engine = self._opened()
         if session_id not in self._claimed:
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
-        def fenced(connection: Any) -> Result:
+        def fenced(connection: Any, *entries: base.Entries) -> Result:
             self._check_still_ours(connection, session_id)
-            return work(connection)
+            return work(connection, *entries)
 
-        return engine.submit(fenced, committed=committed)
+        return engine.submit(fenced, committed=committed, added=added)
 
     async def _run_for(self, query: str, session_id: str, committed: Committed | None = None, **values: Any) -> None:
         values["session_id"] = session_id
