@@ -48,7 +48,7 @@ def cue_rules(human_texts: Sequence[str]) -> tuple[Rule, ...]:
     a cue that they last. Equal texts give equal rules for as long as `cues_version` stays the same."""
     found: dict[str, Strength] = {}
     for text in human_texts:
-        said = _spoken(text)
+        said = _spoken(cleaned(text))
         is_long = len(said) > _LONG
         ends = [*said[:_ENDS], *said[-_ENDS:]] if is_long else said
         rules = {one: strength for one in ends if (strength := rule_strength(one))}
@@ -72,7 +72,7 @@ def are_cues_compiled() -> bool:
 
 def _spoken(text: str) -> list[str]:
     """Return the whole sentences that a human says in a text; none of code, a log or a list that was pasted."""
-    parts = _FENCE.split(cleaned(text))
+    parts = _FENCE.split(text) if "```" in text or "~~~" in text else [text]
     if len(parts) % 2 == 0:  # the last one is left open: what stands behind its last empty line is said again
         parts[-1:] = ["", parts[-1].rpartition("\n\n")[2] if "\n\n" in parts[-1] else ""]
     lines = "\n\n".join(parts[::2]).split("\n")

@@ -479,7 +479,7 @@ class Reading(NamedTuple):
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
-    reading, _ = _read(message)
+    reading, fields = _read(message)
     parts: Sequence[Part] = reading.parts
 
     # What a person typed in a row of the user's.
@@ -491,6 +491,8 @@ def read_message(message: Message) -> Reading:
         if not is_put_in(message):
             typed = typed_texts(parts)
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
+    if not fields:  # a text and nothing else
+        return Reading(reading.role, reading.parts, human=human, typed=typed)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
     inside = {part.id for part in parts if part.half == "call"} & {part.id for part in parts if part.half == "result"}
@@ -520,6 +522,8 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
     """Return the same, and whatever has fields in the message. Of what is opaque, a medium or thinking all is read."""
     content, is_answer = message.get(content_key(message)), is_result(message)
     frame, of_calls, of_blocks, of_results = list[str](), list[_Fields](), list[_Fields](), list[_Fields]()
+    if content and isinstance(content, str) and len(message) == 2 and not is_answer and message["role"] in ROLES:
+        return Reading(message["role"], (Part("text", (content,)),)), []  # a text and nothing else, as most are
 
     # Its content: the result of a call, blocks, or a text.
     if is_answer:
