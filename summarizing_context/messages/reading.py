@@ -16,7 +16,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
@@ -191,7 +191,7 @@ def _table(name: str) -> dict[str, Shape]:
 
 
 SHAPES, UNTYPED, _ENDINGS = _table("typed"), _table("untyped"), _table("endings")
-OPAQUE, TEXT = Shape("opaque"), SHAPES["text"]
+OPAQUE, TEXT, _LISTED = Shape("opaque"), SHAPES["text"], Shape("call", ("arguments", "input", "args"), ("id",), "host")
 
 # Fields beside the content: of thinking, in the order in which they are read, and of what a model reads after all else.
 THINKING_FIELDS = (
@@ -226,7 +226,7 @@ class Block(NamedTuple):
     @property
     def id(self) -> str:
         """The id that it shares with its other half; empty where it has none."""
-        found = (each.get(name) for name in self.shape.id for each in (self.inner, self.whole))
+        found = [each[name] for name in self.shape.id for each in (self.inner, self.whole) if name in each]
         return call_id(next((id for id in found if id is not None), None))
 
     @property
@@ -258,14 +258,14 @@ def read_block(block: Mapping[str, Any]) -> Block:
 
 def read_call(call: Mapping[str, Any]) -> Block:
     """Return a listed call as a block: it says what it says in a field of its own, or stands by itself."""
-    field = next((key for key in ("function", "custom") if isinstance(call.get(key), dict)), "")
-    return _as_block(Shape("call", ("arguments", "input", "args"), ("id",), "host"), call, field)
+    fields = [key for key in ("function", "custom") if isinstance(call.get(key), dict)]
+    return _as_block(_LISTED, call, fields[0] if fields else "")
 
 
 def _as_block(shape: Shape, whole: Mapping[str, Any], field: str = "") -> Block:
     inner = whole[field] if field else whole
-    said_in = next((name for name in shape.says if name in inner), next(iter(shape.says), ""))
-    return Block(shape, whole, field, inner, said_in)
+    names = [name for name in shape.says if name in inner] or shape.says
+    return Block(shape, whole, field, inner, names[0] if names else "")
 
 
 def kind_of(block: object) -> str:
@@ -480,36 +480,38 @@ class Reading(NamedTuple):
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     reading, fields = _read(message)
-    parts: Sequence[Part] = reading.parts
+    role, parts = reading.role, reading.parts
 
     # What a person typed in a row of the user's.
     human, typed = False, tuple[str, ...]()
-    if reading.role == "user":
-        if sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags in other parts are the host's
+    if role == "user":
+        if len(parts) > 2 and sum(part.kind == "text" for part in parts) > 2:  # those between a host's tags are its
             between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
-            parts = [part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True)]
+            parts = tuple(part._replace(put_in=part.put_in or held) for part, held in zip(parts, between, strict=True))
         if not is_put_in(message):
             typed = typed_texts(parts)
             human = bool(typed) or any(part.kind == "media" and not part.put_in for part in parts)
     if not fields:  # a text and nothing else
-        return Reading(reading.role, reading.parts, human=human, typed=typed)
+        return Reading(role, parts, human=human, typed=typed)
 
     # What it binds: what is answered in the message itself is bound to nothing outside.
     inside = {part.id for part in parts if part.half == "call"} & {part.id for part in parts if part.half == "result"}
     calls = [part for part in parts if part.half == "call" and part.id not in inside]
-    answers = tuple(part.id for part in parts if part.half == "result" and part.id not in inside)
+    answers = tuple([part.id for part in parts if part.half == "result" and part.id not in inside])
     flags = metadata_of(message)
     passes = message.get("ephemeral") is True or (flags.get("ephemeral") is True and flags.get("persisted") is not True)
-    return reading._replace(
-        parts=tuple(parts),
-        calls=tuple(part.id for part in calls),
+    return Reading(
+        role,
+        parts,
+        calls=tuple([part.id for part in calls]),
         answers=answers,
         human=human,
         critical=message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         ephemeral=passes and not (calls or answers),
         typed=typed,
-        held=tuple(part.id for part in calls if part.whole),
+        held=tuple([part.id for part in calls if part.whole]),
         state=tuple(dict.fromkeys(state_names(blocks_of(message)))) if any(part.whole for part in parts) else (),
+        frame=reading.frame,
     )
 
 
@@ -521,9 +523,9 @@ def read_content(message: Message) -> Reading:
 def _read(message: Message) -> tuple[Reading, list[_Fields]]:
     """Return the same, and whatever has fields in the message. Of what is opaque, a medium or thinking all is read."""
     content, is_answer = message.get(content_key(message)), is_result(message)
+    if not is_answer and isinstance(content, str) and len(message) == 2:  # a role, and a text alone
+        return Reading(message["role"], (_text(content),) if content else ()), []
     frame, of_calls, of_blocks, of_results = list[str](), list[_Fields](), list[_Fields](), list[_Fields]()
-    if content and isinstance(content, str) and len(message) == 2 and not is_answer and message["role"] in ROLES:
-        return Reading(message["role"], (Part("text", (content,)),)), []  # a text and nothing else, as most are
 
     # Its content: the result of a call, blocks, or a text.
     if is_answer:
@@ -551,14 +553,14 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
     parts += [_text(message[field]) for field in BESIDE_CONTENT if message.get(field)]
-    fields_read = ["content", content_key(message), *BESIDE_CONTENT]
+    fields_read = ["role", "content", content_key(message), *BESIDE_CONTENT]
     fields_read += ["tool_call_id"] if is_answer else THINKING_FIELDS
     fields_read += ["tool_calls"] if isinstance(listed, list) or not listed else []  # else a field like any other
     fields: list[_Fields] = [(message, NEVER_SENT.union(fields_read), -1), *of_calls, *of_blocks, *of_results]
     for holder, known, at in fields:
-        for key, value in holder.items():
-            if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, value)):
-                frame += [text for _, text in _leaves(value, "")]
+        for key in holder:
+            if key in _FRAME and key != "role" and (key in _IDS if key in known else _is_small(key, holder[key])):
+                frame += [text for _, text in _leaves(holder[key], "")]
         if odd := _odd_fields(holder, known):
             rest = {key: holder[key] for key in odd if key not in _IDS}
             extra = _opaque(rest, at) if rest else Part("extra", block=at)
@@ -639,7 +641,7 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
     """Return the part that a block is. What the frame holds of its thinking is added to `frame`, what has fields in it
     to `fields`, and in a result that it is to `inner`."""
     if not isinstance(value, dict):
-        return _text(value)._replace(block=at)
+        return _text(value, at)
     block = read_block(value)
     kind, name = block.shape.kind, block.field or kind_of(value)
     if kind == "thinking":
@@ -656,17 +658,17 @@ def _block(value: object, at: int, frame: list[str], fields: list[_Fields], inne
     if kind == "text":
         return Part("text", (block.said,), block=at, put_in=is_put_in(value))
     if kind == "call":
-        return _call(block)._replace(block=at, shape=name)
+        return _call(block, at, name)
     part = _result(block.said, block.id, block.inner, at, inner)
     tool = str(block.inner.get("name") or "") if "name" in block.shape.id else ""
     return part._replace(name=tool, sealed=(*block.seals.values(), *part.sealed))
 
 
-def _call(block: Block) -> Part:
+def _call(block: Block, at: int = -1, shape: str = "") -> Part:
     said = block.inner.get(block.said_in, {})
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")
-    return Part("call", (arguments,), name, block.id, sealed=tuple(block.seals.values()), half="call")
+    return Part("call", (arguments,), name, block.id, at, (), False, shape, tuple(block.seals.values()), half="call")
 
 
 def _parsed(arguments: str) -> Any:
@@ -677,8 +679,8 @@ def _parsed(arguments: str) -> Any:
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:
     """Return the result of a call, in a block or a message. What has fields in its texts is added to `inner`."""
-    blocks = content if isinstance(content, list) else [] if content is None or content == "" else [content]
-    texts, media, sealed = list[str](), list[str](), list[str]()
+    texts, media, sealed = [content] if isinstance(content, str) and content else list[str](), list[str](), list[str]()
+    blocks = content if isinstance(content, list) else [] if texts or content is None or content == "" else [content]
     for value in blocks:
         fields = list[_Fields]()
         part = _block(value, -1, [], fields, [])
@@ -691,12 +693,12 @@ def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner:
         sealed += part.sealed
     failed = holder.get("is_error") is True or holder.get("status") == "error"
     whole = blocks is content and any(kind_of(block) and shape_of(block).is_whole for block in blocks)
-    part = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed)
-    return part._replace(sealed=tuple(sealed), half="result", whole=whole)
+    part = Part("result", tuple(texts), id=id, block=at, media=tuple(media), failed=failed, half="result", whole=whole)
+    return part._replace(sealed=tuple(sealed)) if sealed else part
 
 
-def _text(value: object) -> Part:
-    return Part("text", (value,)) if isinstance(value, str) else _opaque(value)
+def _text(value: object, at: int = -1) -> Part:
+    return Part("text", (value,), block=at) if isinstance(value, str) else _opaque(value, at)
 
 
 def _opaque(value: object, at: int = -1) -> Part:
@@ -730,9 +732,8 @@ def _media_words(block: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _odd_fields(holder: Message, known: Collection[str]) -> list[str]:
     """Return the fields beside the known ones in which there is anything to charge, in one order."""
-    return sorted(
-        key for key in holder if key not in known and not key.startswith("_") and not _is_small(key, holder[key])
-    )
+    left = [key for key in holder if key not in known]
+    return sorted([key for key in left if not (key.startswith("_") or _is_small(key, holder[key]))]) if left else left
 
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:

@@ -36,9 +36,11 @@ def render_messages(
     else is `THOUGHT_ONLY`. `yield_now` is called all along.
     """
     said = [
-        reading._replace(parts=tuple(part._replace(sealed=()) for part in reading.parts), frame=())
+        reading
+        if reading.calls or reading.answers or not (reading.frame or any(part.sealed for part in reading.parts))
+        else reading._replace(parts=tuple(part._replace(sealed=()) for part in reading.parts), frame=())
         for reading in readings
-    ]  # without what no model reads
+    ]  # those that may repeat without what no model reads
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
     names, lines, is_silent = dict[str, str](), list[str](), False
     for number, reading in enumerate(said, 1):
