@@ -496,7 +496,10 @@ def _lists() -> Mapping[str, re.Pattern[str]]:
     lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
     patterns: dict[str, re.Pattern[str]] = {}
     for kind, cues in lists.items():
-        words = sorted(map(_folded, cues), key=len, reverse=True)
-        signs = "|".join(["", *(word for word in words if word[0] >= "\u2e80")])
-        patterns[kind] = re.compile(rf"\b(?:{'|'.join(words)})\b{signs}")
+        rests: dict[str, list[str]] = {}  # by the first letter: few are tried at each place
+        for word in sorted(map(_folded, cues), key=len, reverse=True):
+            rests.setdefault(word[0], []).append(word[1:])
+        alike = {first: f"{first}(?:{'|'.join(found)})" for first, found in rests.items()}
+        words, signs = ([alike[first] for first in alike if (first < "\u2e80") is whole] for whole in (True, False))
+        patterns[kind] = re.compile(rf"(?=[{''.join(alike)}])(?:\b(?:{'|'.join(words)})\b|{'|'.join(signs) or '(?!)'})")
     return patterns

@@ -103,25 +103,29 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
     # the sentences and lines of all blocks that say something, in order
     called, answers = {step.at: step for step in steps}, {step.answered: step for step in steps}
-    found: list[lines.Candidate] = []
+    erring, found = [step for step in steps if step.error][-16:], list[lines.Candidate]()
     for at, block in enumerate(blocks):
         yield_now(len(block.body))
-        if block.kind == "call":  # without path and command, which the section of actions shows
-            step = called[at]
-            items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
-            said = "\n".join(value if len(value) > 60 else f"{key}={value}" for key, value in items)
-            found += [] if is_quick else lines.find_in_lines(said if step.items else step.body, "arguments", at)
-        elif block.kind in ("result", "failed"):
+        if block.kind in ("result", "failed"):
             answer = answers.get(at)
             source = answer.file if answer and answer.looks else ""
             guide = (answer.path or answer.command).rpartition(" ")[2] if answer and answer.looks else ""
             stated = lines.rules_of_guide(guide, block.body)
             sections[lines.FACTS] += [Line(f"{guide.rpartition('/')[2]}: {text}", lines.GUIDE_RANK) for text in stated]
             found += [] if is_quick else lines.find_in_lines(cleaned(block.body), block.kind, at, source)
-        else:
+        elif block.kind == "call" and not is_quick:  # without path and command, which the section of actions shows
+            step = called[at]
+            items = [(key, value) for key, value in step.items if value not in (step.path, step.command)]
+            said = "\n".join(value if len(value) > 60 else f"{key}={value}" for key, value in items)
+            found += lines.find_in_lines(said if step.items else step.body, "arguments", at)
+        elif not is_quick:
             prose, code = split_prose(cleaned(block.body))
             found += lines.find_in_lines("\n".join(prose), block.kind if block.kind in lines.PROSE else "other", at)
-            found += [] if is_quick else [one for part in code for one in lines.find_in_lines(part, "code", at)]
+            found += [one for part in code for one in lines.find_in_lines(part, "code", at)]
+    for at in reversed(range(len(blocks) if is_quick else 0)):  # what the agent said last, and soon after an error
+        is_soon = any(step.answered < at <= step.answered + 12 for step in erring)
+        if (kind := blocks[at].kind) in ("assistant", "thinks") and (is_soon or not found):
+            found[:0] = lines.find_in_lines("\n".join(split_prose(cleaned(blocks[at].body))[0]), kind, at)
     spoken = [one for one in found if one.kind in ("assistant", "thinks")]
     vocabulary = lines.Vocabulary(found)
     yield_now(len(content))
@@ -130,7 +134,7 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
     # each error once, with its fix if the agent reports one, or the note that the same call passed later
     passed = {(step.tool, step.command, step.path): step.at for step in steps if step.answered >= 0 and not step.error}
     errors: dict[str, Line] = {}
-    for step in [step for step in steps if step.error][-16:]:
+    for step in erring:
         # the fix: the first sentence soon after that reports one; one that shares a word with the error wins
         soon = [one for one in spoken if step.answered < one.block <= step.answered + 12][:60]
         fixes = [one for one in soon if lines.is_informative(one.text) and lines.says("fix", one.text)]
