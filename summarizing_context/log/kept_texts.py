@@ -25,9 +25,9 @@ from summarizing_context.log.ledger import SAID, Fact
 from summarizing_context.messages.fences import split_pieces
 from summarizing_context.messages.reading import Reading
 
-_MARKS = (  # without any of these in its bytes a message holds no such file
-    *(b"Contents of ", b"AGENTS.md instructions", b"<user_instructions>", b"Instructions from: "),
-    *(b"--- Context from: ", b"<context_file", b"# CLAUDE.md", b"# AGENTS.md", b"# GEMINI.md"),
+_MARKS = re.compile(  # without any of these in its bytes a message holds no such file
+    rb"Conte(?:nts of |xt from: )|AGENTS\.md instructions|Instructions from: |<(?:user_instructions>|context_file)"
+    rb"|# (?:CLAUDE|AGENTS|GEMINI)\.md"
 )
 
 COMPACT = "context_compact"  # the tool with which an agent says that a task is done; clients set words before it
@@ -106,9 +106,9 @@ class KeptTexts:
 
     def add(self, index: int, entry: Entry) -> None:
         facts, data = entry.facts, entry.data
-        if facts.role in _FILE_ROLES and any(map(data.__contains__, _MARKS)):
+        if facts.role in _FILE_ROLES and _MARKS.search(data):
             self._unread.append((index, entry))
-        takes_part = any(id in self._calls or id in self._ending for id in facts.answers)
+        takes_part = bool(facts.answers) and any(id in self._calls or id in self._ending for id in facts.answers)
         if facts.calls and not takes_part:  # the name of a tool that plans, or ends a task, may stand in its bytes
             has = data.lower().__contains__
             takes_part = has(COMPACT.encode()) or any(all(map(has, name)) for name in self._tools.plan_words)

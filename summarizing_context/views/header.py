@@ -135,7 +135,7 @@ def choose_summaries(
 
     # the newly covered segments, read first, for later ones may be skimmed, behind the nodes of before
     segments = [Node.leaf(at) for at in range(tree[-1].stop if tree else 0, cut.leaves)]
-    write(segments)
+    texts.blocks([*segments, *tree])
     places = [*tree, *segments]
     if not is_flat:
         places = _merge_oldest(places, write, texts, target, for_tree)
@@ -213,18 +213,20 @@ def _merge_oldest(
     stay behind the merges as come nearest to `BEHIND` of the target; those before are merged by four, and all together
     once merges take more than `MERGED` of it. While no merge is ready, the header may grow up to `most`; beyond that
     the nearest merge is taken, even as an extract."""
-    total = _tokens(write(places))
-    leaves = [node for node in places if node.stop - node.start == 1]
+    total, leaves = 0, [node for node in places if node.stop - node.start == 1]
+    for node in reversed(places):  # as far as it matters, for there may be thousands
+        if (total := total + _tokens(write([node]))) > max(target, most):
+            break
     if total <= target or not leaves:
         return list(places)
 
     # where merges may end, each with the tokens of the segments behind
     merges, rests, rest = places[: len(places) - len(leaves)], dict[int, float](), 0.0
-    for leaf, block in zip(reversed(leaves), reversed(write(leaves)), strict=True):
+    for leaf in reversed(leaves):
         if rest > target:
             break
         rests[leaf.stop] = rest
-        rest += block.tokens
+        rest += _tokens(write([leaf]))
     if rest <= target and merges:
         rests[merges[-1].stop] = rest
     rests = by_four(rests, target) or {leaves[-1].stop: 0.0}

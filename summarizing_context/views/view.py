@@ -333,7 +333,8 @@ def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
         while left > 0 and log.tokens[at] - log.tokens[tail.next] > left:
             at -= 1
             left -= min(log.cost(at), tail.room.least_cap)
-        while left <= 0 and (stop := log.group_stop(tail.next)) <= at:
+        stops = [*log.group_starts[bisect_right(log.group_starts, tail.next) :], log.closed_groups_stop]
+        for stop in [stop for stop in stops if tail.next < stop <= at and left <= 0]:
             tail.tokens += log.tokens[stop] - log.tokens[tail.next]
             tail.next = stop
             tail.marks.append(Mark(stop, len(tail.items), tail.tokens))
