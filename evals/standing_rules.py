@@ -89,8 +89,9 @@ def _told(figures: Counter[str], *pairs: str) -> str:
 
 async def main(arguments: argparse.Namespace) -> None:
     """Run each log through a session, and print what the labels say of its rules."""
-    total, early = Counter[str](), {"start_at": 0.01} if arguments.exchange else {}
-    settings = Settings(max_tokens=arguments.budget, **early)
+    total, default = Counter[str](), Settings()
+    start_at = 0.01 if arguments.exchange else default.start_at
+    settings = Settings(max_tokens=arguments.budget, start_at=start_at)
     for file in sorted(arguments.labels.glob("*.json")):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = read_session(arguments.transcripts / labels["log"]).messages

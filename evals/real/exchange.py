@@ -16,12 +16,13 @@ import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from summarizing_context.evaluation.cassettes import Cassette, RecordedModel
-from summarizing_context.evaluation.recording import AskedCase, Case, Recording, add_case, mark_answers, read_answers
-from summarizing_context.evaluation.views import ARMS, build
+from summarizing_context.evaluation.recording import AskedCase, Recording, add_case, mark_answers, read_answers
+from summarizing_context.evaluation.views import ARMS, Case, build
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 
 PENDING = "Nothing is recorded for this part of the session yet."
@@ -83,10 +84,11 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
             await mark_answers(case, questions, answers, model)
             recording.write(case, AskedCase(questions, list(arms), model.maker, model.maker))
 
+    files: Any = FileModel(folder, name)  # what is used of a summarizer
     with Cassette(recording.cassette, "record") as cassette:
         for case in recording.cases:
             with suppress(Missing):
-                anyio.run(take, case, RecordedModel(FileModel(folder, name), cassette))
+                anyio.run(take, case, RecordedModel(files, cassette))
     return len(list(folder.glob("todo/*.txt")))
 
 
