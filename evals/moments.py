@@ -2,7 +2,7 @@
 
     python -m evals.moments FOLDER [--budget 32000] [--part 0/6]
 
-Each session that has ends and outgrows half of a budget is played as by default, with `natural_ends`, and with a lower
+Each session that has ends and outgrows half of a budget is played without `natural_ends`, with them, and with a lower
 high water, each message of the assistant preceded by a view. Printed for each budget:
 
 - activations, the share of them at an end, and the share that leaves a to-do open or tests failing;
@@ -34,9 +34,9 @@ from summarizing_context.transcripts import find_transcripts
 from summarizing_context.views.planner import CACHED, is_natural_end
 
 ARMS: dict[str, dict[str, Any]] = {
-    "today": {},
+    "full": {"natural_ends": False},
     "ends": {"natural_ends": True},
-    "lower": {"high_water": 0.8},  # smaller views, as ends make them
+    "lower": {"natural_ends": False, "high_water": 0.8},
 }
 
 
@@ -108,15 +108,15 @@ def main() -> None:
     columns = ["sessions", "activations", "at end", "unfinished", "hindsight", "after one", "mean view"]
     print(f"{'budget':13}", *(f"{column:>11}" for column in [*columns, "uncached", "cost"]))
     for (budget, arm), one in sums.items():
-        today = sums[budget, "today"]
+        full = sums[budget, "full"]
         if not one["sessions"]:
             continue
         shares = ("at_end", "activations"), ("unfinished", "activations"), ("cut_held", "cut_asked")
         figures = [f"{one['sessions']:,}", f"{one['activations']:,}"]
         for part, whole in (*shares, ("activated_held", "activated_asked")):
             figures.append(f"{one[part] / max(1, one[whole]):.1%}")
-        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, today)]
-        figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / today['uncached'] - 1:+.1%}"]
+        costs = [each["uncached"] + CACHED * each["cached"] for each in (one, full)]
+        figures += [f"{one['viewed'] / one['views']:,.0f}", f"{one['uncached'] / full['uncached'] - 1:+.1%}"]
         print(f"{budget:7,} {arm:5}", *(f"{figure:>11}" for figure in [*figures, f"{costs[0] / costs[1] - 1:+.1%}"]))
 
 

@@ -24,7 +24,7 @@ from summarizing_context.messages.reading import Message, canonical_json, check_
 from summarizing_context.stores.base import StoredActivation
 from summarizing_context.summarizers.native import NativeRequest
 from summarizing_context.views.header import Sources, native_instructions
-from summarizing_context.views.planner import BAND, NextView, moment, plan_activation
+from summarizing_context.views.planner import NextView, moment, plan_activation
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.view import (
     NO_WHOLE,
@@ -222,7 +222,7 @@ class Viewer:
             native.target, native.request = self._native_target, self._native_request
         self._log, self._summaries, self._price = sources.log, sources.summaries, sources.price
         self._settings = settings = sources.settings
-        self._shares = Shares(settings.high_water, settings.low_water)
+        self._shares = Shares(settings.high_water, settings.low_water, settings.natural_ends)
         self.system_rows = SystemRows(self._log, self._price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self._dropped: set[str] = set()  # providers of which a view was dropped that may be asked for again
@@ -507,7 +507,7 @@ class Viewer:
             unread += sum(segment.size // segment.parts for segment in missing)
         high = self._shares.high_water * left
         used = state.head_tokens + tail.tokens + unread
-        task_ended, is_end = moment(self._sources, state, in_band=used >= BAND * high)
+        task_ended, is_end = moment(self._sources, state, tail.room, used)
         if reason is not None or used > high or is_end or task_ended is not None:
             again = 0 if self._summaries.by_model or self._sources.truncates else log.tokens[-1]
             unread += max(again, tail.tokens, 20 * log.rules.size)  # tokens that are read as quickly as a rule

@@ -39,8 +39,8 @@ from summarizing_context.worker.native_blocks import NativeBlocks
 
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
-WAITED = 1.2  # times the usual distance of ends up to the high water: with more, another is waited for
-TOLERATED = 0.3  # of what an activation costs, that one at an end may cost more
+WAITED = 2.5  # times the usual distance of ends up to the high water: with more, another is waited for
+TOLERATED = 0.6  # of what an activation costs, that one at an end may cost more
 
 
 def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
@@ -56,14 +56,15 @@ def is_natural_end(log: MessageLog, ledger: SessionLedger | None) -> bool:
     return ledger is not None and ledger.end >= step
 
 
-def moment(sources: Sources, state: ActivationState, *, in_band: bool) -> tuple[int | None, bool]:
+def moment(sources: Sources, state: ActivationState, room: Room, tokens: int) -> tuple[int | None, bool]:
     """Return up to which entry the agent has called its task done, unless that is covered or other messages of its own
-    followed; and whether the newest messages are a natural end, in the band where that counts."""
+    followed; and whether the newest messages are a natural end, in the band of tokens where the room takes ends."""
     log = sources.log
     ended = log.kept_texts.ended_at
     if log.steps and ended >= log.steps[-1] and (start := log.group_start(ended)) > state.stop:
         return start, False
-    return None, in_band and sources.settings.natural_ends and is_natural_end(log, sources.ledger)
+    in_band = room.takes_ends and tokens >= BAND * room.high
+    return None, in_band and is_natural_end(log, sources.ledger)
 
 
 class Plan(NamedTuple):
@@ -100,7 +101,7 @@ class NextView:
         self.log, settings, room = self.sources.log, self.sources.settings, self.room
         self.state, self.tail = state, tail = self.provider_view.state, self.provider_view.tail
         self.tokens = state.head_tokens + tail.tokens
-        self.task_ended, self.is_natural_end = moment(self.sources, state, in_band=self.tokens >= BAND * room.high)
+        self.task_ended, self.is_natural_end = moment(self.sources, state, room, self.tokens)
         self.reason = "explicit" if self.task_ended is not None else self.reason
         self._plans: dict[tuple[Cut, int, int, bool], Plan] = {}
 
@@ -137,8 +138,7 @@ class NextView:
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-            shares = room.shares
-            self.fewest_messages = max(int(most * shares.low_water / shares.high_water), self.keep_recent, 1)
+            self.fewest_messages = max(int(most * room.low_share / room.shares.high_water), self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:
@@ -336,7 +336,7 @@ def plan_activation(now: NextView) -> Plan | None:
         if plan is not None and now.reason is None and now.lacks_summaries(plan):
             # there is room above the high water to wait in for what a model has not summarized
             now.to_summarize, now.waits, plan = plan, True, None
-    elif now.is_natural_end and not is_needed and tokens >= BAND * room.high:
+    elif now.is_natural_end and not is_needed:
         # At the end of a piece of work, ahead of the high water, where that is expected to cost little more than there.
         # It reads the new view uncached, which is lost in part as it comes sooner, and whole where the session ends
         # before: one that was so long goes on for so much with the chance long / (long + more). What it saves is that

@@ -48,6 +48,8 @@ AMPLE_SHARE = 0.75  # of the room, that a message with its thinking may take
 
 TIGHT = 1  # squeezes with which everything is shrunk
 
+ENDS_FROM = 48_000  # tokens of a room in which activations come at natural ends where nothing else is set
+
 BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room
 
 
@@ -55,7 +57,8 @@ class Shares(NamedTuple):
     """Shares of room; the meaning of each is in the table of settings."""
 
     high_water: float = 0.92
-    low_water: float = 0.08
+    low_water: float | None = None
+    natural_ends: bool | None = None
     min_free: float = 0.12
     header_target: float = HEADER_TARGET
     header_share: float = 0.50
@@ -84,10 +87,13 @@ class Room:
         self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
         self.shared = shared = tokens - self.staying  # what is shared out
 
-        # an activation is asked for by a view above `high`; it leaves about `low` of the raw tail, frees `min_free` at
-        # least, and shows the newest group whole if that takes no more than its share
+        # an activation is asked for by a view above `high`, or at an end of work; it leaves about `low` of the raw tail,
+        # more where it may come early, frees `min_free` at least, and shows the newest group whole if that takes no more
+        # than its share
         self.high = self.staying + shares.high_water * shared
-        self.low = shares.low_water * shared
+        self.takes_ends = tokens >= ENDS_FROM if shares.natural_ends is None else shares.natural_ends
+        self.low_share = (0.20 if self.takes_ends else 0.08) if shares.low_water is None else shares.low_water
+        self.low = self.low_share * shared
         self.min_free = shares.min_free * tokens
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
 
