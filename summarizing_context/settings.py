@@ -292,7 +292,7 @@ def accepted(cls: type, *sources: Source, also: Iterable[str] = ()) -> dict[str,
 def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, bool, str, str]]:
     """Yield two settings that belong together, with whether they agree, and what is asked of the first."""
     quarter, most = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT), values["max_messages"]
-    yield "low_water", (values["low_water"] or 0) < values["high_water"], "below", "high_water"
+    yield "low_water", values["low_water"] < values["high_water"], "below", "high_water"
     yield "segment_min", values["segment_min"] < values["segment_target"], "below", "segment_target"
     yield "segment_target", values["segment_target"] < values["segment_max"], "below", "segment_max"
     fits = (values["summary_max_tokens"] or 0) <= quarter
@@ -492,11 +492,7 @@ class Settings:
         "Share at which an activation starts.",
         group="When a view changes, and what it holds. Shares are of *room*: the budget less its leading system rows.",
     )
-    low_water: Share | None = _setting(
-        None,
-        "Share that the raw tail takes after an activation. With none, 0.08, or 0.2 where activations may come at "
-        "natural ends.",
-    )
+    low_water: Share = _setting(0.08, "Share that the raw tail takes after an activation.")
     keep_human_messages: bool = _setting(False, "Keep what humans wrote verbatim, newest first, in at most a fifth.")
     ledger_share: Annotated[float, Meta(ge=0, le=0.5)] = _setting(0.06, "Largest share of the ledger. 0 shows none.")
     ledger_rules: ToolTable = _setting(

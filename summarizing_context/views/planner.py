@@ -40,6 +40,7 @@ from summarizing_context.worker.native_blocks import NativeBlocks
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
 WAITED = 2.5  # times the usual distance of ends up to the high water: with more, another is waited for
+KEPT = 0.2  # of the room, that an activation at an end leaves raw: it comes early
 TOLERATED = 0.6  # of what an activation costs, that one at an end may cost more
 
 
@@ -138,14 +139,17 @@ class NextView:
         if (most := settings.max_messages) is not None:
             head = max(self.log.leading_count, bool(state.system)) + len(state.head)
             self.has_too_many = len(tail.items) > max(most - head, most // 2, self.keep_recent or 1)
-            self.fewest_messages = max(int(most * room.low_share / room.shares.high_water), self.keep_recent, 1)
+            self.fewest_messages = max(int(most * room.shares.low_water / room.shares.high_water), self.keep_recent, 1)
 
     @cached_property
     def low_water(self) -> list[Cut]:
-        """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
-        boundary nearest to it. Never below a quarter of the low water; not below `keep_recent` messages where that can
-        be met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
-        tail, low, keep = self.tail, self.room.low, self.keep_recent
+        return self.leaving_about(self.room.low)
+
+    def leaving_about(self, low: float) -> list[Cut]:
+        """Return where the tail may be cut, best first: at the segment boundary nearest to so many tokens, then at the
+        group boundary nearest to it. Never below a quarter of them; not below `keep_recent` messages where that can be
+        met. First of all the cut of the view that was shown in a smaller room, where that covers less."""
+        tail, keep = self.tail, self.keep_recent
         last, end = tail.marks[-1], tail.tokens
 
         def nearest(marks: Sequence[Mark]) -> int | None:
@@ -353,7 +357,7 @@ def plan_activation(now: NextView) -> Plan | None:
         # it is doubtful that another end comes until then, as often as they came so far
         came = len(log.humans) + log.kept_texts.done + (0 if ledger is None else ledger.ends)
         if (room.high - tokens) * came <= WAITED * past:
-            plan = first(now.low_water, costs_little)
+            plan = first(now.leaving_about(KEPT * room.shared), costs_little)
         now.takes_end = plan is not None
     if plan is None and now.reason == "idle" and (shown := stand_ins(state.nodes)):
         plan = first(now.covered(), lambda plan: stand_ins(plan.state.nodes) < shown)

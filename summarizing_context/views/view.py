@@ -57,7 +57,7 @@ class Shares(NamedTuple):
     """Shares of room; the meaning of each is in the table of settings."""
 
     high_water: float = 0.92
-    low_water: float | None = None
+    low_water: float = 0.08
     natural_ends: bool | None = None
     min_free: float = 0.12
     header_target: float = HEADER_TARGET
@@ -88,12 +88,11 @@ class Room:
         self.shared = shared = tokens - self.staying  # what is shared out
 
         # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves about
-        # `low` of the raw tail, more where it may come early, frees `min_free` at least, and shows the newest group
-        # whole if that takes no more than its share
+        # `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more than
+        # its share
         self.high = self.staying + shares.high_water * shared
         self.takes_ends = tokens >= ENDS_FROM if shares.natural_ends is None else shares.natural_ends
-        self.low_share = (0.20 if self.takes_ends else 0.08) if shares.low_water is None else shares.low_water
-        self.low = self.low_share * shared
+        self.low = shares.low_water * shared
         self.min_free = shares.min_free * tokens
         self.newest_share = 0.0 if self.squeeze else 0.4 * shared
 
