@@ -40,7 +40,7 @@ from summarizing_context.worker.native_blocks import NativeBlocks
 BAND = 0.5  # of the high water, from which on an activation may come at an end
 CACHED = 0.1  # price of a token that is read from a prompt cache, over an uncached one; providers ask about that
 WAITED = 2.5  # times the usual distance of ends up to the high water: with more, another is waited for
-KEPT = 0.2  # of the room, that an activation at an end leaves raw: it comes early
+KEPT = 0.3  # of the room, that an activation at an end leaves raw: it comes early
 TOLERATED = 0.6  # of what an activation costs, that one at an end may cost more
 
 
