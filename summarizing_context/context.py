@@ -44,6 +44,8 @@ from summarizing_context.worker.summary_cache import check_focus
 
 logger = logging.getLogger("summarizing_context")  # one name for all sessions, as the documents give it
 
+_RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
+_LEAST_RECALLED = 240
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 
@@ -70,6 +72,7 @@ class SummarizingContext:
         self._warns_of_room = warns_of_room  # once, that a budget leaves too little of it
         self._closing = closing  # after the worker has stopped
         self._is_cut_short = False  # closing, by a cancellation
+        self._recalled_for: tuple[int, int] | None = None  # log for whose newest message the past was searched
         self.last_view: View | None = None
         """The view handed out last; None before the first."""
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
@@ -131,6 +134,8 @@ class SummarizingContext:
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
         memories = await self.memory.choose() if session.settings.memory_include == "auto" else ()
+        if session.settings.recall_include == "auto" and session.views.covers and not session.read_only:
+            await self._recall_for_newest(budget)
         report = await session.activate(key, budget, session.idle, memories, begin=lead, for_request=True)
         view, latest = session.views.view(key, budget, report), session.views.latest
         if latest is not None and latest.is_unsaved and latest.state.serial:
@@ -339,7 +344,7 @@ class SummarizingContext:
 
     def __len__(self) -> int:
         """Return the number of messages of the log."""
-        return len(self._session.log) + len(self._session.log.ephemeral)
+        return self._session.log.messages
 
     def __bool__(self) -> bool:
         return True
@@ -619,6 +624,25 @@ class SummarizingContext:
         output = min(4_096 if output is None else output, tokens // 2)  # never more than half for the answer
         budget = max(tokens - output - settings.safety_margin, (tokens - output) // 2)
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
+
+    async def _recall_for_newest(self, budget: int) -> None:
+        """Have views show a page about the newest message behind it, where a person wrote that; sought once."""
+        session, log = self._session, self._session.log
+        newest = log.version, len(log)
+        if self._recalled_for == newest or not log.humans or log.humans[-1] != len(log) - 1:
+            return
+        self._recalled_for, index = newest, len(log) - 1
+        if log.entries[index].facts.recalled is not None:
+            return
+        said = "\n".join(log.entries[index].read(index).reading.typed)
+        room = budget - session.views.system_rows.tokens
+        page = await self._pages.about(said, int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room))))
+        await session.foreground.thawed()
+        if page is not None and (log.version, len(log)) == newest:
+            entry = log.recall(index, page.text, session.counter.count(page.text))
+            warning = "a page of the past could not be kept; after a restart the view begins without it"
+            rows = [(index, session.intake.stored_facts(entry))]
+            await session.keep(partial(session.store.save_facts, session.id, rows), warning)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

@@ -578,6 +578,11 @@ class Settings:
         "How near a memory must be. With none: 0.7. By words, one of four counts as 0.71, two as 0.84.",
     )
     memory_include: Literal["off", "auto"] = _setting("off", "`auto` shows memories near the newest human message.")
+    recall_include: Literal["off", "auto"] = _setting(
+        "off",
+        "`auto` shows, behind a new message of a person, what the log holds about it and the view leaves out, in a "
+        "twenty-fifth of the room.",
+    )
     memory_extract: bool = _setting(False, "Learn memories at checkpoints, at summaries and on leaving.")
 
     checkpoint_interval_messages: Positive | None = _setting(

@@ -118,6 +118,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
+    recalled: tuple[str, int] | None = None  # a page of the past that views show behind it, and its tokens
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
@@ -202,6 +203,12 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
         rules=cue_rules(reading.typed) if reading.human else (),
     )
     return Entry(data, facts, facts.content, (message, reading))
+
+
+def recalled_entry(text: str, tokens: int) -> Entry:
+    """Return the entry of a page of the past. It passes, as ephemeral messages do, and is no part of the log."""
+    facts = Facts(Role.USER, (), (), False, False, True, tokens, tokens, 0, b"")
+    return Entry(encode_message({"role": "user", "content": text}), facts, b"")
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's

@@ -227,7 +227,8 @@ class MessageLog:
     def _clear(self, closings: Iterable[int]) -> None:
         self.closings = set(closings)  # entries before which a view has ended a segment that was open
         self.entries: list[Entry] = []
-        self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self.ephemeral: list[tuple[int, Entry]] = []  # what passes, each before the entry of this index
+        self.pages = 0  # of these, pages of the past; the others are the host's ephemeral messages
         self.interruptions: list[int] = []  # views have given up the calls that were open before these entries
         self.loaded = 0  # entries whose calls no host of this process is running
         self.history_tokens = 0  # cost of the whole log, ephemeral messages included
@@ -251,9 +252,14 @@ class MessageLog:
         return len(self.entries)
 
     @property
+    def messages(self) -> int:
+        """The host's messages, ephemeral ones included."""
+        return len(self.entries) + len(self.ephemeral) - self.pages
+
+    @property
     def name(self) -> tuple[int, int, int]:
         """What names the log as it stands."""
-        return self.version, len(self.entries), len(self.ephemeral) + len(self.interruptions)
+        return self.version, len(self.entries), self.messages + len(self.interruptions)
 
     @property
     def covered_by_segments(self) -> int:
@@ -327,7 +333,20 @@ class MessageLog:
                 self.closed_groups_stop = stop
                 self._cut(start, stop)
             self.kept_texts.add(index, entry)
+            if facts.recalled is not None:
+                self._show_recalled(index, *facts.recalled)
         return self
+
+    def recall(self, index: int, text: str, tokens: int) -> Entry:
+        """Have views show a page of the past behind the newest message. Return its entry, which says so."""
+        entry = self.entries[index]
+        entry.facts = msgspec.structs.replace(entry.facts, recalled=(text, tokens))
+        self._show_recalled(index, text, tokens)
+        return entry
+
+    def _show_recalled(self, index: int, text: str, tokens: int) -> None:
+        self.ephemeral.append((index + 1, kept.recalled_entry(text, tokens)))
+        self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
         first, cutter = self.entries[start], self._cutter
@@ -401,8 +420,9 @@ class MessageLog:
         return sum(1 for _ in takewhile(lambda pair: pair[0].data == pair[1].data, both))
 
     def in_order(self) -> list[Entry]:
-        """Every entry of the log, the ephemeral ones where they stand."""
-        rows = sorted([*self.ephemeral, *enumerate(self.entries)], key=lambda row: row[0])
+        """Every entry of the host's, the ephemeral ones where they stand."""
+        own = (row for row in self.ephemeral if row[1].facts.content)
+        rows = sorted([*own, *enumerate(self.entries)], key=lambda row: row[0])
         return [entry for _, entry in rows]
 
     def cost(self, index: int) -> int:

@@ -24,12 +24,13 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, parts_by_author
-from summarizing_context.messages.search_terms import query_terms, words_of
+from summarizing_context.messages.search_terms import query_terms, stems, words_of
 from summarizing_context.retrieval.search import check_query
 from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
+from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.summary_cache import SummaryCache
 
 Detail = Literal["line", "paragraph", "full"]
@@ -40,6 +41,8 @@ _LABEL = 80  # characters
 _LONGEST = 16  # characters of a token, at most, when a piece is measured
 
 _LEAST = 24  # tokens of an excerpt
+_LEAST_PAGE = 160  # tokens of a page that is shown unasked
+_TOLD = 0.5  # share of the words of a message that a page about it holds at least
 _LONG = 400  # characters of a line of which parts are shown
 
 
@@ -204,19 +207,38 @@ class Pages:
         if not (terms := query_terms(str(query), 64)):
             raise SettingsError("the query holds no words; write what to look for in plain words")
         most, room = page_room(max_tokens, max(0, len(self._log) - 1), "recall", self._count)
-        matches = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
-        matches = [match for match in matches if match.stop <= len(self._log)]
+        matches, left_out = await self._matches(terms)
+        return await self._excerpts(terms, matches, left_out or matches, most, room)
 
-        # of what the present view does not show; of all where it shows each
-        entries, latest = self._log.entries, self._views.latest
-        covered = 0 if latest is None else latest.state.stop
-        left_out = [match for match in matches if match.start < covered]
-        best = (left_out or matches)[:12]
+    async def about(self, said: str, max_tokens: int) -> Page | None:
+        """Return what the view leaves out of what a person speaks of; None where that is little."""
+        terms = [term for term in query_terms(said, 64) if stems(term)]
+        if not terms or max_tokens < _LEAST_PAGE:
+            return None
+        matches, left_out = await self._matches(terms)
+        most, room = page_room(max_tokens, len(self._log), "recall", self._count)
+        page = await self._excerpts(terms, matches, left_out, most, room)
+        asked = stems(said)
+        return page if left_out and len(asked & stems(page.text)) >= max(2, _TOLD * len(asked)) else None
+
+    async def _matches(self, terms: Sequence[str]) -> tuple[list[Match], list[Match]]:
+        """Return what holds any of the terms, the best first; and of that what the present view does not show."""
+        found = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
+        matches, latest = [match for match in found if match.stop <= len(self._log)], self._views.latest
+        state = ActivationState() if latest is None else latest.state
+        covered = range(self._log.leading_count, state.stop)
+        shown = {(node.start, node.stop) for node in state.nodes}
+        left_out = [match for match in matches if match.start in covered]
+        return matches, [one for one in left_out if one.kind == "message" or (one.start, one.stop) not in shown]
+
+    async def _excerpts(
+        self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[Match], most: int, room: int
+    ) -> Page:
+        """Return a page of the first of the `best` matches; words weigh by how few of all `matches` hold them."""
+        count, entries, best = self._count, self._log.entries, best[:12]
         groups = [entries[self._log.group_start(one.start) : one.start + 1] for one in best]
-        count = self._count
 
         def made() -> Page:
-            # how much each word weighs, by how few of the matches hold it
             words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
             counts = Counter(word for match in matches for word in words.intersection(words_of(match.text)))
             weights = {word: log(1 + len(matches) / counts[word]) for word in sorted(words) if counts[word]}

@@ -80,12 +80,12 @@ class Follower:
                         raise MessageError(f"message {kept + len(new)}: {error}") from error
 
             self._name = None
-            lost = len(log) + len(log.ephemeral) > kept
+            lost = log.messages > kept
             if lost:
                 await finish_despite_cancellation(session.replace([*log.in_order()[:kept], *new]))
             elif new:
                 await finish_despite_cancellation(session.append(new))
-            if followed is not None and len(log) + len(log.ephemeral) == kept + len(new):
+            if followed is not None and log.messages == kept + len(new):
                 self._keys, self._name = followed, log.name
             return FollowReport(len(new), kept, kept if lost else None)
 

@@ -446,7 +446,7 @@ class Session:
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
             keep = present.common_prefix(log)
-            if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
+            if keep == len(present) == len(durable) and present.messages == keep and len(durable) == len(log):
                 return
             pinned = present.pinned
             with self.foreground:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, memory_tool_schemas, open_context, recall_tool_schema
-from tests.behaviour.contexts import opened
+from tests.behaviour.contexts import begun, opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
 FILLER = session(3, 120, rules="")
@@ -49,6 +49,49 @@ async def test_what_the_view_does_not_show_goes_before_what_it_shows():
     async with opened(log) as context:
         page = await context.recall("walrus fed", 120)
         assert ("Ursula" in page.text, "Otto" in page.text) == (True, False)
+
+
+# Shown unasked, behind what a person asks.
+
+SAID = "The staging database listens on port 6543 and is owned by Ursula."
+QUESTION = user("Who owns the staging database, and on which port does it listen?")
+LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
+
+
+async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stays(tmp_path: Path):
+    given: dict[str, Any] = {"recall_include": "auto", "max_tokens": 6_000, "store": tmp_path / "run.db"}
+    async with opened(LONG, **given) as context:
+        before = await context.get_messages_for_request()
+        await context.add_message(QUESTION)
+        view = await context.next_view()
+        *rest, asked, page = view.messages
+        assert (asked, page["role"], rest) == (QUESTION, "user", before)
+        assert page["content"].startswith("<recalled ") and SAID in page["content"]
+        assert count(page["content"]) <= 240
+
+        # it is no part of the log, and the host's own history goes on
+        assert await context.get_messages() == [*LONG, QUESTION]
+        assert len(context) == len(LONG) + 1
+        report = await context.follow([*LONG, QUESTION, assistant("Ursula; 6543.")])
+        assert (report.appended, report.replaced_from) == (1, None)
+        later = await context.next_view()
+        assert later.messages[: len(view.messages)] == view.messages
+    async with begun(**given) as context:  # and in another process
+        assert (await context.get_messages_for_request()) == later.messages
+
+
+@pytest.mark.parametrize("words", ["Go on, please.", "And the zebra in Timbuktu?"])
+async def test_what_says_little_or_nothing_known_has_no_page(words: str):
+    async with opened(LONG, recall_include="auto", max_tokens=6_000) as context:
+        await context.add_message(user(words))
+        assert (await context.get_messages_for_request())[-1] == user(words)
+
+
+async def test_without_the_setting_and_behind_other_rows_nothing_is_shown():
+    for shown, newest in (("off", QUESTION), ("auto", assistant(QUESTION["content"]))):
+        async with opened(LONG, recall_include=shown, max_tokens=6_000) as context:
+            await context.add_message(newest)
+            assert (await context.get_messages_for_request())[-1] == newest
 
 
 # The tools, as a host without an adapter uses them.
