@@ -87,9 +87,9 @@ class Room:
         self.is_bare = self.squeeze >= BARE  # there is no room for anything but the newest message
         self.shared = shared = tokens - self.staying  # what is shared out
 
-        # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves about
-        # `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more than
-        # its share
+        # an activation is asked for by a view above `high`, or by an end of work where the room is large; it leaves
+        # about `low` of the raw tail, frees `min_free` at least, and shows the newest group whole if that takes no more
+        # than its share
         self.high = self.staying + shares.high_water * shared
         self.takes_ends = tokens >= ENDS_FROM if shares.natural_ends is None else shares.natural_ends
         self.low = shares.low_water * shared

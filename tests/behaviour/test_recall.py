@@ -66,7 +66,8 @@ async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stay
         view = await context.next_view()
         *rest, asked, page = view.messages
         assert (asked, page["role"], rest) == (QUESTION, "user", before)
-        assert page["content"].startswith("<recalled ") and SAID in page["content"]
+        assert page["content"].startswith("<recalled ")
+        assert SAID in page["content"]
         assert count(page["content"]) <= 240
 
         # it is no part of the log, and the host's own history goes on
