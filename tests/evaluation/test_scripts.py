@@ -21,7 +21,7 @@ async def test_moments_counts_activations_at_ends_and_plans_that_they_leave_open
         assert figures["views"] == sum(row["role"] == "assistant" for row in log)
         assert figures["unfinished"] == figures["activations"] > 0
     assert found["ends"]["at_end"] == found["ends"]["activations"]
-    assert found["lower"]["viewed"] < found["today"]["viewed"]
+    assert found["lower"]["viewed"] < found["full"]["viewed"]
 
 
 async def test_standing_rules_holds_a_session_against_the_labels_of_its_log(
