@@ -78,14 +78,11 @@ def record(recording: Recording, folder: Path, name: str, arms: Sequence[str] = 
 
     async def take(case: Case, model: RecordedModel) -> None:
         writer, messages, questions = Writer(model), recording.messages(case), recording.at(case).questions
-        brought = recording.brought(case)
-        made = [arm for arm in arms if arm not in brought]
-        _, views, _ = await build(case, messages, made, recording.settings, writer)
-        views |= brought
+        _, views, _ = await build(case, messages, arms, recording.settings, writer)
         if not writer.missing:
             answers = await read_answers(case, questions, views, model)
             await mark_answers(case, questions, answers, model)
-            recording.write(case, AskedCase(questions, [*views], model.maker, model.maker))
+            recording.write(case, AskedCase(questions, list(arms), model.maker, model.maker))
 
     files: Any = FileModel(folder, name)  # what is used of a summarizer
     with Cassette(recording.cassette, "record") as cassette:

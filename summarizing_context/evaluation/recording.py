@@ -2,8 +2,8 @@
 
 `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked there, which arms
 were read and by which models. `cassette.jsonl`, or packed `cassette.jsonl.gz`, holds the replies: summaries, answers
-from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise than shipped, `views/` those that
-other tools have made. All calls of models go through a cassette; a forecast goes the same way with assumed replies.
+from views, and marks. `settings.json` and `prompts/` hold what shapes views otherwise than shipped. All calls of models
+go through a cassette; a forecast goes the same way with assumed replies.
 """
 
 from __future__ import annotations
@@ -117,12 +117,6 @@ class Recording:
             raise TranscriptError(f"{path}:1: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         except TranscriptError as error:
             raise TranscriptError(f"{error}; bring the file back, or ask again into a new folder") from error
-
-    def brought(self, case: Case) -> dict[str, str]:
-        """Return the views of a case that other tools have made, by arm: `views/CASE.ARM.txt`."""
-        files = (self.folder / "views").glob("*.txt")
-        named = ((*path.stem.rpartition("."), path) for path in files)
-        return {arm: path.read_text(encoding="utf8") for name, _, arm, path in named if name == case.name}
 
     def at(self, case: Case) -> AskedCase:
         """Return what is asked at the cut; nothing where no questions were written."""

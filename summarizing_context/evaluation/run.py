@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -115,10 +114,10 @@ class Run:
         folder = self.dataset.recording
         if not self.arms and folder is not None:
             read = {arm for case in folder.cases for arm in folder.at(case).arms}
-            self.arms = [Arm(name) for name in [*views.ARMS, *sorted(read - {*views.ARMS})] if not read or name in read]
+            self.arms = [Arm(name) for name in views.ARMS if not read or name in read]
         self.arms = self.arms or [Arm(views.OURS, Settings(max_tokens=8_000)), Arm("tail"), Arm("masking")]
         self.metrics = self.metrics or [VALUES_HELD if folder is None else EVIDENCE_KEPT]
-        known = views.MECHANICAL if folder is None else (*views.ARMS, *chain(*map(folder.brought, folder.cases)))
+        known = views.MECHANICAL if folder is None else views.ARMS
         for arm in self.arms:
             if arm.settings is None and arm.name not in known:
                 there = f"{views.OURS} and extractive, which have settings, and " if folder is None else ""
@@ -238,7 +237,7 @@ class Run:
         elif recording is not None and folder is not None:
             case, asked = cases[0][0], recording.at(cases[0][0])
             async with open_model(self.writer or asked.writer, folder, is_needed=True) as model:
-                arms = [arm for arm in {*asked.arms, *bare} if arm in views.ARMS]
+                arms = [*{*asked.arms, *bare}]
                 ours, shown, compacted = await views.build(case, messages, arms, recording.settings, model)
             if self.writer is not None:
                 folder.check()
@@ -246,7 +245,7 @@ class Run:
                 spent = Spent(log.session, name, history, compacted if name.startswith(views.COMPACT) else 0)
                 part.spent.append(_spent(log, name, history, ours) if name == views.OURS else spent)
             if not folder.missed:  # while a summary is missing, the tokens of our view are not known
-                texts |= {(case.name, name): text for name, text in {**shown, **recording.brought(case)}.items()}
+                texts |= {(case.name, name): text for name, text in shown.items()}
 
         for case, questions in cases:
             answers, marks = dict[str, dict[str, str]](), dict[tuple[str, str], int]()
