@@ -30,7 +30,6 @@ from summarizing_context.stores.base import Match, Scope, SearchIndex
 from summarizing_context.summarizers.extractive.summarizer import brief_of
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.header import BRIEF_TOKENS
-from summarizing_context.views.view import ActivationState
 from summarizing_context.worker.summary_cache import SummaryCache
 
 Detail = Literal["line", "paragraph", "full"]
@@ -216,6 +215,7 @@ class Pages:
         if not terms or max_tokens < _LEAST_PAGE:
             return None
         matches, left_out = await self._matches(terms)
+        left_out = [one for one in left_out if one.kind == "message"]  # summaries are what views show in their place
         most, room = page_room(max_tokens, len(self._log), "recall", self._count)
         page = await self._excerpts(terms, matches, left_out, most, room)
         asked = stems(said)
@@ -225,11 +225,8 @@ class Pages:
         """Return what holds any of the terms, the best first; and of that what the present view does not show."""
         found = await self._index.find(terms, Scope(self._session_id, self._session_id), 200)
         matches, latest = [match for match in found if match.stop <= len(self._log)], self._views.latest
-        state = ActivationState() if latest is None else latest.state
-        covered = range(self._log.leading_count, state.stop)
-        shown = {(node.start, node.stop) for node in state.nodes}
-        left_out = [match for match in matches if match.start in covered]
-        return matches, [one for one in left_out if one.kind == "message" or (one.start, one.stop) not in shown]
+        covered = range(self._log.leading_count, 0 if latest is None else latest.state.stop)
+        return matches, [match for match in matches if match.start in covered]
 
     async def _excerpts(
         self, terms: Sequence[str], matches: Sequence[Match], best: Sequence[Match], most: int, room: int
