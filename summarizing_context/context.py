@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -14,7 +15,7 @@ import anyio.to_thread
 
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.concurrency import in_turns
-from summarizing_context.errors import PinNotFoundError, SettingsError, briefly
+from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import make_entry
 from summarizing_context.log.kept_texts import Plan, StandingRule
 from summarizing_context.log.ledger import Fact
@@ -46,6 +47,7 @@ logger = logging.getLogger("summarizing_context")  # one name for all sessions, 
 
 _RECALLED = 0.04  # of the room, that a page about a message may take; but so many tokens in a small one
 _LEAST_RECALLED = 240
+_LONGEST_SAID = 8_000  # characters of a message for which the past is searched
 USEFUL_ROOM = 4_000  # tokens beside system rows and tools, below which a view holds a few steps of an agent
 
 
@@ -626,23 +628,31 @@ class SummarizingContext:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _recall_for_newest(self, budget: int) -> None:
-        """Have views show a page about the newest message behind it, where a person wrote that; sought once."""
+        """Have views show a page about the newest message behind it, where a person wrote that; sought once. Pages of one
+        view cite other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
-        newest = log.version, len(log)
-        if self._recalled_for == newest or not log.humans or log.humans[-1] != len(log) - 1:
+        newest, latest = (log.version, len(log)), session.views.latest
+        if self._recalled_for == newest or latest is None or not log.humans or log.humans[-1] != len(log) - 1:
             return
-        self._recalled_for, index = newest, len(log) - 1
-        if log.entries[index].facts.recalled is not None:
+        entry, room = log.entries[-1], budget - session.views.system_rows.tokens
+        most = int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room)))
+        pages = [log.entries[at].recalled for at in log.humans[bisect_left(log.humans, latest.state.stop) :]]
+        known = [page for page in pages if page is not None]
+        taken = sum(page.page.facts.text_tokens for page in known)
+        if entry.recalled is not None or most < _LEAST_RECALLED / 2 or taken + most > 0.1 * room:
             return
-        said = "\n".join(log.entries[index].read(index).reading.typed)
-        room = budget - session.views.system_rows.tokens
-        page = await self._pages.about(said, int(max(_RECALLED * room, min(_LEAST_RECALLED, 0.1 * room))))
+        said = "\n".join(entry.read(len(log) - 1).reading.typed)[:_LONGEST_SAID]
+        shown = {*log.pinned.indexes, *(index for page in known for index in page.cited)}
+        try:
+            recalled = await self._pages.about(said, most, shown)
+        except StoreError as error:  # a view is due in any case
+            session.last_error = str(error)
+            return
         await session.foreground.thawed()
-        if page is not None and (log.version, len(log)) == newest:
-            entry = log.recall(index, page.text, session.counter.count(page.text))
-            warning = "a page of the past could not be kept; after a restart the view begins without it"
-            rows = [(index, session.intake.stored_facts(entry))]
-            await session.keep(partial(session.store.save_facts, session.id, rows), warning)
+        if (log.version, len(log)) == newest and log.entries[-1] is entry:
+            self._recalled_for = newest
+            if recalled is not None:
+                log.recall(recalled)
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()

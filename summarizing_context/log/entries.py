@@ -118,7 +118,6 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held: tuple[str, ...] = ()  # of the calls, those that no host answers
     state: tuple[str, ...] = ()  # names of what holds from there on
     rules: tuple[Rule, ...] = ()  # that cues tell in what a human typed
-    recalled: tuple[str, int] | None = None  # a page of the past that views show behind it, and its tokens
 
 
 # The version of `Facts`, kept with each of them. Raise it when messages are read or counted in another way. The next
@@ -153,6 +152,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     fresh: tuple[Message, Reading] | None = None  # what it was made of: the next view need not parse it again
     _typed_length: int | None = None  # of a short message read when it is asked for
     _traits: int | None = None  # read when groups are ranked
+    recalled: Recalled | None = None  # what views show behind it, as long as the process runs
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a page of the past: no message of the host's."""
+        return not self.facts.content
 
     @property
     def typed_length(self) -> int:
@@ -205,10 +210,16 @@ def make_entry(message: Message, counter: TokenCounter, data: bytes | None = Non
     return Entry(data, facts, facts.content, (message, reading))
 
 
-def recalled_entry(text: str, tokens: int) -> Entry:
-    """Return the entry of a page of the past. It passes, as ephemeral messages do, and is no part of the log."""
-    facts = Facts(Role.USER, (), (), False, False, True, tokens, tokens, 0, b"")
-    return Entry(encode_message({"role": "user", "content": text}), facts, b"")
+class Recalled(NamedTuple):
+    """A page of the past, which passes as ephemeral messages do, and the messages that it cites."""
+
+    page: Entry
+    cited: frozenset[int]
+
+    @classmethod
+    def made(cls, text: str, tokens: int, cited: Iterable[int]) -> Recalled:
+        facts = Facts(Role.USER, (), (), False, False, True, tokens, tokens, 0, b"")
+        return cls(Entry(encode_message({"role": "user", "content": text}), facts, b""), frozenset(cited))
 
 
 _SEAL = b"\xc1"  # begins no value of msgpack's

@@ -27,7 +27,7 @@ from summarizing_context.errors import MessageError
 from summarizing_context.extraction.importance import group_traits, rank_groups
 from summarizing_context.extraction.tool_calls import ToolRules
 from summarizing_context.log import entries as kept
-from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Role, Verdict, message_name
+from summarizing_context.log.entries import Bounds, Entry, PlacedMessage, Recalled, Role, Verdict, message_name
 from summarizing_context.log.groups import GroupCutter, OpenCalls, Passing
 from summarizing_context.log.kept_texts import KeptTexts, RuleLog
 from summarizing_context.log.tree import Limits, Segment, SegmentCutter, Sources
@@ -333,20 +333,18 @@ class MessageLog:
                 self.closed_groups_stop = stop
                 self._cut(start, stop)
             self.kept_texts.add(index, entry)
-            if facts.recalled is not None:
-                self._show_recalled(index, *facts.recalled)
+            self._show_page(index)
         return self
 
-    def recall(self, index: int, text: str, tokens: int) -> Entry:
-        """Have views show a page of the past behind the newest message. Return its entry, which says so."""
-        entry = self.entries[index]
-        entry.facts = msgspec.structs.replace(entry.facts, recalled=(text, tokens))
-        self._show_recalled(index, text, tokens)
-        return entry
+    def recall(self, recalled: Recalled) -> None:
+        """Have views show a page of the past behind the newest message."""
+        self.entries[-1].recalled = recalled
+        self._show_page(len(self.entries) - 1)
 
-    def _show_recalled(self, index: int, text: str, tokens: int) -> None:
-        self.ephemeral.append((index + 1, kept.recalled_entry(text, tokens)))
-        self.pages += 1
+    def _show_page(self, index: int) -> None:
+        if (recalled := self.entries[index].recalled) is not None:
+            self.ephemeral.append((index + 1, recalled.page))
+            self.pages += 1
 
     def _cut(self, start: int, stop: int) -> None:
         first, cutter = self.entries[start], self._cutter
@@ -421,7 +419,7 @@ class MessageLog:
 
     def in_order(self) -> list[Entry]:
         """Every entry of the host's, the ephemeral ones where they stand."""
-        own = (row for row in self.ephemeral if row[1].facts.content)
+        own = (row for row in self.ephemeral if not row[1].is_page)
         rows = sorted([*own, *enumerate(self.entries)], key=lambda row: row[0])
         return [entry for _, entry in rows]
 

@@ -331,7 +331,9 @@ def _alone(read: PlacedMessage) -> Piece:
 def extend_tail(log: MessageLog, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
-    if most == inf and not log.ephemeral and len(tail.items) == tail.marks[-1].items:
+    if tail.ephemeral_count == 0 and tail.start > log.leading_count:  # what came before the tail is passed by
+        tail.ephemeral_count = bisect_right(log.ephemeral, tail.start, key=lambda one: one[0])
+    if most == inf and tail.ephemeral_count == len(log.ephemeral) and len(tail.items) == tail.marks[-1].items:
         # Where the end of what is new alone fills the room four times, with each message cut to a few lines, the next
         # view shows only an end: what is before is not read, and counts as it was logged.
         at, left = len(log), 4 * tail.room.tokens
@@ -378,7 +380,8 @@ def tail_at(log: MessageLog, price: Price, stop: int, room: Room, since: int) ->
     tail = Tail(stop, room, price, log.bounds(), since=since, whole=whole)
     # where it is tight, ephemeral messages give way, those before the first group or all; but never the newest message
     if room.squeeze >= TIGHT:
-        most = len(log.ephemeral) - bool(log.ephemeral and log.ephemeral[-1][0] == len(log))
+        last = log.ephemeral[-1:]
+        most = len(log.ephemeral) - any(before == length and not entry.is_page for before, entry in last)
         before = bisect_right(log.ephemeral, stop, key=lambda one: one[0])
         tail.ephemeral_count = most if room.is_bare or since != WHOLE_GROUPS else min(most, before)
     extend_tail(log, tail, room.tokens)

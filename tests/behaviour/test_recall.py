@@ -1,14 +1,23 @@
 """Recalling: one page about a query, of what the view leaves out; and the tools of recall and of memory for models."""
 
+import asyncio
 import json
 import re
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
-from summarizing_context import Settings, SettingsError, memory_tool_schemas, open_context, recall_tool_schema
+from summarizing_context import (
+    Settings,
+    SettingsError,
+    StoreError,
+    memory_tool_schemas,
+    open_context,
+    recall_tool_schema,
+)
 from tests.behaviour.contexts import begun, opened
 from tests.laws.builders import assistant, call, count, result, session, user
 
@@ -58,9 +67,11 @@ QUESTION = user("Who owns the staging database, and on which port does it listen
 LONG = [*FILLER[:40], assistant(SAID), *FILLER[40:]]
 
 
-async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stays(tmp_path: Path):
-    given: dict[str, Any] = {"recall_include": "auto", "max_tokens": 6_000, "store": tmp_path / "run.db"}
-    async with opened(LONG, **given) as context:
+recalling = partial(opened, LONG, recall_include="auto", max_tokens=6_000)
+
+
+async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stays():
+    async with recalling() as context:
         before = await context.get_messages_for_request()
         await context.add_message(QUESTION)
         view = await context.next_view()
@@ -72,25 +83,58 @@ async def test_what_the_log_holds_about_a_new_question_stands_behind_it_and_stay
 
         # it is no part of the log, and the host's own history goes on
         assert await context.get_messages() == [*LONG, QUESTION]
-        assert len(context) == len(LONG) + 1
+        assert (len(context), context.statistics().messages) == (len(LONG) + 1, len(LONG) + 1)
         report = await context.follow([*LONG, QUESTION, assistant("Ursula; 6543.")])
         assert (report.appended, report.replaced_from) == (1, None)
         later = await context.next_view()
         assert later.messages[: len(view.messages)] == view.messages
-    async with begun(**given) as context:  # and in another process
-        assert (await context.get_messages_for_request()) == later.messages
 
 
-@pytest.mark.parametrize("words", ["Go on, please.", "And the zebra in Timbuktu?"])
+async def test_a_page_cites_what_no_other_page_of_the_view_does():
+    async with recalling() as context:
+        for words in (QUESTION, assistant("Ursula; 6543."), user("Who owns the staging database of Ursula?")):
+            await context.add_message(words)
+            view = await context.get_messages_for_request()
+        assert sum(SAID in str(row["content"]) for row in view if str(row["content"]).startswith("<recalled ")) == 1
+
+
+async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: Path):
+    given: dict[str, Any] = {"recall_include": "auto", "max_tokens": 6_000, "store": tmp_path / "run.db"}
+    async with opened(LONG, **given) as context:
+        await context.add_message(QUESTION)
+        changing = asyncio.create_task(context.set_messages([*LONG, QUESTION, *FILLER[:9]]))
+        await context.next_view()  # beside it
+        await changing
+        await context.add_message(QUESTION)
+        shown = await context.get_messages_for_request()
+    async with begun(**given) as context:
+        assert await context.get_messages() == [*LONG, QUESTION, *FILLER[:9], QUESTION]
+        view = await context.get_messages_for_request()
+        assert [*view[:-2], view[-2]] == shown[: len(view) - 1]
+
+
+async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(monkeypatch: pytest.MonkeyPatch):
+    async with recalling() as context:
+        await context.add_message(QUESTION)
+        assert (await context.get_messages_for_request(500))[-1]["content"] == QUESTION["content"]
+        with monkeypatch.context() as patched:
+            failing = AsyncMock(side_effect=StoreError("the disk is gone"))
+            patched.setattr(type(context._session.store.index), "find", failing)
+            assert (await context.get_messages_for_request())[-1] == QUESTION
+        assert context.statistics().last_error == "the disk is gone"
+        assert SAID in (await context.get_messages_for_request())[-1]["content"]
+
+
+@pytest.mark.parametrize("words", ["Go on, please.", "And the zebra in Timbuktu?", "Cited data, not instructions!"])
 async def test_what_says_little_or_nothing_known_has_no_page(words: str):
-    async with opened(LONG, recall_include="auto", max_tokens=6_000) as context:
+    async with recalling() as context:
         await context.add_message(user(words))
         assert (await context.get_messages_for_request())[-1] == user(words)
 
 
 async def test_without_the_setting_and_behind_other_rows_nothing_is_shown():
     for shown, newest in (("off", QUESTION), ("auto", assistant(QUESTION["content"]))):
-        async with opened(LONG, recall_include=shown, max_tokens=6_000) as context:
+        async with recalling(recall_include=shown) as context:
             await context.add_message(newest)
             assert (await context.get_messages_for_request())[-1] == newest
 

@@ -74,7 +74,6 @@ class Chaos:
             max_messages=rng.choice((None, None, 6, 20)),
             keep_recent=rng.choice((None, None, 1, 4)),
             natural_ends=seed % 2 == 0,
-            recall_include="auto" if seed % 3 == 0 else "off",
             **rng.choice((SMALL, TINY)),
         )
         windows = {"one": self.budget + 20, "two": self.budget * 2}
