@@ -91,6 +91,20 @@ async def test_in_the_band_a_view_activates_at_the_end_of_a_piece_of_work(kind: 
             assert found == ("task_end" if natural_ends else None)
 
 
+@pytest.mark.parametrize(("room", "found"), [(BUDGET, "task_end"), (BUDGET + 1, None)])
+async def test_large_rooms_activate_at_ends_by_default_and_leave_more_raw(
+    room: int, found: str | None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("summarizing_context.views.view.ENDS_FROM", room)
+    async with at_work(natural_ends=None) as work:
+        await begin(work)
+        await work.go_on(FULL)
+        assert await work.use(*ENDS["commit"]) == found
+        if found:
+            tail = work.context._session.views.latest.tail.tokens
+            assert 0.2 < tail / BUDGET < 0.35
+
+
 async def test_in_the_middle_of_work_and_where_an_activation_would_cost_more_a_view_goes_on():
     async with at_work() as work:
         await begin(work)
