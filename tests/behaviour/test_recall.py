@@ -106,11 +106,12 @@ async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: P
         await context.next_view()  # beside it
         await changing
         await context.add_message(QUESTION)
-        shown = await context.get_messages_for_request()
+        assert SAID in (await context.get_messages_for_request())[-1]["content"]
+        await context.add_message(assistant("Ursula; 6543."))
     async with begun(**given) as context:
-        assert await context.get_messages() == [*LONG, QUESTION, *FILLER[:9], QUESTION]
-        view = await context.get_messages_for_request()
-        assert [*view[:-2], view[-2]] == shown[: len(view) - 1]
+        log = await context.get_messages()
+        assert log == [*LONG, QUESTION, *FILLER[:9], QUESTION, assistant("Ursula; 6543.")]
+        assert (await context.get_messages_for_request())[-2:] == log[-2:]
 
 
 async def test_a_small_request_or_a_search_that_fails_costs_no_view_and_no_page(monkeypatch: pytest.MonkeyPatch):
