@@ -188,7 +188,8 @@ def show_group(group: Sequence[PlacedMessage], *, closed: bool) -> list[Piece]:
     parts = [part for reading in others for part in reading.parts]
     ids = {part.id for part in parts if part.kind == "result" and not part.whole}
     is_plain = not head.answers and not (others and any(part.half and part.whole for part in head.parts))
-    if is_plain and len(parts) == len(ids) == len(head.calls) and ids.issuperset(head.calls):
+    is_plain = is_plain and all(reading.answers for reading in others)
+    if is_plain and len(parts) == len(ids) == len(head.calls) and ids == set(head.calls):
         # no calls, or a result of each right behind them and nothing else
         return [Piece(read.seq, *present(read.message)) for read in group]
     if closed and (alone := _alone(group)):

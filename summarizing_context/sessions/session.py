@@ -17,6 +17,7 @@ from dataclasses import InitVar, dataclass, replace
 from functools import partial
 from typing import Any, cast
 
+import anyio
 import msgspec
 
 from summarizing_context import errors
@@ -317,7 +318,7 @@ class Session:
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
-        self._announcing = asyncio.Lock()  # one request at a time
+        self._announcing = anyio.Lock()  # one request at a time; it is handed over at once to the next
         self._announced: object | None = None  # what hooks act on now
 
     async def load(self) -> None:
@@ -639,7 +640,8 @@ class Session:
                     continue
                 if not is_next:
                     is_behind = self._announcing.locked()
-                    is_next = await self._announcing.acquire()
+                    await self._announcing.acquire()
+                    is_next = True
                     if is_behind:  # another request has announced and activated: decide again
                         continue
 

@@ -331,10 +331,10 @@ def write_head(
     # row of the user's, and an answer has to follow it; elsewhere any may stand anywhere
     pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
     system, one_row = [pin.message for pin in pins if pin.message["role"] == "system"], list[TailItem]()
-    if any("output_config" in row or isinstance(row["content"], list) for row in system):
+    if any("output_config" in row or isinstance(row.get("content"), list) for row in system):
         blocks, joined = dict[str, Any](), Message()
         for row in system:
-            is_over, content = row.get("clear_at") == "next_user_message", row["content"]
+            is_over, content = row.get("clear_at") == "next_user_message", row.get("content")
             for block in content if isinstance(content, list) else [{"type": "text", "text": content}] * bool(content):
                 changes = list(state_names(block))
                 if changes or not is_over:

@@ -36,3 +36,32 @@ async def test_a_listed_call_that_differs_from_the_block_of_its_id_is_counted(na
         await fill(context, [user("Mail bob."), row, user("Go on.")])
         view = await context.get_messages_for_request(token_budget=3_000)
     assert len(json.dumps(view)) < 12_000
+
+
+def result_of(id: str) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": id, "content": f"of {id}"}
+
+
+def use_of(id: str, kind: str = "tool_use") -> dict[str, Any]:
+    return {"type": kind, "id": id, "name": "look", "input": {}}
+
+
+async def test_a_result_of_no_call_is_a_note_and_the_second_call_of_an_id_gets_an_answer():
+    calls_twice = {"role": "assistant", "content": [use_of("a"), use_of("a")]}
+    answers = user([result_of("a"), result_of("b")])
+    async with open_context(Settings(token_counter="estimate")) as context:
+        await fill(context, [user("Look."), calls_twice, answers, user("Go on.")])
+        view = await context.get_messages_for_request()
+        assert context.statistics().repairs.keys() >= {"stand_in_result", "late_result_note"}
+    blocks = [block for row in view if isinstance(row["content"], list) for block in row["content"]]
+    assert [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"] == ["a", "a"]
+
+
+async def test_nothing_stands_between_a_call_and_its_result_though_an_empty_row_came_there():
+    made = {"role": "assistant", "content": [use_of("srv", "server_tool_use"), use_of("b")]}
+    rows = [user("Look."), made, {"role": "assistant", "content": ""}, user([result_of("b")]), user("Go on.")]
+    async with open_context(Settings(token_counter="estimate")) as context:
+        await fill(context, rows)
+        view = await context.get_messages_for_request()
+    at = next(at for at, row in enumerate(view) if use_of("b") in list(row["content"]))
+    assert view[at + 1] == user([result_of("b")])
