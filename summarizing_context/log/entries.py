@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -125,6 +125,11 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. So it
 # does where the list of cues has changed, whose version is kept beside.
 FACTS = f"facts/5 {ESTIMATE}"
+
+
+@cache
+def facts_version() -> str:
+    return f"{FACTS} {cues_version()}"
 
 
 class Bounds(NamedTuple):
@@ -240,10 +245,12 @@ def unsealed(data: bytes, kept: bytes) -> bytes:
 def decode_entry(data: bytes, kept: bytes, counter: TokenCounter) -> tuple[Entry, bool]:
     """Return the stored entry, with tokens by the counter, and whether its facts are new, to be stored again.
     Raise `StoreCorruptError`."""
-    with suppress(msgspec.DecodeError):
+    try:
         name, facts, version = _decoder.decode(unsealed(data, kept))
-        if name == counter.name and version == f"{FACTS} {cues_version()}":
-            return Entry(data, facts, facts.content), False
+    except msgspec.DecodeError:
+        version = ""
+    if version == facts_version() and name == counter.name:
+        return Entry(data, facts, facts.content), False
     entry = make_entry(decode_message(data), counter)
     entry.fresh = None  # of a whole log few messages are shown
     return entry, True
@@ -335,7 +342,7 @@ class Intake:
     def stored_facts(self, entry: Entry) -> bytes:
         """Return the facts of an entry, behind checksums of the message's bytes and of their own."""
         try:
-            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, f"{FACTS} {cues_version()}"))
+            facts = msgspec.msgpack.encode((self.counter.name, entry.facts, facts_version()))
         except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
             facts = b""
         return _SEALED.pack(_SEAL, zlib.crc32(entry.data), zlib.crc32(facts)) + facts

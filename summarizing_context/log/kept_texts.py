@@ -234,7 +234,7 @@ class RuleLog:
     def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
         """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
         self.open.append(index)
-        self._rules += (StandingRule(index, rule.quote, rule.strength) for rule in rules)
+        self._rules += [StandingRule(index, rule.quote, rule.strength) for rule in rules]
         if verdict is not None:
             self.judge(index, verdict)
 
