@@ -251,10 +251,11 @@ class SummaryCache:
             leaves = self._log.hashes
             return leaves[start] if start < len(leaves) else None
         if node not in self._rollup_hashes:
-            children = node.children
-            texts = [text.text for child in children if (text := self.merged_text(child)) is not None]
-            if len(texts) < len(children):
-                return None
+            texts = list[str]()
+            for child in node.children:
+                if (text := self.merged_text(child)) is None:
+                    return None  # the others are not looked at: while much is missing this is asked again and again
+                texts.append(text.text)
             self._rollup_hashes[node] = rollup_hash(node.rank, texts)
         return self._rollup_hashes[node]
 
