@@ -428,12 +428,11 @@ def decisions(text: str) -> list[str]:
     return list(dict.fromkeys(shown(one) for one in said if says("decision", one) and is_informative(one)))
 
 
-def rules_said(text: str, *, wishes: bool) -> list[Line]:
-    """Return the rules in what a human typed, quoted, those that bind before others; with `wishes` also sentences that
-    only begin like one."""
+def rules_said(text: str, sentences: Sequence[str], *, wishes: bool) -> list[Line]:
+    """Return the rules in what a human typed, quoted, those that bind before others; with `wishes` also those of its
+    `sentences` that only begin like one."""
     lines = {f'"{rule.quote}"': STRICT_RANK if rule.strength == "must" else 4 for rule in cue_rules([text])}
-    said = list(map(shown, split_prose(cleaned(text))[0]))
-    for one in said if len(said) <= 2 * _ENDS else [*said[:_ENDS], *said[-_ENDS:]]:
+    for one in map(shown, sentences if len(sentences) <= 2 * _ENDS else [*sentences[:_ENDS], *sentences[-_ENDS:]]):
         rank = _rule_rank(one)
         if rank > (0 if wishes else _WISH_RANK) and not any(one in quote or quote[1:-1] in one for quote in lines):
             lines[f'"{one}"'] = rank
@@ -477,9 +476,10 @@ def _rule_rank(said: str) -> int:
     while lead := lists["leads"].match(text):
         text = text[lead.end() :].lstrip()
     begins = lists["binds_first"].match(text)
-    if lists["no_rule_anywhere"].search(text) or (lists["no_rule_first"].match(text) and not begins):
+    rank = STRICT_RANK if lists["binds_anywhere"].search(text) else _WISH_RANK if begins else 0
+    if rank and (lists["no_rule_anywhere"].search(text) or (lists["no_rule_first"].match(text) and not begins)):
         return 0
-    return STRICT_RANK if lists["binds_anywhere"].search(text) else _WISH_RANK if begins else 0
+    return rank
 
 
 def _folded(text: str) -> str:
