@@ -124,12 +124,9 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
 # opening of each session that may write then parses every message once (0.1 to 0.2 ms each with the estimate, 10 to
 # 20 s of processor time for 100,000 messages) and stores the new facts; openings with `read_only` pay each time. So it
 # does where the list of cues has changed, whose version is kept beside.
-FACTS = f"facts/5 {ESTIMATE}"
-
-
 @cache
 def facts_version() -> str:
-    return f"{FACTS} {cues_version()}"
+    return f"facts/5 {ESTIMATE} {cues_version()}"
 
 
 class Bounds(NamedTuple):

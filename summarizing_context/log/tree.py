@@ -63,7 +63,8 @@ class SegmentCutter:
     def add(self, group: tuple[int, int], *, size: int, digest: bytes, opens_turn: bool) -> list[Segment]:
         """Take the next closed group, of these entries, and return the segments that are thereby cut, oldest first.
         `size` is in estimated tokens; a group `opens_turn` that begins with a human message."""
-        (least, target, most), cut, (start, stop), chance = self._limits, list[Segment](), group, digest[-1]
+        (least, target, most), (start, stop), chance = self._limits, group, digest[-1]
+        cut: list[Segment] = []
         ends_before = opens_turn and self.size >= least and (self.size >= target or chance % _TURN == 0)
         if self.size and (ends_before or self.size + size > most):
             cut.append(self.close())
@@ -168,7 +169,8 @@ class Node(NamedTuple):
 
 def blocks_ending_at(stop: int) -> list[Node]:
     """The blocks whose last segment is the one before `stop`, the smallest first."""
-    found, size = list[Node](), FOUR
+    found: list[Node] = []
+    size = FOUR
     while stop and stop % size == 0:
         found.append(Node(stop - size, stop))
         size = _larger(size)

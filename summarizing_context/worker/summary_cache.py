@@ -251,7 +251,7 @@ class SummaryCache:
             leaves = self._log.hashes
             return leaves[start] if start < len(leaves) else None
         if node not in self._rollup_hashes:
-            texts = list[str]()
+            texts: list[str] = []
             for child in node.children:
                 if (text := self.merged_text(child)) is None:
                     return None  # the others are not looked at: while much is missing this is asked again and again

@@ -88,16 +88,15 @@ def _read_segment(content: str, yield_now: YieldNow = never_yield, *, is_quick: 
 
     # what people say: rules, in a chat wishes too; of all else the beginnings of messages rank before what follows
     # them, and the first and the newest message before the others
-    human = [block.body for block in blocks if block.kind == "user"]
-    typed = [(body, split_prose(cleaned(body))[0]) for body in human]
+    typed = [(block.body, split_prose(cleaned(block.body))[0]) for block in blocks if block.kind == "user"]
     rules = [rule for body, sentences in typed for rule in lines.rules_said(body, sentences, wishes=not steps)]
     known = {rule.text for rule in rules}
     asked: list[Line] = []
     for number, (_, sentences) in enumerate(typed):
-        early = 2 if number in (0, len(human) - 1) else 0
+        early = 2 if number in (0, len(typed) - 1) else 0
         quotes = [f'"{shown(text)}"' for text in sentences if len(words_of(text)) > 1]
         for late, quote in enumerate([quote for quote in quotes if quote not in known][:8]):
-            asked.append(Line(quote, number + (8 - max(late - early, 0)) * len(human)))
+            asked.append(Line(quote, number + (8 - max(late - early, 0)) * len(typed)))
     asked = _last_of_each(asked)
     sections[lines.INTENT] = [asked[at] for at in lines.newest_of_each_pattern([line.text for line in asked])]
     sections[lines.CONSTRAINTS] = _last_of_each(rules)
