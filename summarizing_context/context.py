@@ -628,7 +628,7 @@ class SummarizingContext:
         return min(budget, int(settings.max_tokens)) if settings.max_tokens_is_set else budget
 
     async def _recall_for_newest(self, budget: int) -> None:
-        """Have views show a page about the newest message behind it, where a person wrote that; sought once. Pages of
+        """Have views show a page about the newest message behind it, where a person wrote that; searched once. Pages of
         one view cite other messages, and take a tenth of the room at most."""
         session, log = self._session, self._session.log
         newest, latest = (log.version, len(log)), session.views.latest

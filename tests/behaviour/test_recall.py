@@ -103,7 +103,7 @@ async def test_pages_are_lost_at_reopening_as_ephemeral_messages_are(tmp_path: P
     async with opened(LONG, **given) as context:
         await context.add_message(QUESTION)
         changing = asyncio.create_task(context.set_messages([*LONG, QUESTION, *FILLER[:9]]))
-        await context.next_view()  # beside it
+        await context.next_view()  # while that goes on
         await changing
         await context.add_message(QUESTION)
         await context.get_messages_for_request()
