@@ -646,6 +646,8 @@ class SummarizingContext:
         try:
             recalled = await self._pages.about(said, most, shown)
         except StoreError as error:  # a view is due in any case
+            if session.last_error != str(error):
+                logger.warning("the past could not be searched for what a message is about: %s", error)
             session.last_error = str(error)
             return
         await session.foreground.thawed()

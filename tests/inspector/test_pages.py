@@ -21,7 +21,7 @@ HERE = "http://127.0.0.1:8378"
 
 
 class Client(httpx.AsyncClient):
-    """A page of the inspector, or somebody who is none."""
+    """A page of the inspector, or a caller from elsewhere."""
 
     async def ask(self, about: str, **params: Any) -> httpx.Response:
         return await self.get(f"/api/{about}", params={"id": "s1", **params})
