@@ -1,6 +1,6 @@
 """Everything in random order against all laws, on every strategy: calmly, and while everything fails at random.
 
-LAWS_OPERATIONS steps a strategy, 100 if it is not set, and where everything fails a 25th of them, or 100. LAWS_SEED
+LAWS_OPERATIONS steps a strategy, 100 if it is not set, and where everything fails a 25th of them, or 200. LAWS_SEED
 begins at another seed. A failure names the seed of its session. What is rare must have happened in 400 steps.
 """
 
@@ -16,7 +16,7 @@ from .faults import FAULTS, LIES
 from .places import remove
 
 OPERATIONS = int(os.environ.get("LAWS_OPERATIONS", "100"))
-FAULTY = int(os.environ.get("LAWS_OPERATIONS", "2500")) // 25
+FAULTY = int(os.environ.get("LAWS_OPERATIONS", "5000")) // 25
 ENOUGH = 400  # steps
 FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
 STEPS = 50
