@@ -10,7 +10,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 
 import summarizing_context
-from summarizing_context import ContextClosedError, SettingsError, mount, on_session_ready
+from summarizing_context import ContextClosedError, SettingsError, WrongEventLoopError, mount, on_session_ready
 from tests.adapters.host import mounted, unstamped
 
 HELLO = {"role": "user", "content": "Hello"}
@@ -176,3 +176,13 @@ async def test_system_rows_between_others_are_covered_with_them_where_the_plan_s
         view = await manager.get_messages_for_request()
         assert view[0] == {"role": "system", "content": "You are kind."}
         assert (view[1]["role"] == "developer") == preserve
+
+
+async def test_a_close_in_another_event_loop_is_refused_and_the_session_can_still_be_closed(tmp_path):
+    async with mounted({"storage_path": str(tmp_path / "context.db")}) as manager:
+        await manager.add_message({"role": "user", "content": "Begin."})
+        with pytest.raises(WrongEventLoopError):
+            await asyncio.to_thread(lambda: asyncio.run(manager.close()))
+        assert len(await manager.get_messages()) == 1
+    async with mounted({"storage_path": str(tmp_path / "context.db")}) as again:
+        assert len(await again.get_messages()) == 1

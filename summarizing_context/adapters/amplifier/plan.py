@@ -1,17 +1,14 @@
 """What a mount plan asks for, the session that it opens, and its log in step with the lists that a host sets.
 
-The session is in its file, or in memory; a JSON history is taken over once. A damaged file, or one that another process
-writes, is an error: a log exists, and going on without it would lose it.
+A damaged file, or one that another process writes, is an error: a log exists, and going on without it would lose it.
 
-A host that resumes a session gives back what it has saved: without system rows, perhaps less than the log holds, as it
-was killed before it saved, perhaps more. A log that was loaded from a file is the authority then: it stays, and what
-the host has behind its end is appended. Once the host has gone on with the conversation, a list that goes on from the
-log is appended to it, and another one replaces what differs.
+A host that resumes a session gives back what it has saved: without system rows, and perhaps less or more than the log
+holds. A log from a file is the authority then, and what the host has behind its end is appended. Once the host has
+gone on with the conversation, its list replaces what differs.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -28,7 +25,7 @@ from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.concurrency import in_turns
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
+from summarizing_context.errors import MessageError, SettingsError, StoreError, StoreReadOnlyError
 from summarizing_context.log.entries import content_digest
 from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
 from summarizing_context.settings import Settings, is_address
@@ -131,64 +128,33 @@ def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
 
 
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
-    """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
-
-    Where the file is a JSON list of messages, the session is in a store next to it, which imports them once.
-    """
+    """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is."""
     options = replace(options, keep_system=plan.preserve_system)
+    place = Path(plan.settings.store)
     if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
-
-    async def begun_with(messages: list[Any], place: Path | str) -> SummarizingContext:
-        context = await start_context(replace(plan.settings, store=place), options)
-        try:
-            if messages:
-                await context.set_messages(map(as_logged, as_json(messages)))
-                logger.info("messages were taken over", extra={"messages": len(messages)})
-        except BaseException:
-            await context.close()
-            raise
-        return context
-
-    store, listed = Path(plan.settings.store), list[Any]()
     try:
-        store, listed = _read_place(store)
-        if listed:
-            async with opened_store(store) as opened:
-                if any(session.messages for session in await opened.sessions()):
-                    listed = []
-        return await begun_with(listed, store)
+        try:
+            if not place.parent.is_dir():
+                raise StoreReadOnlyError(f"{place}: its folder does not exist; create it, or name another")
+            if place.exists() and not place.is_file():
+                raise StoreReadOnlyError(f"{place}: this is not a file; name a file for the store")
+        except OSError as error:
+            raise StoreReadOnlyError(f"{place}: it cannot be reached: {error.strerror}; name another file") from error
+        return await start_context(plan.settings, options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-            async with opened_store(store, read_only=True) as opened:
-                if session := await opened.load(plan.settings.session_id):
-                    listed = [decode_message(entry.message) for entry in session.entries]
-        return await begun_with(listed, _MEMORY)
-
-
-def _read_place(path: Path) -> tuple[Path, list[Any]]:
-    """Return the store at a path, and what it imports if a list of messages is there. Raise `StoreError`."""
-    try:
-        if not path.parent.is_dir():
-            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
-        if path.exists() and not path.is_file():
-            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
-    except OSError as error:
-        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
-    beginning = b""
-    with suppress(OSError), path.open("rb") as file:
-        beginning = file.read(4_096)
-    if not beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
-        return path, []
-    try:
-        return path.with_name(f"{path.name}.db"), list(json.loads(path.read_text(encoding="utf-8-sig")))
-    except (ValueError, RecursionError, OSError) as error:
-        fault = f"begins like a JSON list but cannot be read ({type(error).__name__})"
-        raise StoreCorruptError(f"{path} {fault}; repair it, or name another storage_path") from None
+    messages = list[Message]()
+    with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
+        async with opened_store(place, read_only=True) as opened:
+            if session := await opened.load(plan.settings.session_id):
+                messages = [decode_message(entry.message) for entry in session.entries]
+    context = await start_context(replace(plan.settings, store=_MEMORY), options)
+    await context.set_messages(messages)
+    return context
 
 
 async def take_transcript(
@@ -204,13 +170,13 @@ async def take_transcript(
         messages = list(map(as_logged, messages))  # read more than once
     log = await context.get_messages()
     try:
-        found, _ = await _compare(messages, log)
+        is_same, _ = await _compare(messages, log)
     except MessageError:
         written = as_json(messages)
         messages = list(map(as_logged, written)) if isinstance(written, list) else written
-        found, _ = await _compare(messages, log)
+        is_same, _ = await _compare(messages, log)
     rows: list[Message] = list(messages)
-    if found == "same" and rows:
+    if is_same and rows:
         return
     if not resuming:
         if loaded and not (rows and may_be_missing(rows[0])):
@@ -219,22 +185,20 @@ async def take_transcript(
         return
 
     rows = list(dropwhile(may_be_missing, rows))  # the leading rows of the log stay in front
-    found, stop = await _compare(rows, log)
-    if found == "different":
+    _, stop = await _compare(rows, log)
+    if stop is None:
         logger.warning("the host's transcript differs from the log of the session, which stays; clear() empties it")
-    elif found == "longer_transcript":
+    elif stop < len(rows):
         logger.info("the host's transcript holds more than the log")
         for row in rows[stop:]:
             await context.add_message(row)
 
 
-async def _compare(
-    transcript: Iterable[Message], log: Sequence[Message]
-) -> tuple[Literal["same", "longer_log", "longer_transcript", "different"], int]:
+async def _compare(transcript: Iterable[Message], log: Sequence[Message]) -> tuple[bool, int | None]:
     """Compare a host's copy of a conversation with the log, by what the messages say. Raise `MessageError`.
 
-    They are the `same` if nothing is missing but what hosts leave out; else one goes on where the other ends, or they
-    differ. Also return how many messages of the transcript come before that. Ephemeral ones count for nothing.
+    Return whether they are the same: nothing is missing but what hosts leave out, and ephemeral messages count for
+    nothing. Also return how many messages of the copy the log has, from the first on; None where the two differ.
     """
     read = [read_message(message) async for message, _ in in_turns(parse_messages(transcript), 100)]
     places = [at for at, reading in enumerate(read) if not reading.ephemeral]
@@ -246,14 +210,11 @@ async def _compare(
         is_hook = isinstance(metadata, dict) and metadata.get("source") == "hook"
         digest = content_digest(reading)
         met = {at + 1 for at in reached if at < length and said[at] == digest}
-        now = met | reached if may_be_missing(row) or is_hook or reading.ephemeral else met
-        if not now:
-            return "longer_log" if was_met else "different", [*places, len(read)][max(reached)]
-        reached = now
+        reached = met | reached if may_be_missing(row) or is_hook or reading.ephemeral else met
+        if not reached:
+            return False, len(read) if was_met else None
         was_met = was_met or length in reached
-    if length in reached:
-        return "same", len(read)
-    return "longer_log" if was_met else "longer_transcript", [*places, len(read)][max(reached)]
+    return length in reached, len(read) if was_met else [*places, len(read)][max(reached)]
 
 
 def may_be_missing(message: Any) -> bool:
