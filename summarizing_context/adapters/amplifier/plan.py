@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import anyio
 from msgspec import Meta
 
 from summarizing_context import settings as rules
@@ -130,14 +130,14 @@ def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is."""
     options = replace(options, keep_system=plan.preserve_system)
-    place = Path(plan.settings.store)
+    place = anyio.Path(plan.settings.store)
     if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
     try:
         try:
-            if not place.parent.is_dir():
+            if not await place.parent.is_dir():
                 raise StoreReadOnlyError(f"{place}: its folder does not exist; create it, or name another")
-            if place.exists() and not place.is_file():
+            if await place.exists() and not await place.is_file():
                 raise StoreReadOnlyError(f"{place}: this is not a file; name a file for the store")
         except OSError as error:
             raise StoreReadOnlyError(f"{place}: it cannot be reached: {error.strerror}; name another file") from error
@@ -149,7 +149,7 @@ async def open_session(plan: MountPlan, options: Options, degraded: Callable[[st
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
     messages = list[Message]()
     with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-        async with opened_store(place, read_only=True) as opened:
+        async with opened_store(plan.settings.store, read_only=True) as opened:
             if session := await opened.load(plan.settings.session_id):
                 messages = [decode_message(entry.message) for entry in session.entries]
     context = await start_context(replace(plan.settings, store=_MEMORY), options)
