@@ -1,10 +1,8 @@
 """LangChain and LangGraph: a middleware that sends each model call a view of its history. Its state stays whole.
 
-A row of the log is a message of the host; its key is a digest of what it says, so that a history whose ids are new each
-time is still the same. Whatever a view shows as it was is the host's own object again.
-
-A context belongs to one event loop, and an agent may be called from any, or from none. So the sessions have a loop of
-their own, on which summaries are made while a model call blocks the caller.
+A row's key is a digest of what its message says, so that a history whose ids are new each time is still the same. What
+a view shows as it was is the host's own object again. A context belongs to one event loop, and an agent may be called
+from any, or from none; so the sessions have a loop of their own.
 """
 
 from __future__ import annotations
@@ -100,24 +98,14 @@ class SummarizingMiddleware(AgentMiddleware, AbstractContextManager["Summarizing
         profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
         limits = profile.get("max_input_tokens"), profile.get("max_output_tokens")
         window = shared.Window(type(model).__name__, _model_name(model), *limits, _cache_asked(prompt, rows, settings))
-        thinking = settings.get("thinking") or getattr(model, "thinking", None)
-        is_anthropic = getattr(model, "_llm_type", "") == "anthropic-chat"
-        bound = shared.bound_thinking(_model_name(model), thinking, may_ask=is_anthropic)
+        bound = shared.bound_thinking(_model_name(model), settings.get("thinking") or getattr(model, "thinking", None))
 
         async def shorten() -> ModelRequest:
             async with self._sessions.use(session) as context:
                 await context.follow(rows, keys=keys)
                 view = await context.next_view(provider=window, system=prompt, tools=tools, bound_thinking=bound)
             shown = view.messages[bool(prompt) :]  # without the prompt, which the request carries
-            changed: dict[str, Any] = {"messages": _messages(shown, rows, request.messages)}
-            if bound == "asked" and view.rewritten_prefix:
-                betas = [*(settings.get("betas") or getattr(model, "betas", None) or ())]
-                betas += {shared.BINDING_BETA}.difference(betas)
-                asked = {"thinking": shared.dropping(thinking), "betas": betas}
-                changed["model_settings"] = {**settings, **asked}
-                if getattr(model, "thinking", None) is not None:  # which goes over the settings of a request
-                    changed["model"] = model.model_copy(update=asked)
-            return request.override(**changed)
+            return request.override(messages=_messages(shown, rows, request.messages))
 
         return session, shorten
 

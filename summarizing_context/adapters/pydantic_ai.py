@@ -58,10 +58,7 @@ class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager
         """Called by the host before each attempt: the messages of the request become those of a view."""
         rows, model = list(_rows(request_context.messages)), request_context.model
         settings, parameters = request_context.model_settings or {}, request_context.model_request_parameters
-        thinking = settings.get("anthropic_thinking")
-        if not thinking and getattr(parameters, "thinking", None) is False:
-            thinking = {"type": "disabled"}
-        bound = shared.bound_thinking(str(model.model_name), thinking, may_ask=str(model.system) == "anthropic")
+        bound = shared.bound_thinking(str(model.model_name), settings.get("anthropic_thinking"))
         tools = [*parameters.function_tools, *parameters.output_tools]
         said = [part.content for part in parameters.instruction_parts or ()]
         beside = shared.beside_messages(tools, "parameters_json_schema", said)
@@ -72,10 +69,7 @@ class SummarizingCapability(AbstractCapability[Any], AbstractAsyncContextManager
         async with self._sessions.use(ctx.conversation_id) as context:
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             view = await context.next_view(provider=window, tools=beside, bound_thinking=bound)
-        changed: dict[str, Any] = {"messages": _messages(view.messages, rows)}
-        if bound == "asked" and view.rewritten_prefix:  # the host adds the beta that this needs
-            changed["model_settings"] = {**settings, "anthropic_thinking": shared.dropping(thinking)}
-        return replace(request_context, **changed)
+        return replace(request_context, messages=_messages(view.messages, rows))
 
     async def after_model_request(
         self, ctx: Any, *, request_context: Any, response: host.ModelResponse

@@ -34,17 +34,6 @@ class ScriptedModel(GenericFakeChatModel):
         return super()._generate(messages, *rest, **named)
 
 
-class AnthropicModel(ScriptedModel):
-    """Says of itself what LangChain's model for Anthropic does."""
-
-    thinking: Any = {"type": "adaptive"}  # noqa: RUF012 - a field of pydantic's
-    betas: Any = ["b1"]  # noqa: RUF012
-
-    @property
-    def _llm_type(self) -> str:
-        return "anthropic-chat"
-
-
 class SummaryModel(ScriptedModel):
     """Makes every summary alike, and finds no standing rule."""
 

@@ -13,14 +13,9 @@ from typing import Any
 from summarizing_context.errors import BudgetError
 from summarizing_context.summarizers.host import in_summary
 
-ANNOUNCED = tuple(
-    f"context:{name}"
-    for name in (
-        *("pre_compact", "post_compact", "compaction", "summary_started", "summary_ready", "summary_failed"),
-        *("stand_in_used", "include", "memory_stored", "memory_replaced", "budget_changed", "usage_calibrated"),
-        *("degraded", "message_added:debug"),
-    )
-)
+_ANNOUNCED = """pre_compact post_compact compaction summary_started summary_ready summary_failed stand_in_used include
+memory_stored memory_replaced budget_changed usage_calibrated degraded message_added:debug"""
+ANNOUNCED = [f"context:{name}" for name in _ANNOUNCED.split()]
 
 _MOST_WAITING = 256
 _SEND_WITHIN = 5.0  # seconds
@@ -90,10 +85,8 @@ class HostEvents:
 
 def _translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a notice under the names, and with the fields, that the host's documents give; never a text."""
-    facts: dict[str, Any] = {
-        key: value if value is None or isinstance(value, int | float) else str(value)[:300]
-        for key, value in data.items()
-    }
+    plain = (int, float, type(None))
+    facts = {key: value if isinstance(value, plain) else str(value)[:300] for key, value in data.items()}
     tokens = facts.get("tokens" if name == "pre_compact" else "tokens_after")
     counts = {"message_count": facts.get("messages"), "tokens": tokens, "token_count": tokens}
     if name == "pre_compact":

@@ -1,8 +1,5 @@
-"""Microsoft Amplifier's contracts for context managers and tools, over a context that opens at first use.
-
-Mounting builds values only: the host may mount twice, once to validate. No file, task or thread before the first
-message.
-"""
+"""Microsoft Amplifier's contracts for context managers and tools. The host may mount twice, once to validate, so no file,
+task or thread comes before the first message."""
 
 from __future__ import annotations
 
@@ -63,7 +60,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     manager = SummarizingContextManager(config)
     manager.use_host(coordinator)
     if callable(announce := getattr(coordinator, "register_contributor", None)):
-        announce("observability.events", _NAME, lambda: list(ANNOUNCED))
+        announce("observability.events", _NAME, lambda: ANNOUNCED)
     await coordinator.mount("context", manager)
     tools = manager.tools()
     for tool in tools:

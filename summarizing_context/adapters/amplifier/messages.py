@@ -241,11 +241,9 @@ def _calls_of(row: Message) -> Iterator[dict[str, Any]]:
     """Yield the calls that `tool_calls` lists, as blocks."""
     for call in row.get("tool_calls") or ():
         if isinstance(call, dict):
-            inner = call.get("function") or call.get("custom") or call
-            inner = inner if isinstance(inner, dict) else call
-            arguments = _as_arguments(inner.get("arguments", inner.get("input", inner.get("args", {}))))
-            name = str(inner.get("name") or inner.get("tool") or "tool")
-            yield {"type": "tool_call", "id": reading.call_id(call.get("id")), "name": name, "input": arguments}
+            read = reading.read_call(call)
+            name, arguments = str(read.inner.get(read.named_in) or "tool"), read.inner.get(read.said_in, {})
+            yield {"type": "tool_call", "id": read.id, "name": name, "input": _as_arguments(arguments)}
 
 
 def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:

@@ -1,10 +1,6 @@
 """What a mount plan asks for, the session that it opens, and its log in step with the lists that a host sets.
 
 A damaged file, or one that another process writes, is an error: a log exists, and going on without it would lose it.
-
-A host that resumes a session gives back what it has saved: without system rows, and perhaps less or more than the log
-holds. A log from a file is the authority then, and what the host has behind its end is appended. Once the host has
-gone on with the conversation, its list replaces what differs.
 """
 
 from __future__ import annotations
@@ -162,9 +158,10 @@ async def take_transcript(
 ) -> None:
     """Bring the log in step with `messages`. `loaded`: from a file; `resuming`: and nothing was said since then.
 
-    Nothing changes where nothing but system, developer, hook and ephemeral rows is missing. While resuming, the log
-    stays, and only what it lacks at its end is appended. Else the messages replace what differs; a loaded log keeps its
-    leading system rows, unless the messages lead with some. Raises `MessageError`; then nothing has changed.
+    Nothing changes where nothing but system, developer, hook and ephemeral rows is missing. While resuming, the host
+    gives back what it has saved, perhaps less than the log holds: that stays, and only what it lacks at its end is
+    appended. Else the messages replace what differs; a loaded log keeps its leading system rows, unless the messages
+    lead with some. Raises `MessageError`; then nothing has changed.
     """
     if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
         messages = list(map(as_logged, messages))  # read more than once

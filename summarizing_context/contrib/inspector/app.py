@@ -1,7 +1,6 @@
 """The inspector's application: the page, what it asks for as JSON, and news of changes; and its server.
 
-What the page shows is read from a store beside its writers: each question opens the session for reading, and sees what
-was committed last.
+Each question opens the session for reading, beside its writer, and sees what was committed last.
 """
 
 from __future__ import annotations
@@ -166,17 +165,14 @@ class _Pages:
         """Tell of every change, as server-sent events; the first comes at once."""
 
         async def changes() -> AsyncIterator[str]:
-            told, quiet = None, 0
+            told = None
             while True:
                 try:
                     version = await self._version()
                 except StoreError:
                     version = "unreadable"  # a request for the sessions tells what is wrong
                 if version != told:
-                    told, quiet = version, 0
-                    yield f"data: {version}\n\n"
-                elif (quiet := quiet + 1) % 25 == 0:  # so that a connection that is gone is noticed
-                    yield ": still here\n\n"
+                    yield f"data: {(told := version)}\n\n"
                 await asyncio.sleep(0.4)  # between two looks at the store
 
         return StreamingResponse(changes(), media_type="text/event-stream")

@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 import msgspec
@@ -141,15 +141,14 @@ class Chat:
     def read(self, fields: Fields) -> Asked:
         """Return a request, from the JSON of its fields. Raise `PassUnchanged`, and `ValueError` for no request."""
         rows = [row_of(msgspec.json.decode(item), item) for item in items_of(fields, "messages")]
-        roles = [row.message["role"] for row in rows]
-        start = next((at for at, role in enumerate(roles) if role not in ("system", "developer")), len(rows))
+        lead = list(takewhile(lambda row: row.message["role"] in ("system", "developer"), rows))
         tools = objects(decoded(fields, "tools")) + objects(decoded(fields, "functions"))
         model = str(decoded(fields, "model") or "")
         return Asked(
             fields=fields,
-            lead=[row.sent[0] for row in rows[:start]],
-            rows=rows[start:],
-            beside=[*(row.message for row in rows[:start]), *tools],
+            lead=[row.sent[0] for row in lead],
+            rows=rows[len(lead) :],
+            beside=[*(row.message for row in lead), *tools],
             model=model,
             max_output=max_tokens(fields, "max_completion_tokens", "max_tokens"),
             has_tools=bool(tools),
@@ -172,15 +171,12 @@ _MAX_MARKS = 4  # of a request
 class Anthropic:
     """Anthropic's Messages: content in blocks, the system prompt beside the messages, marks of what is to be cached.
 
-    Clients mark the newest message for the cache and take the mark away later; so marks enter neither keys nor the log.
-    A view gets two of its own: one where its header ends, which stays until the next activation, and one at its end.
-    No request goes on with more than four, nor with one of an hour behind one of five minutes: providers refuse both.
+    Clients move their marks from message to message, so marks enter neither keys nor the log; a view gets two of its
+    own. Providers refuse a fifth mark, and one of an hour behind one of five minutes.
 
-    What a client's system says before the model's first words belongs to its system prompt: the machine, its agents,
-    the effort. Every view has it, where providers allow it: behind the user and before the model.
-
-    Newer models refuse thinking that they signed behind another beginning. A request with a rewritten one asks for it
-    to be dropped. Dropped blocks are sent all the same: without them the beginning would change once more.
+    What a client's system says before the model's first words stays in every view: behind the user and before the
+    model, where providers allow it. Blocks of thinking that the provider is to drop are sent all the same: without them
+    the beginning would change once more.
     """
 
     name = "anthropic"

@@ -3,9 +3,7 @@
 Programs that know the token may ask, and never a page that a browser has open, but for the inspector's own. Without a
 token, a page could reach the loopback under a name of its own (DNS rebinding), so the header Host must name an address.
 
-A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
-kind alone, and the request goes on as it came. A process that ends in the middle loses nothing: what was acknowledged
-is in the store, and the rest stands in the client's next request.
+Whatever fails before a view is made to its end is logged by its kind alone, and the request goes on as it came.
 """
 
 from __future__ import annotations
@@ -373,20 +371,6 @@ async def run_behind(
     """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start.
     `started` gets the address before the command runs. What interrupts this process alone is passed on to the command,
     and this process goes on until that ends."""
-
-    process: asyncio.subprocess.Process | None = None
-    early = 0  # interrupts while the command starts
-
-    def interrupt() -> None:
-        nonlocal early
-        if process is None:
-            early += 1
-            return
-        with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
-            if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
-                return  # Ctrl-C at this terminal reaches the command too
-        process.send_signal(signal.SIGINT)
-
     token, is_codex = proxy.token or "", Path(command[0]).name == "codex"
     by_chatgpt = is_codex and codex_asks_chatgpt(token)
     if by_chatgpt and proxy.openai == OPENAI:
@@ -407,23 +391,29 @@ async def run_behind(
                 own = [f"model_providers.{_CODEX_PROVIDER}={{ {table} }}", f"model_provider={_CODEX_PROVIDER}"]
                 own += ["features.enable_request_compression=false"] if by_chatgpt else []  # views need the text
                 command = [command[0], *(word for option in own for word in ("-c", option)), *command[1:]]
-            loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
-            loop.add_signal_handler(signal.SIGINT, interrupt)
             try:
                 process = await asyncio.create_subprocess_exec(
                     *command,
                     env={**os.environ, **places},
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                 )
-                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
-                for _ in range(early):
-                    interrupt()
+            except OSError as error:
+                raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
+
+            def interrupt() -> None:
+                with contextlib.suppress(OSError), open("/dev/tty", "rb", buffering=0) as terminal:
+                    if os.tcgetpgrp(terminal.fileno()) == os.getpgrp():
+                        return  # Ctrl-C at this terminal reaches the command too
+                process.send_signal(signal.SIGINT)
+
+            loop, before = asyncio.get_running_loop(), signal.getsignal(signal.SIGINT)
+            loop.add_signal_handler(signal.SIGINT, interrupt)
+            loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+            try:
                 status = await process.wait()
                 status = status if status >= 0 else 128 - status  # as shells tell a signal
                 end_process_in_time(status)
                 return status
-            except OSError as error:
-                raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:
                 signal.signal(signal.SIGINT, before)
 
