@@ -29,6 +29,7 @@ try:
     from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
     from langchain_core.language_models import BaseChatModel
     from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_core.messages.utils import convert_to_messages
     from langchain_core.utils.function_calling import convert_to_openai_tool
 except ImportError as error:
     raise MissingExtraError("langchain", "the adapter for LangChain needs langchain 1.3 or newer") from error
@@ -294,17 +295,11 @@ def _messages(view: Sequence[Message], rows: Sequence[Message], given: Sequence[
     for row in reversed(view):
         known = places.get(row.get(_KEY, ""), [-1])
         place = known.pop() if len(known) > 1 else known[0]
-        role, content = row["role"], row.get("content") or ""
-        if place >= 0 and role == rows[place]["role"]:
+        if place >= 0 and row["role"] == rows[place]["role"]:
             found.append(given[place] if row == rows[place] else _changed(given[place], row, own))
-        elif role == "assistant":  # these rows are new, such as the header
-            found.append(AIMessage(content=content, **_calls_of(row)))
-        elif role == "tool":
-            status = "error" if row.get("status") == "error" else "success"
-            found.append(ToolMessage(content=content, tool_call_id=row["tool_call_id"], status=status))
-        else:
-            kinds = {"user": HumanMessage, "system": SystemMessage}
-            found.append(kinds[role](content=content) if role in kinds else ChatMessage(content=content, role=role))
+        else:  # it is new, such as the header
+            made = ("role", "content", "tool_calls", "tool_call_id", "status")
+            found += convert_to_messages([{"content": ""} | {name: row[name] for name in made if name in row}])
     return found[::-1]
 
 

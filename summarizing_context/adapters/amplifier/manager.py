@@ -1,5 +1,5 @@
-"""Microsoft Amplifier's contracts for context managers and tools. The host may mount twice, once to validate, so no file,
-task or thread comes before the first message."""
+"""Microsoft Amplifier's contracts for context managers and tools. The host may mount twice, once to validate, so no
+file, task or thread comes before the first message."""
 
 from __future__ import annotations
 

@@ -22,7 +22,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio.to_thread
-from msgspec import MsgspecError
 
 from summarizing_context import ActivationRecord, HeaderNode, Settings, SummarizingContext, load_models, open_context
 from summarizing_context.adapters.open_sessions import opened_store
@@ -37,8 +36,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation.laws import view_parts
 from summarizing_context.messages.reading import message_text_parts, read_message
-from summarizing_context.messages.tokens import MESSAGE_TOKENS, TokenCounter, estimate_text, estimate_texts
-from summarizing_context.views.view import decode_state
+from summarizing_context.messages.tokens import MESSAGE_TOKENS, estimate_text, estimate_texts
 
 try:
     from starlette.applications import Starlette
@@ -323,15 +321,9 @@ class _Pages:
     ) -> AsyncIterator[SummarizingContext]:
         session_id = info["session_id"]
         settings = replace(self._settings, store=str(self._store), session_id=session_id, project=info["project"])
-        count = None
-        if changes:  # within the budget of its last request, as it counts its tokens, and no model is called
+        if changes:  # within the budget of its last request, and no model is called
             settings = replace(settings, summarizer="extractive", max_tokens=info["budget"] or settings.max_tokens)
-            async with opened_store(self._store, read_only=True) as store:
-                stored = await store.load(session_id)
-            for _, state in [] if stored is None else stored.activations:
-                with suppress(MsgspecError, ValueError):
-                    count = TokenCounter(decode_state(state).counter, estimate_text)
-        async with open_context(settings, count_tokens=count, read_only=read_only) as context:
+        async with open_context(settings, read_only=read_only) as context:
             yield context
 
 

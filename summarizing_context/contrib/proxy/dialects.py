@@ -6,7 +6,7 @@ Pure. A row keeps the JSON that the client sent for it. Where a view shows the r
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
@@ -233,20 +233,15 @@ class Anthropic:
         items: list[Out] = [bare(message) if row is None else row.sent[0] for message, row in shown]
         header = next((items[at] for at, (message, _) in enumerate(shown) if KEY not in message), None)
 
-        # the opening, with the effort that holds there: it was set last in what does not stand behind
+        # the opening, with the effort that was set last in what does not stand behind
         at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
         said: list[Out] = [row.sent[0] for row in asked.opening]
-        behind = Counter(message.get(KEY) for message, _ in shown[at:])
-        effort: Message | None = None
-        for row in reversed(asked.rows):  # of those that say the same, the newest stand behind
-            behind[row.key] -= 1
-            if _EFFORT in row.message and behind[row.key] < 0:
-                effort = {"role": "system", "content": [], _EFFORT: row.message[_EFFORT]}
-                break
-        if said or effort:
+        behind = {message.get(KEY) for message, _ in shown[at:]}
+        efforts = [row.message[_EFFORT] for row in asked.rows if _EFFORT in row.message and row.key not in behind]
+        if said or efforts:
             if at and shown[at - 1][0]["role"] == "system":  # two may not stand beside each other
                 said.append(items.pop(at := at - 1))
-            said += [effort] if effort else []
+            said += [{"role": "system", "content": [], _EFFORT: effort} for effort in efforts[-1:]]
             one: Message = {"role": "system", "content": []}
             for message in map(_copied, said if len(said) > 1 else ()):  # of their efforts the last holds
                 content = message.get("content") or []
@@ -437,15 +432,14 @@ class Plugin(Chat):
             texts = [handover_line(asked.session, asked.log[:at])]
             texts += view_texts([message for _, message, _ in placed[:start]], ours)
             said.append({"role": "user", "content": "\n\n".join(texts)})
-        done = start  # behind what was said
-        for end, (place, message, is_whole) in enumerate([*placed[start:], (old, {}, True)], start):
-            if place is None or place < old:
-                continue
-            if texts := view_texts([message for _, message, _ in placed[done:end]], ours[done:end]):
+        rest = zip(placed[start:], ours[start:], strict=True)
+        for is_own, run in groupby(rest, lambda one: one[0][0] is not None and one[0][0] >= old):
+            shown_here, are_ours = zip(*run, strict=True)
+            if is_own:
+                for place, message, is_whole in shown_here:
+                    said.append({"at": lead + place} if is_whole else {"at": lead + place, "content": _text(message)})
+            elif texts := view_texts([message for _, message, _ in shown_here], are_ours):
                 said.append({"role": "user", "content": "\n\n".join(texts)})
-            done = end + 1
-            if end < len(placed):
-                said.append({"at": lead + place} if is_whole else {"at": lead + place, "content": _text(message)})
         return msgspec.json.encode({"messages": said})
 
 

@@ -1,7 +1,6 @@
 """From a client's request to the same request with a view of its history, through the session that it belongs to.
 
-A request of one message without tools goes on as it came, whatever the budget, such as a client's own compaction: who
-asks for a summary of a text means all of it.
+A request of one message without tools goes on as it came, such as a client's own compaction, which means all of it.
 """
 
 from __future__ import annotations
@@ -244,6 +243,8 @@ class Rewriter:
         window = Window(dialect.name, asked.model, made.window, asked.max_output, asked.cache)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
+            record.messages = record.sent_messages = len(keys)
+            record.tokens = record.view_tokens = context.statistics().history_tokens
             taken = partial(context.next_view, limit, window, tools=asked.beside, bound_thinking=asked.bound_thinking)
             try:
                 view = await taken()
@@ -257,28 +258,21 @@ class Rewriter:
             except BudgetError as error:
                 if ceiling is not None:
                     raise
-                figures = context.statistics()
-                record.messages = record.sent_messages = len(keys)
-                record.tokens = record.view_tokens = figures.history_tokens
                 record.fixed_tokens, record.budget = error.required_tokens, error.budget_tokens
-                self._tell_least(record, figures.least_useful_budget)
+                self._tell_least(record, context.statistics().least_useful_budget)
                 return made
-            figures = context.statistics()
-            record.messages, record.tokens = len(keys), figures.history_tokens
             record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
             record.activation = None if view.activation is None else view.activation.reason
-            record.budget = context.budget().max_tokens
+            record.budget, least = context.budget().max_tokens, context.statistics().least_useful_budget
             known.keys = keys
 
             # what the view shows just as the client sent it goes on so
             rows = {row.key: row for row in asked.rows}  # of those that say the same, the newest
             shown: list[Shown] = []
-            names: list[str] = []
             for message in view.shared:
                 row = rows.get(message.get(KEY, ""))
-                row = row if row is not None and message == row.message else None
-                shown.append((message, row))
-                names.append(digest_of(msgspec.json.encode(bare(message))) if row is None else row.key)
+                shown.append((message, row if row is not None and message == row.message else None))
+            names = [row.key if row else digest_of(msgspec.json.encode(bare(message))) for message, row in shown]
         if before := known.sent.get(asked.model):
             differ = (at for at, (one, other) in enumerate(zip(before, names, strict=False)) if one != other)
             record.prefix_kept = round(next(differ, min(len(before), len(names))) / len(before), 4)
@@ -287,7 +281,7 @@ class Rewriter:
         record.changed = names != keys or asked.must_change or drops
         record.sent_messages = len(shown)
         if names != keys and ceiling is None:
-            self._tell_least(record, figures.least_useful_budget)
+            self._tell_least(record, least)
         if not record.changed:
             return made
         return replace(made, body=dialect.write(asked, shown, drops_thinking=drops), drops_thinking=drops)
