@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from summarizing_context.adapters import open_sessions as shared
 from summarizing_context.errors import ContextClosedError, MessageError, MissingExtraError, SettingsError, briefly
-from summarizing_context.messages.reading import Message, check_message, encode_message, kind_of, shape_of
+from summarizing_context.messages.reading import Message, encode_message, kind_of, shape_of
 from summarizing_context.sessions.session import Statistics
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -249,11 +249,7 @@ def _row_of(message: BaseMessage) -> Message:
         row["tool_call_id"] = message.tool_call_id
         if message.status == "error":
             row["status"] = "error"
-    try:
-        encoded = encode_message(row)
-    except (TypeError, ValueError, RecursionError):
-        encoded = encode_message(check_message(row))
-    return {**row, _KEY: shared.digest_of(encoded)}
+    return {**row, _KEY: shared.digest_of(encode_message(row))}
 
 
 def _plain(content: Any) -> Any:
