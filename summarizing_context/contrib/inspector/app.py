@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from importlib.resources import files
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,9 @@ try:
     from starlette.datastructures import Headers, MutableHeaders
     from starlette.middleware import Middleware
     from starlette.requests import HTTPConnection, Request
-    from starlette.responses import JSONResponse, Response, StreamingResponse
-    from starlette.routing import Mount, Route
+    from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+    from starlette.routing import BaseRoute, Mount, Route
+    from starlette.staticfiles import StaticFiles
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from summarizing_context.contrib.serving import bound_socket as listening_socket
@@ -54,7 +54,7 @@ except ImportError as error:
 
 Json = dict[str, Any]
 
-_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILES = Path(__file__).parent / "static"
 _MAX_BODY = 4_096  # bytes of a request
 _NO_LIMIT = 10**9  # tokens: a look activates nothing
 _OF_A_SESSION = {"session", "ledger", "messages", "text", "block", "activation", "search", "undo"}  # pages
@@ -89,9 +89,9 @@ def inspector_app(
             program that has sessions open itself.
     """
     pages = _Pages(_store=store, _settings=settings or Settings(), _undo=undo, _pin=pin, _cache=cache)
-    routes = [
-        Route("/", pages.static),
-        Route("/static/{name}", pages.static),
+    routes: list[BaseRoute] = [
+        Route("/", lambda _: FileResponse(_FILES / "index.html")),
+        Mount("/static", StaticFiles(directory=_FILES)),
         Route("/api/events", pages.events),
         Route("/api/undo", pages.change, methods=["POST"]),
         Route("/api/pin", pages.change, methods=["POST"]),
@@ -110,13 +110,6 @@ class _Pages:
     _pin: Callable[[str, int], Awaitable[object]] | None
     _cache: Callable[[str], Json | None]
     _looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(2))  # sessions that are read at once
-
-    async def static(self, request: Request) -> Response:
-        name = request.path_params.get("name", "index.html")
-        file = files(__package__) / "static" / name
-        if "/" in name or not file.is_file():
-            return _json({"error": "there is no such file"}, 404)
-        return Response(file.read_bytes(), media_type=_TYPES[Path(name).suffix])
 
     async def read(self, request: Request) -> Response:
         """Read in a thread with an event loop of its own, so that no large session holds this one up."""
