@@ -1,18 +1,20 @@
 """What a mount plan asks for, the session that it opens, and its log in step with the lists that a host sets.
 
-A damaged file, or one that another process writes, is an error: a log exists, and going on without it would lose it.
+The session is in its file, or in memory; a JSON history is taken over once. A damaged file, or one that another process
+writes, is an error: a log exists, and going on without it would lose it.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile, takewhile
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import anyio
 from msgspec import Meta
 
 from summarizing_context import settings as rules
@@ -21,7 +23,7 @@ from summarizing_context.adapters.open_sessions import as_json, opened_store
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.concurrency import in_turns
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import MessageError, SettingsError, StoreError, StoreReadOnlyError
+from summarizing_context.errors import MessageError, SettingsError, StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.log.entries import content_digest
 from summarizing_context.messages.reading import Message, decode_message, parse_messages, read_message
 from summarizing_context.settings import Settings, is_address
@@ -124,33 +126,60 @@ def choose_provider(mounted: Mapping[str, Any] | None) -> Any:
 
 
 async def open_session(plan: MountPlan, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
-    """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is."""
+    """Return an open context that the caller closes; tell `degraded` why it is kept in memory only, if it is.
+
+    Where the file is a JSON list of messages, the session is in a store next to it, which imports them once.
+    """
     options = replace(options, keep_system=plan.preserve_system)
-    place = anyio.Path(plan.settings.store)
     if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
+    place, messages = Path(plan.settings.store), list[Any]()
     try:
-        try:
-            if not await place.parent.is_dir():
-                raise StoreReadOnlyError(f"{place}: its folder does not exist; create it, or name another")
-            if await place.exists() and not await place.is_file():
-                raise StoreReadOnlyError(f"{place}: this is not a file; name a file for the store")
-        except OSError as error:
-            raise StoreReadOnlyError(f"{place}: it cannot be reached: {error.strerror}; name another file") from error
-        return await start_context(plan.settings, options)
+        if (listed := _read_list(place)) is not None:
+            place = place.with_name(f"{place.name}.db")
+            messages = list(map(as_logged, as_json(listed)))
+            async with opened_store(place) as opened:
+                if any(session.messages for session in await opened.sessions()):
+                    messages = []
+        context = await start_context(replace(plan.settings, store=place), options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-    messages = list[Message]()
-    with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
-        async with opened_store(plan.settings.store, read_only=True) as opened:
-            if session := await opened.load(plan.settings.session_id):
-                messages = [decode_message(entry.message) for entry in session.entries]
-    context = await start_context(replace(plan.settings, store=_MEMORY), options)
-    await context.set_messages(messages)
+        with suppress(StoreError):  # there is none, or it cannot be read either; the warning has said so
+            async with opened_store(place, read_only=True) as opened:
+                if session := await opened.load(plan.settings.session_id):
+                    messages = [decode_message(entry.message) for entry in session.entries]
+        context = await start_context(replace(plan.settings, store=_MEMORY), options)
+    try:
+        if messages:
+            await context.set_messages(messages)
+    except BaseException:
+        await context.close()
+        raise
     return context
+
+
+def _read_list(path: Path) -> list[Any] | None:
+    """Return the messages where a file is a JSON list, None where it is or may become a store. Raise `StoreError`."""
+    try:
+        if not path.parent.is_dir():
+            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
+        if path.exists() and not path.is_file():
+            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
+    except OSError as error:
+        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
+    beginning = b""
+    with suppress(OSError), path.open("rb") as file:
+        beginning = file.read(4_096)
+    if not beginning.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"["):
+        return None
+    try:
+        return list(json.loads(path.read_text(encoding="utf-8-sig")))
+    except (ValueError, RecursionError, OSError) as error:
+        fault = f"begins like a JSON list but cannot be read ({type(error).__name__})"
+        raise StoreCorruptError(f"{path} {fault}; repair it, or name another storage_path") from None
 
 
 async def take_transcript(
