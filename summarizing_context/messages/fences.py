@@ -32,11 +32,10 @@ _GAPS = re.compile(r"[-_ ]+")
 
 
 class Tag(NamedTuple):
-    """Where a tag stands, and what it says first, folded; words behind its name may be attributes of it."""
+    """Where a tag stands."""
 
     start: int  # of its opening bracket
     stop: int  # behind its closing bracket; behind its name, where there is none
-    words: str
     closes: bool
 
 
@@ -86,7 +85,7 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
         is_named = any(name in names for name in accumulate(_GAPS.split(words)))
         if is_named or (in_lines and re.match(r"[^\W\d_][^\W_]*[-_][^\W_]", words)):
             closer = _CLOSER.search(text, at, at + 200)
-            yield Tag(opener.end() - 1, closer.end() if closer else at, words, closes)
+            yield Tag(opener.end() - 1, closer.end() if closer else at, closes)
 
 
 @lru_cache

@@ -23,7 +23,7 @@ from summarizing_context.log.entries import Entry, Recalled
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.fences import fence
-from summarizing_context.messages.rendering import BREAKS, Count, cut_middle, parts_by_author
+from summarizing_context.messages.rendering import BREAKS, Count, between_lines, cut_middle, fitting, parts_by_author
 from summarizing_context.messages.search_terms import query_terms, stems, words_of
 from summarizing_context.retrieval.search import check_query
 from summarizing_context.stores.base import Match, Scope, SearchIndex
@@ -304,8 +304,6 @@ def _read_place(place: object, length: int) -> range:
         )
     if not length:
         raise NodeNotFoundError("there is nothing to expand: the log has no messages")
-    if isinstance(place, str) and stop == length + 1 and stop - start > 1:
-        stop = length  # an end given as `stop`
     if not 0 <= start < stop <= length:
         raise NodeNotFoundError(f"{named} is not in the log: it has the messages 0 to {length - 1}")
     return range(start, stop)
@@ -313,16 +311,10 @@ def _read_place(place: object, length: int) -> range:
 
 def _piece(part: PagePart, offset: int, room: int, count: Count) -> str:
     """Return as much of a part as fits, up to the end of a line or of a word."""
-    head = count(block_of(part, "", continued=True)) + 1
-    rest = part.text[offset : offset + _LONGEST * max(0, room - head)]
-    length = len(rest)
-    while length > 0 and (cost := head + count(_escaped(rest[:length]))) > room:
-        length = min(length - 1, length * max(0, room - head) // (cost - head))
-    for gap in ("\n", " ") if length < len(rest) else ():
-        at = rest.rfind(gap, length - length // 4, length)
-        if at > 0:
-            return rest[: at + 1]
-    return rest[:length]
+    room -= count(block_of(part, "", continued=True)) + 1
+    rest = part.text[offset : offset + _LONGEST * max(0, room)]
+    length = len(fitting(rest, room, 0, lambda text: count(_escaped(text)))[0])
+    return rest[: between_lines(rest, length, length // 4)] if length < len(rest) else rest
 
 
 def _excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:

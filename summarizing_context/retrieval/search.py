@@ -20,7 +20,7 @@ from typing import Any
 import anyio.to_thread
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
-from summarizing_context.messages.reading import check_message
+from summarizing_context.messages.reading import check_message, encodable
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
@@ -207,10 +207,8 @@ def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
 def _checked(content: object) -> str:
     if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
         raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out") from None
+    if encodable(content) != content:
+        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out")
     return content
 
 

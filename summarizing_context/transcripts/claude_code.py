@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Message, Record, listed, record
+from summarizing_context.messages.reading import Message
+from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record
 
 _SPOKEN = ("user", "assistant")
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
@@ -51,8 +52,7 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
 def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
     """Yield each session with the rows of its active branch. What is left out is counted: also copies, as a second
     compaction or a branch makes them, which keep their place."""
-    ids = (row.get("sessionId") for row in content.rows)
-    name = next((found for found in ids if isinstance(found, str)), content.stem)
+    name = next(filter(None, (row.text("sessionId") for row in content.rows)), content.stem)
     beside = Draft(name)
     trees: list[list[Record]] = [[]]
     agents: dict[str, list[Record]] = {}
