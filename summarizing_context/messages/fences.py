@@ -208,8 +208,6 @@ def _spans_put_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spans_of_tags(text: str) -> list[tuple[int, int]]:
-    if text.isascii() and not any(sign in text for sign in ("<", "&", "--- ")):
-        return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_tags(text, _ALONE, in_lines=True))

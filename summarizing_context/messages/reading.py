@@ -560,8 +560,8 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
                 continue
-            arguments = {canonical_json(parsed(text) or text) for text in call.texts + same.texts}
-            if call.name not in ("", same.name) or len(arguments) > 1:
+            arguments, others = (parsed(one.texts[0]) or one.texts[0] for one in (call, same))
+            if call.name not in ("", same.name) or arguments != others:
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.

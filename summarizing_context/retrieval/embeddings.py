@@ -53,9 +53,7 @@ class EmbeddingSearch:
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
         self._recipe = named if isinstance(named, str) else f"unnamed {uuid.uuid4().hex}"
-        self._vectors = vectors
-        self._redact = redact
-        self._timeout = timeout
+        self._vectors, self._redact, self._timeout = vectors, redact, timeout
         self._one_by_one = anyio.CapacityLimiter(1)
         self.last_error: str | None = None
 

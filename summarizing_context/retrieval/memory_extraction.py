@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -50,17 +49,13 @@ class _Piece(NamedTuple):
     mark: str  # names what of the segment has been read then
 
 
-@dataclass(eq=False)
 class MemoryExtractor:
     """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read at once
     all that the human said: constraints, decisions and definitions."""
 
-    work: InitVar[SessionWork]
-    redact: Redact | None
-
-    def __post_init__(self, work: SessionWork) -> None:
+    def __init__(self, work: SessionWork, redact: Redact | None) -> None:
         self.log, self.ledger, self.summaries, self.store = work.log, work.ledger, work.summaries, work.store
-        self.recipe, self.clock, self.notify = work.recipe, work.clock, work.notify
+        self.recipe, self.clock, self.notify, self.redact = work.recipe, work.clock, work.notify, redact
         self.scope = MemoryScope(work.settings.project, work.settings.session_id)
         self.caller = work.caller if work.recipe.maker == "model" else None
         self._retries = RetrySchedule(work.settings.breaker_cooldown)

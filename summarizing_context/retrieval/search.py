@@ -44,7 +44,6 @@ _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit
 _MOST = 1_000  # memories, or hits, that one call returns
 _LONGEST = 20_000  # characters
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Memory:
         """Why memories could not be found, or not by meaning, of late."""
         return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
 
-    async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
+    async def store(self, content: str, metadata: Mapping[str, Any] = MappingProxyType({})) -> str:
         """Keep a memory and return its id. What is there word for word keeps its id, and gets the metadata if given.
 
         Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
