@@ -18,7 +18,6 @@ from summarizing_context.messages.reading import Reading
 _DECISION, _ERROR, _WRITE, _CRITICAL, _STRICT, _SOFT = 1, 2, 4, 8, 16, 32
 # A mark of the host's, a human's standing rule or preference, a choice, a call that changes something, a failed result.
 _WEIGHTS = {_CRITICAL: 1.0, _STRICT: 0.7, _SOFT: 0.4, _DECISION: 0.5, _WRITE: 0.4, _ERROR: 0.35}
-_RECENCY = 0.2  # for the newest group, 0 for the oldest
 
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 
@@ -58,7 +57,7 @@ def rank_groups(groups: Iterable[tuple[int, int]], stop: int, threshold: float) 
     found = [*groups]
     ranked: list[tuple[float, int]] = []
     for number, (start, traits) in enumerate(found):
-        age = 1 - _RECENCY * (number / (len(found) - 1) if len(found) > 1 else 1.0)
+        age = 1 - 0.2 * (number / (len(found) - 1) if len(found) > 1 else 1.0)  # most for the newest
         rest = prod((1 - weight for flag, weight in _WEIGHTS.items() if traits & flag), start=age)
         if start < stop and 1 - rest >= threshold:
             ranked.append((1 - rest, start))

@@ -12,27 +12,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import dropwhile
 from typing import Any, NamedTuple
 
-import msgspec
-
 from summarizing_context.extraction import WORDS
+from summarizing_context.messages.reading import parsed as parsed
 from summarizing_context.messages.text import clip, shown
 from summarizing_context.settings import LedgerRule
 
 _HUGE = 1_000_000  # characters of which a text has both ends read
 _HEAD = 300  # characters at the beginning and end of a result, whose words tell how the call went
 PATTERNS = {name: re.compile(pattern, re.VERBOSE) for name, pattern in WORDS["patterns"].items()}
-
-
-def parsed(text: str) -> Any:
-    """Return the JSON value that a text is; None where it is none, or huge."""
-    with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return msgspec.json.decode(text) if len(text) <= _HUGE else None
-    return None
 
 
 # What the name of a tool says.
@@ -170,8 +161,6 @@ def files_of(command: str) -> list[tuple[str, str, str]]:
         if token in ("&&", "||", ";", "|", "\n", "&", "(", ")"):
             found += [(path, "wrote", "sh") for path in written]
             found += _operations(words)
-            if len(found) >= 24:
-                break
             words, written, into = [], [], ""
         elif token[-1:] == ">" or ">&" in token or token == "<":
             into = token
@@ -404,7 +393,7 @@ class Item(NamedTuple):
 
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
-    plan that stood: arguments with `merge` change single items of it by their ids."""
+    plan that stood: some tools make or change one item of it."""
     call = parsed(arguments)
     if not isinstance(call, dict):
         return None
@@ -422,15 +411,7 @@ def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
         changed = known._replace(text=words or known.text, mark=mark)
         return tuple(changed if item is known else item for item in before)
 
-    # all of it, or some of its items
-    items = _items(next((call[key] for key in keys if key in call), None))
-    if items is None or call.get("merge") is not True:
-        return items
-    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
-    for at, item in enumerate(items):
-        known = merged.get(item.id) if item.id else None
-        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
-    return tuple(item for item in merged.values() if item.text)
+    return _items(next((call[key] for key in keys if key in call), None))
 
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:

@@ -32,11 +32,10 @@ _GAPS = re.compile(r"[-_ ]+")
 
 
 class Tag(NamedTuple):
-    """Where a tag stands, and what it says first, folded; words behind its name may be attributes of it."""
+    """Where a tag stands."""
 
     start: int  # of its opening bracket
     stop: int  # behind its closing bracket; behind its name, where there is none
-    words: str
     closes: bool
 
 
@@ -86,7 +85,7 @@ def find_tags(text: str, names: frozenset[str], *, in_lines: bool = False) -> It
         is_named = any(name in names for name in accumulate(_GAPS.split(words)))
         if is_named or (in_lines and re.match(r"[^\W\d_][^\W_]*[-_][^\W_]", words)):
             closer = _CLOSER.search(text, at, at + 200)
-            yield Tag(opener.end() - 1, closer.end() if closer else at, words, closes)
+            yield Tag(opener.end() - 1, closer.end() if closer else at, closes)
 
 
 @lru_cache
@@ -209,8 +208,6 @@ def _spans_put_in(text: str) -> list[tuple[int, int]]:
 
 
 def _spans_of_tags(text: str) -> list[tuple[int, int]]:
-    if text.isascii() and not any(sign in text for sign in ("<", "&", "--- ")):
-        return []  # no tag could begin anywhere
     read = _as_tags(text)
     beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_tags(text, _ALONE, in_lines=True))

@@ -121,6 +121,13 @@ def decode_message(data: bytes) -> Message:
     raise StoreCorruptError("the bytes of a stored message are damaged: they are no JSON")
 
 
+def parsed(text: str) -> Any:
+    """Return the JSON value that a text is; None where it is none, or huge."""
+    with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return msgspec.json.decode(text) if len(text) <= 1_000_000 else None
+    return None
+
+
 def canonical_json(value: object) -> str:
     """One spelling of a JSON value: keys sorted, no spaces."""
     try:
@@ -552,7 +559,9 @@ def _read(message: Message) -> tuple[Reading, list[_Fields]]:
             call = _call(block)
             if (same := shown.get(call.id)) is None:
                 parts.append(call)
-            elif call.name not in ("", same.name) or _parsed(call.texts[0]) != _parsed(same.texts[0]):
+                continue
+            arguments, others = (parsed(one.texts[0]) or one.texts[0] for one in (call, same))
+            if call.name not in ("", same.name) or arguments != others:
                 parts.append(Part("extra", tuple(filter(None, (call.name, *call.texts)))))  # another with the same id
 
     # The other fields: those that are read, and of all that has fields the frame, and fields that no shape knows.
@@ -673,12 +682,6 @@ def _call(block: Block, at: int = -1, shape: str = "") -> Part:
     arguments = said if isinstance(said, str) else canonical_json(said)
     name = str(block.inner.get(block.named_in) or "")
     return Part("call", (arguments,), name, block.id, at, (), False, shape, tuple(block.seals.values()), half="call")
-
-
-def _parsed(arguments: str) -> Any:
-    with suppress(ValueError, RecursionError):
-        return json.loads(arguments)
-    return arguments
 
 
 def _result(content: object, id: str, holder: Mapping[str, Any], at: int, inner: list[_Fields]) -> Part:

@@ -119,17 +119,17 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
         return text
     kept = cap - _MARK_TOKENS
     if kept < LEAST_KEPT:
-        head, _ = _fitting(text, cap - SHORT_MARK_TOKENS, total, count, from_end=False)
+        head, _ = fitting(text, cap - SHORT_MARK_TOKENS, total, count)
         short = f"{head or text[:4]}[…{total}…]"
         return short if len(short) < len(text) else text
-    head, head_tokens = _fitting(text, -(-kept // 2), total, count, from_end=False)
-    tail, tail_tokens = _fitting(text[len(head) :], kept // 2, total, count, from_end=True)
+    head, head_tokens = fitting(text, -(-kept // 2), total, count)
+    tail, tail_tokens = fitting(text[len(head) :], kept // 2, total, count, from_end=True)
     left_out = max(1, total - head_tokens - tail_tokens)
     cut = f"{head}\n[… {left_out} tokens left out …]\n{tail}"
     return cut if len(cut) < len(text) else text
 
 
-def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
+def fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool = False) -> tuple[str, int]:
     """Return about the longest end of `text` within `cap` tokens, and its tokens. `total` spares most counts."""
     length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
@@ -161,7 +161,7 @@ def cut_results(content: str, key_lines: Callable[[str], Sequence[str]] = lambda
         if sums[-1] <= 3_000:
             continue
         places = (bisect_left(sums, tokens) * _BLOCK for tokens in (600, sums[-1] - 400))
-        head, tail = (label.end() + _between_lines(body, place, len(body) // 8) for place in places)
+        head, tail = (label.end() + between_lines(body, place, len(body) // 8) for place in places)
         if head < tail:
             before, middle = content[at:head], content[head:tail]
             kept += (_escape_label(before) if at else before, "" if before.endswith("\n") else "\n")
@@ -181,11 +181,9 @@ def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list
     reach = len(text) // (4 * parts)
     sums = _token_sums(text, yield_now)
     places = (bisect_left(sums, sums[-1] * part / parts) * _BLOCK for part in range(1, parts))
-    stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
-    labels, at = [0] if text.startswith("### ") else [], text.find("\n### ")
-    while at >= 0:  # no expression: it would hold the interpreter for all of a long text
-        labels.append(at + 1)
-        at = text.find("\n### ", at + 1)
+    stops = [0, *(between_lines(text, place, reach) for place in places), len(text)]
+    labels = [0] if text.startswith("### ") else []
+    labels += (found.start() + 1 for found in re.finditer("\n### ", text))
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
@@ -204,7 +202,7 @@ def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
     return sums
 
 
-def _between_lines(text: str, stop: int, reach: int) -> int:
+def between_lines(text: str, stop: int, reach: int) -> int:
     """Return the end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
     found = (text.rfind(gap, max(0, stop - reach), stop) + 1 for gap in ("\n", " "))
     return next(filter(None, found), min(stop, len(text)))

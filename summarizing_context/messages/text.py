@@ -45,21 +45,18 @@ def bare(line: str) -> str:
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
     """Return the sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
-    if "```" not in body:
-        return list(_sentences(body)), []
     parts = body.split("```")
     if len(parts) % 2 == 0:
         parts[-2:] = ["\n".join(parts[-2:])]
-    return [sentence for part in parts[::2] for sentence in _sentences(part)], parts[1::2]
+    # a line that comes again and again is said once
+    lines = (bare(raw) for part in parts[::2] for raw, _ in groupby(part.split("\n")))
+    return [piece for line in lines for sentence in split_line(line) for piece in _pieces(sentence)], parts[1::2]
 
 
 def split_lines(body: str) -> list[str]:
     """Return the lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
-    lines: list[str] = []
-    for line in body.split("\n"):
-        if line and not line.isspace():
-            lines += [line] if len(line) <= LONGEST else _pieces(line)
-    return lines
+    written = (line for line in body.split("\n") if line and not line.isspace())
+    return [piece for line in written for piece in (_pieces(line) if len(line) > LONGEST else [line])]
 
 
 def clip(text: str, limit: int) -> str:
@@ -71,12 +68,6 @@ def clip(text: str, limit: int) -> str:
     while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").translate({44: None, 46: None}).isdigit():
         words.pop()  # a number whose unit would be lost
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
-
-
-def _sentences(body: str) -> Iterator[str]:
-    for raw, _ in groupby(body.split("\n")):  # a line that comes again and again is said once
-        for sentence in split_line(bare(raw)):
-            yield from _pieces(sentence)
 
 
 def split_line(line: str) -> Iterator[str]:

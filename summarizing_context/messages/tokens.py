@@ -14,7 +14,6 @@ import binascii
 import gzip
 import hashlib
 import importlib.util
-import inspect
 import logging
 import os
 import re
@@ -72,26 +71,21 @@ def estimate_text(text: str) -> int:
     """Return the estimated tokens of `text`; 0 for an empty text."""
     tokens = 0
     for start in range(0, len(text), _PIECE):
-        data, counts = features(text[start : start + _PIECE])
+        piece = text[start : start + _PIECE]
+        data = piece.encode("utf-8", "surrogatepass")
+        foreign = syllables = 0
+        if not piece.isascii():
+            foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
+        size, pairs = len(data), _pairs(data, _KIND_TABLE)
+        kinds = [size - len(data.translate(None, members)) for members in _COUNTED]
+        escapes, marks, ends, changes = [size - len(pairs.translate(None, codes)) for codes in _PAIR_CODES]
+        rare = size - len(_pairs(data, _RARE_TABLE).translate(None, _RARE_CODES))
+        counts = (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
         scaled = sum(map(mul, WEIGHTS.values(), counts))
-        ends, rare = counts[-3:-1]
-        if rare * 16 > len(data):  # a row of one letter, such as of x, is few tokens
+        if rare * 16 > size:  # a row of one letter, such as of x, is few tokens
             scaled -= 7_000 * sum(len(run.group()) - 2 for run in _RUN.finditer(data.lower()))
         tokens += max(ends + 1, -(-scaled // SCALE))
     return tokens
-
-
-def features(piece: str) -> tuple[bytes, tuple[int, ...]]:
-    """Return the bytes of a text, and the count of each feature of `WEIGHTS`."""
-    data = piece.encode("utf-8", "surrogatepass")
-    foreign = syllables = 0
-    if not piece.isascii():
-        foreign, syllables = _beyond_ascii(data.translate(None, _ASCII).decode("utf-8", "surrogatepass"))
-    size, pairs = len(data), _pairs(data, _KIND_TABLE)
-    kinds = [size - len(data.translate(None, members)) for members in _COUNTED]
-    escapes, marks, ends, changes = [size - len(pairs.translate(None, codes)) for codes in _PAIR_CODES]
-    rare = size - len(_pairs(data, _RARE_TABLE).translate(None, _RARE_CODES))
-    return data, (*kinds, escapes, marks, foreign, syllables, ends, rare, changes)
 
 
 def _pairs(data: bytes, table: bytes) -> bytes:
@@ -219,8 +213,6 @@ def checked_counter(function: Callable[[str], int]) -> TokenCounter:
 
     The name tells functions apart by what they count, so that stored counts of one are not taken for another's.
     """
-    if not callable(function):
-        raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
     has_warned = False
 
     def ask(text: str) -> int | str:
@@ -230,8 +222,6 @@ def checked_counter(function: Callable[[str], int]) -> TokenCounter:
         except BaseException as error:
             _check_failure(error)
             return f"it raised {type(error).__name__}"
-        if inspect.iscoroutine(tokens):
-            tokens.close()  # else Python warns that it was never awaited
         if isinstance(tokens, bool) or not isinstance(tokens, int):
             return f"it gave a {type(tokens).__name__}"
         return tokens if 0 <= tokens <= 1_000_000_000 else f"it gave {briefly(tokens)}"
@@ -287,10 +277,9 @@ async def choose_counter(
             import tiktoken
 
             try:
-                tiktoken.get_encoding(ENCODING)
+                encoding = tiktoken.get_encoding(ENCODING)
             except Exception as error:
                 logger.warning("tiktoken could not download its ranks", extra={"cause": type(error).__name__})
-            encoding = load_offline()
 
     # Loading takes tenths of a second. tiktoken sets no time limit, so a download may hang: only a daemon thread then
     # lets the process end.

@@ -12,7 +12,6 @@ import math
 import os
 import uuid
 from array import array
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -54,9 +53,7 @@ class EmbeddingSearch:
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
         self._recipe = named if isinstance(named, str) else f"unnamed {uuid.uuid4().hex}"
-        self._vectors = vectors
-        self._redact = redact
-        self._timeout = timeout
+        self._vectors, self._redact, self._timeout = vectors, redact, timeout
         self._one_by_one = anyio.CapacityLimiter(1)
         self.last_error: str | None = None
 
@@ -74,18 +71,15 @@ class EmbeddingSearch:
         missing = await self._vectors.missing(self._recipe, list(texts), len(vector))
 
         # make and keep those that are missing; where a call fails its halves are tried: one text may be why
-        pending = deque(missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE))
+        pending = [missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE)][::-1]
         failures, until = 0, anyio.current_time() + self._timeout
-        while pending:
-            some = pending.popleft()
+        while pending and failures < 8 and not (failures and anyio.current_time() > until):  # one text of 32 takes 6
+            some = pending.pop()
             if vectors := await self._embedded([texts[number] for number in some], len(vector)):
                 await self._vectors.save(self._recipe, dict(zip(some, vectors, strict=True)))
-                continue
-            failures += 1
-            if failures == 8 or anyio.current_time() > until:  # one text of 32 that cannot be embedded takes 6
-                break
-            middle = len(some) // 2
-            pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
+            else:
+                failures, middle = failures + 1, len(some) // 2
+                pending += [some[middle:], some[:middle]] if middle else []
         return await self._vectors.near(self._recipe, list(texts), vector)
 
     async def _embedded(self, texts: Sequence[str], size: int | None = None) -> list[bytes]:

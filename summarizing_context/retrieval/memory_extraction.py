@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -50,17 +49,13 @@ class _Piece(NamedTuple):
     mark: str  # names what of the segment has been read then
 
 
-@dataclass(eq=False)
 class MemoryExtractor:
     """What one session teaches. A model reads piece by piece what it has summarized. Without one, rules read at once
     all that the human said: constraints, decisions and definitions."""
 
-    work: InitVar[SessionWork]
-    redact: Redact | None
-
-    def __post_init__(self, work: SessionWork) -> None:
+    def __init__(self, work: SessionWork, redact: Redact | None) -> None:
         self.log, self.ledger, self.summaries, self.store = work.log, work.ledger, work.summaries, work.store
-        self.recipe, self.clock, self.notify = work.recipe, work.clock, work.notify
+        self.recipe, self.clock, self.notify, self.redact = work.recipe, work.clock, work.notify, redact
         self.scope = MemoryScope(work.settings.project, work.settings.session_id)
         self.caller = work.caller if work.recipe.maker == "model" else None
         self._retries = RetrySchedule(work.settings.breaker_cooldown)
@@ -271,10 +266,8 @@ class MemoryExtractor:
             for fact in facts
             if fact.start in within
         ]
-        for index in within:
-            if log[index].facts.human:
-                defined = _definitions(log[index].read(index).reading.typed, index)
-                found += (item for item in defined if item.text not in said)
+        typed = ((at, log[at].read(at).reading.typed) for at in within if log[at].facts.human)
+        found += (item for at, texts in typed for item in _definitions(texts, at) if item.text not in said)
         read = {item.text: item for item in sorted(found, key=lambda item: item.message)}
         newest = [item._replace(text=item.text[:2_000]) for item in list(read.values())[-50:]]
         if (redact := self.redact) is None:
@@ -341,13 +334,9 @@ _OWNED = (  # whose subject belongs to a name
 
 def _definitions(texts: Iterable[str], message: int) -> Iterator[Item]:
     """Yield the definitions in what a person said in one message; none of a document that was pasted."""
-    sentences: list[str] = []
-    for said in (said for text in texts for said in split_prose(text)[0]):
-        start = 0  # of what stands behind an address or a version
-        for end in re.finditer(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])", said):
-            sentences.append(_flat(cleaned(said[start : end.end(1)])))
-            start = end.end()
-        sentences.append(_flat(cleaned(said[start:])))
+    ended = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")  # with an address or a version
+    lines = (ended.sub(r"\1\n", said) for text in texts for said in split_prose(text)[0])
+    sentences = [_flat(cleaned(sentence)) for line in lines for sentence in line.split("\n")]
     for sentence in sentences if len(sentences) < 25 else ():
         if len(sentence) > 300 or sentence.rstrip("\"')* ").endswith("?"):
             continue

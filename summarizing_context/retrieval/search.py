@@ -20,7 +20,7 @@ from typing import Any
 import anyio.to_thread
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
-from summarizing_context.messages.reading import check_message
+from summarizing_context.messages.reading import check_message, encodable
 from summarizing_context.messages.search_terms import UNSPACED, query_terms, stem, stems, words_of
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import normal_subject, notify_of_memory
@@ -44,7 +44,6 @@ _SCOPES = ("session", "project", "all")
 _SNIPPET = 200  # characters of a hit
 _MOST = 1_000  # memories, or hits, that one call returns
 _LONGEST = 20_000  # characters
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,7 @@ class Memory:
         """Why memories could not be found, or not by meaning, of late."""
         return (None if self._embedding_search is None else self._embedding_search.last_error) or self._store_error
 
-    async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
+    async def store(self, content: str, metadata: Mapping[str, Any] = MappingProxyType({})) -> str:
         """Keep a memory and return its id. What is there word for word keeps its id, and gets the metadata if given.
 
         Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
@@ -207,10 +206,8 @@ def _families(text: str) -> tuple[frozenset[str], frozenset[str]]:
 def _checked(content: object) -> str:
     if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
         raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
-    try:
-        content.encode()
-    except UnicodeEncodeError:
-        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out") from None
+    if encodable(content) != content:
+        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out")
     return content
 
 

@@ -61,9 +61,8 @@ class Tool(NamedTuple):
         given = {name: value for name, value in arguments.items() if value not in (None, "")}
         if strange := [name for name in given if name not in self.properties]:
             raise SettingsError(f"there is no argument {briefly(strange[0])}; there are {', '.join(self.properties)}")
-        for key in self.required:
-            if key not in given:
-                raise SettingsError(f"`{key}` is missing")
+        if missing := [key for key in self.required if key not in given]:
+            raise SettingsError(f"`{missing[0]}` is missing")
         for key, value in given.items():
             asked = self.properties[key]
             if asked["type"] == "integer":

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
+from summarizing_context.messages.reading import Message, content_texts
 
 AUTO, STDIN = "auto", Path("-")
 SUMMARY = "compaction summary"  # of a client: all that it stands for is in the log
-
-Message = dict[str, Any]
 
 
 class Record(dict[str, Any]):
@@ -60,10 +59,7 @@ def tool_call(call_id: object, name: object, arguments: object) -> dict[str, Any
 
 def text_of(content: object) -> str:
     """Return the text of a content that is a string or a list of blocks."""
-    if isinstance(content, str):
-        return content
-    texts = [block.get("text") if isinstance(block, dict) else block for block in listed(content)]
-    return "\n".join(text for text in texts if isinstance(text, str))
+    return "\n".join(content_texts(content)) if isinstance(content, str | list) else ""
 
 
 def plain(content: Any) -> Any:
@@ -164,14 +160,14 @@ def load(path: Path) -> Content:
     """Return the content of a file: `.json` is one value and others are lines, or else the other way."""
     try:
         with opened(path) as file:
-            bound = 2**28 if isinstance(file, gzip.GzipFile) else None  # a megabyte may unpack to a gigabyte
-            data = file.read() if bound is None else file.read(bound + 1)
+            bound = 2**28 if isinstance(file, gzip.GzipFile) else 0  # a megabyte may unpack to a gigabyte
+            data = file.read(bound + 1 if bound else -1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TranscriptError(f"{path}:1: the gzip data is damaged ({error}); fetch the file again") from error
     except OSError as error:
         fault = f"cannot be read ({error.strerror or type(error).__name__}); check the path and its rights"
         raise TranscriptError(f"{path}:1: {fault}") from error
-    if bound is not None and len(data) + 32 * data.count(b"\n") > bound:  # each line takes room by itself
+    if bound and len(data) + 32 * data.count(b"\n") > bound:  # each line takes room by itself
         fault = f"unpacks to more than {bound >> 20} MB, as no log should"
         raise TranscriptError(f"{path}:1: {fault}; if it is one, unpack it first (gunzip) and name that file")
 

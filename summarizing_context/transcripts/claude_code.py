@@ -7,9 +7,10 @@ parallel calls, so all blocks and results of the replies on the branch belong to
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Message, Record, listed, record
+from summarizing_context.messages.reading import Message
+from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record
 
 _SPOKEN = ("user", "assistant")
 _COPY, _BOUNDARY = "repeated row", "compact_boundary"
@@ -51,8 +52,7 @@ def read_claude_code(content: Content) -> Iterator[Draft]:
 def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
     """Yield each session with the rows of its active branch. What is left out is counted: also copies, as a second
     compaction or a branch makes them, which keep their place."""
-    ids = (row.get("sessionId") for row in content.rows)
-    name = next((found for found in ids if isinstance(found, str)), content.stem)
+    name = next(filter(None, (row.text("sessionId") for row in content.rows)), content.stem)
     beside = Draft(name)
     trees: list[list[Record]] = [[]]
     agents: dict[str, list[Record]] = {}
@@ -70,12 +70,12 @@ def _sessions(content: Content) -> Iterator[tuple[Draft, list[Record]]]:
             home = agents.setdefault(row.text("agentId") or above, [])
         elif _parent(row) or row.get("subtype") == _BOUNDARY:
             home = next((tree for tree in trees if tree is parent), home)
-        elif _is_spoken(home):
+        elif any(one["type"] in _SPOKEN for one in home):
             home = []
             trees.append(home)
         homes[row["uuid"]] = home
         home.append(row)
-    if len(trees) > 1 and not _is_spoken(trees[-1]):
+    if len(trees) > 1 and not any(row["type"] in _SPOKEN for row in trees[-1]):
         trees[-2] += trees.pop()
     named = {name if number == 1 else f"{name}:{number}": rows for number, rows in enumerate(trees, start=1)}
     named |= {f"{name}:{agent}": rows for agent, rows in agents.items()}
@@ -136,10 +136,6 @@ def _active(rows: list[Record], draft: Draft) -> list[Record]:
         else:
             draft.skip(*(["other branch"] if row["type"] in _SPOKEN else _kind(row)))
     return chosen
-
-
-def _is_spoken(rows: Sequence[Record]) -> bool:
-    return any(row["type"] in _SPOKEN for row in rows)
 
 
 def _parent(row: Record) -> str | None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Any
 
+from summarizing_context.messages.reading import read_message
 from summarizing_context.transcripts.base import SUMMARY, Content, Draft, Record, listed, record, text_of, tool_call
 
 RECORDS = tomllib.loads((files(__package__) / "records.toml").read_text("utf-8"))  # of all clients
@@ -111,8 +112,8 @@ def read_responses(content: Content) -> Iterator[Draft]:
 
 def read_codex(content: Content) -> Iterator[Draft]:
     """Yield the one session of a rollout: its items. Its events repeat them for the screen, or take turns back."""
-    names = [row.at("payload").text("id") for row in content.rows if row.get("type") == "session_meta"]
-    draft = Draft(next(iter(names), "") or content.stem)
+    names = (row.at("payload").text("id") for row in content.rows if row.get("type") == "session_meta")
+    draft = Draft(next(names, "") or content.stem)
     for row in content.rows:
         draft.line = row.line
         kind, payload = row.text("type"), row.at("payload")
@@ -134,7 +135,7 @@ def read_codex(content: Content) -> Iterator[Draft]:
             if event == "thread_rolled_back":
                 # the last turns, with what the client said of the surroundings before them
                 draft.reply, said, count = None, draft.messages, payload.get("num_turns")
-                turns = [at for at, message in enumerate(said) if _is_typed(message)]
+                turns = [at for at, message in enumerate(said) if read_message(message).human]
                 if turns and isinstance(count, int) and count > 0:
                     at = turns[-min(count, len(turns))]
                     while at > turns[0] and at - 1 not in turns and said[at - 1]["role"] in ("user", "developer"):
@@ -142,12 +143,3 @@ def read_codex(content: Content) -> Iterator[Draft]:
                     draft.skip("rewound", count=len(said) - at)
                     del said[at:], draft.lines[at:]
     yield draft
-
-
-def _is_typed(message: dict[str, Any]) -> bool:
-    """Return whether a user typed a message, so that a turn begins with it: the client puts tags around its own."""
-    text = text_of(message["content"]).strip()
-    tag = text[1 : text.find(">")] if text.startswith("<") else ""
-    is_tagged = tag.replace("_", "").isalpha() and text.endswith(f"</{tag}>")
-    is_own = is_tagged or text.startswith("# AGENTS.md instructions")
-    return message["role"] == "user" and "metadata" not in message and not is_own
