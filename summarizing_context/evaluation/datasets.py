@@ -238,7 +238,7 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
                     kind = "name" if re.search(r"[^\W\d]", value) else "number"
                     kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"
-                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], [value], at)
+                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], [value])
         shown.update(message.seen, message.used)
     return list(found.values())[:_MAX_PROBES]
 
