@@ -26,7 +26,7 @@ from typing import Any, Literal, Self
 
 import anyio
 import msgspec
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from summarizing_context import errors
 from summarizing_context.messages.reading import Message
@@ -277,10 +277,8 @@ class Cassette:
         try:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
                 yield
-        except (Timeout, OSError) as error:
-            why = f"the cassette cannot be written ({error.strerror}); {_OTHER}"
-            if isinstance(error, Timeout):
-                why = f"another process holds {self.path.name}.lock; end it, and record again"
+        except OSError as error:  # also where another process holds the lock
+            why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
             self.failure = errors.CassetteError(f"{self.path}: {why}")
             raise self.failure from error
 
