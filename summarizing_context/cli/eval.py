@@ -41,7 +41,6 @@ Junit = Annotated[Path | None, options.path("FILE", "Write the results as JUnit 
 class RecordOptions(ModelOptions):
     """Options of a command whose models are asked through a cassette."""
 
-    redact: Annotated[str | None, option("M:FUNC", "Your function that takes out secrets.")] = None
     max_calls: options.MaxCalls = None
     yes: options.Yes = False
 
@@ -57,8 +56,8 @@ class RecordOptions(ModelOptions):
         from summarizing_context.evaluation.cassettes import Cassette, prices_of
         from summarizing_context.summarizers.providers import make_model
 
-        keys: Any = {"secrets": [one.api_key for one in models], "redact": self.redact}
-        with Cassette(file, "forecast", **keys) as replies:
+        keys = [one.api_key for one in models]
+        with Cassette(file, "forecast", secrets=keys) as replies:
             done = work(replies)
         prices = prices_of(replies.spent, models)
         if self.dry_run:
@@ -67,7 +66,7 @@ class RecordOptions(ModelOptions):
             if done is not None and not proposals:  # no reply was assumed, so this is the run
                 return done
             # What follows from replies, such as a proposal, may not be kept.
-            with suppress(CassetteMissError), Cassette(file, "replay", **keys) as replies:
+            with suppress(CassetteMissError), Cassette(file, "replay", secrets=keys) as replies:
                 return work(replies)
         for price in prices:
             tell(_line(price))
@@ -76,7 +75,7 @@ class RecordOptions(ModelOptions):
         for model in models:
             make_model(model, read_only=False)  # a key that is missing is named before the question
         output.confirm("Send these requests?", self.yes, "sent")
-        with Cassette(file, "record", max_calls=self.max_calls, **keys) as replies:
+        with Cassette(file, "record", max_calls=self.max_calls, secrets=keys) as replies:
             done = work(replies)
         for price in prices_of(replies.spent, models):
             tell(_line(price, "Recorded with "))
@@ -151,14 +150,12 @@ def run(
         chosen = [Arm(name) for name in names]
     else:
         settings = replace(own.load(), max_tokens=budget)
-        if own.redact is not None and settings.summarizer not in PROVIDERS:
-            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
         made = {"ours": settings, "extractive": replace(settings, summarizer="extractive", model=None)}
         names = names or ["ours", "tail", "masking"]
         names = names if names[0] in made else ["ours", *(name for name in names if name != "ours")]
         chosen = [Arm(name, made.get(name)) for name in names]
     file, jobs = cassette or out / "replies.jsonl", jobs or os.cpu_count() or 1
-    measured = Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs, redact=own.redact)
+    measured = Run(dataset=dataset, arms=chosen, cassette=file, jobs=jobs)
 
     def measure(replies: Cassette | None) -> Report:
         logs, doing = len(dataset.logs), "Measuring" if replies is None else DOING[replies.mode]
@@ -223,7 +220,7 @@ def ask(
     """Have models question a log, answer from views, and mark the answers.
 
     --model summarizes and writes questions. The log is sent to both models; keys and tokens are taken out by their
-    shape, others by --redact. A run that was stopped goes on in its folder, which `eval run` shows again.
+    shape. A run that was stopped goes on in its folder, which `eval run` shows again.
 
     Examples:
         eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4

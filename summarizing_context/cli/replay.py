@@ -114,7 +114,6 @@ def replay(
     *,
     budget: Annotated[list[str] | None, option("N[,N]", "Tokens of a view; each is replayed. Default: 16k.")] = None,
     strategy: Annotated[list[str] | None, option("A[,B]", "hierarchical, summarize, truncate, importance.")] = None,
-    store: Annotated[Path | None, options.path("FILE", "Keep the sessions in this SQLite file.")] = None,
     jobs: options.Jobs = None,
     own: options.ModelOptions,
 ) -> Result:
@@ -128,13 +127,13 @@ def replay(
         replay logs/ --budget 8k,16k --strategy hierarchical,truncate
         replay logs/ --model gpt-5.4-mini --dry-run
     """
-    from summarizing_context.evaluation.replay import MEMORY, Plan, for_each, replay_file
+    from summarizing_context.evaluation.replay import for_each, replay_file
 
     names = [name for text in strategy or () for name in listed(text)]
-    variants = {one.strategy: one for one in (own.load(store=store, strategy=name) for name in names or (None,))}
+    variants = {one.strategy: one for one in (own.load(strategy=name) for name in names or (None,))}
     sizes = [read_tokens(one, "--budget") for text in budget or ["16k"] for one in text.split(",")]
     budgets, settings = tuple(dict.fromkeys(sizes)), next(iter(variants.values()))
-    plan = Plan(budgets, settings, tuple(variants), own.format, own.dry_run)
+    each = [replace(one, max_tokens=size) for one in variants.values() for size in budgets]
     if own.dry_run:
         own.need_model(settings)
     files = transcripts.find_transcripts(paths)
@@ -144,9 +143,7 @@ def replay(
     doing = f"{counted(len(files), 'file')} at {', '.join(map(number, budgets))} tokens."
     doing = f"{'Dry run of' if own.dry_run else 'Replaying'} {doing}"
     with output.progress("files", len(files), doing, stopped) as update:
-        # Files that share a store go one after the other, so that none finds there what depends on another's pace.
-        jobs = jobs if str(settings.store) == MEMORY else 1
-        for found in for_each(files, partial(replay_file, plan=plan), jobs):
+        for found in for_each(files, partial(replay_file, variants=each, format=own.format, dry_run=own.dry_run), jobs):
             if isinstance(found, TranscriptError):
                 unreadable.append(found)
             else:

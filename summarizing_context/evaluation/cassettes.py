@@ -13,14 +13,12 @@ import hashlib
 import os
 import random
 import re
-import sys
 import zlib
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,11 +26,11 @@ from typing import Any, Literal, Self
 
 import anyio
 import msgspec
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from summarizing_context import errors
 from summarizing_context.messages.reading import Message
-from summarizing_context.messages.redaction import Redaction, redact_message
+from summarizing_context.messages.redaction import redact_message
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.models import load_models
 from summarizing_context.settings import PROVIDERS, Settings
@@ -144,8 +142,7 @@ class Cassette:
     and writes each reply as it comes; on leaving the `with` the file is sorted. `forecast` sends nothing, and estimates
     what recording would take.
 
-    `max_calls` are those of this run. `secrets` are texts to be taken out as well; `redact` names the function that
-    takes out others, as `module:function`.
+    `max_calls` are those of this run. `secrets` are texts to be taken out as well.
     """
 
     def __init__(
@@ -155,46 +152,35 @@ class Cassette:
         *,
         max_calls: int | None = None,
         secrets: Iterable[str | None] = (),
-        redact: str | None = None,
     ) -> None:
         if mode == "replay" and not path.exists():
             lacking = "there are no recorded replies; a run with the key of a model makes them"
             raise errors.CassetteError(f"{path}: {lacking}")
         self.path, self.mode, self.sends = path, mode, mode == "record"
         if self.sends:  # before anything is paid for
-            can_write = False
-            with suppress(OSError):
+            try:
                 make_private_folder(path.parent)
-                can_write = not path.is_dir() and os.access(path.parent, os.W_OK | os.X_OK)
-            if not can_write:
-                raise errors.CassetteError(f"{path}: no cassette can be written here; {_OTHER}")
+                with open_private(path, append=True):
+                    pass
+            except OSError as error:
+                raise errors.CassetteError(f"{path}: no cassette can be written here; {_OTHER}") from error
         self.spent: defaultdict[str, Spent] = defaultdict(Spent)  # by model, as `Request.model` names it
         variables = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
         known = {*map(os.environ.get, variables), *secrets}
         # What is shorter is a word, and would be taken out everywhere.
         self._secrets = sorted((one for one in known if one and len(one) >= 12), key=lambda one: (-len(one), one))
         self._max_calls = max_calls if self.sends else None
-        self._redact: Redaction | None = None
-        if redact is not None:  # the module may be in the current folder
-            sys.path += [] if os.getcwd() in sys.path else [os.getcwd()]
-            module, _, function = redact.partition(":")
-            try:
-                found = getattr(import_module(module), function)
-            except (ImportError, AttributeError, ValueError) as error:
-                why = f"{redact!r} cannot be loaded ({type(error).__name__})"
-                raise errors.SettingsError(f"redact: {why}; name a function as module:function") from error
-            self._redact = Redaction(found)
         self.missed: set[str] = set()  # keys of a replay that have no reply
         self._lines = _read(path)
         self._asking: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # by key
-        self._failure: errors.CassetteError | None = None
+        self.failure: errors.CassetteError | None = None  # why nothing more is sent
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:  # sorted, equal recordings are equal bytes
-        if self.sends and self.calls and self.path.exists():
+        if self.sends and self.calls:
             with self._locked():
                 self._lines = _read(self.path)
                 replace_private(self.path, self._packed(sorted(self._lines.items())))
@@ -213,7 +199,7 @@ class Cassette:
 
     def clean(self, text: str) -> str:
         """Return a whole text as it may be sent and kept."""
-        return scrubbed(text if self._redact is None else self._redact(text), self._secrets)
+        return scrubbed(text, self._secrets)
 
     async def reply(
         self, request: Request, send: Send, *, assumed: str = "", is_usable: Usable = lambda _: True
@@ -224,7 +210,7 @@ class Cassette:
         Raise `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
         is a reply whose `fault` says so.
         """
-        system, *user = (scrubbed(text, self._secrets) for text in (request.system, *request.user))
+        system, *user = map(self.clean, (request.system, *request.user))
         request = replace(request, system=system, user=tuple(user))
         key, spent = request.key, self.spent[request.model]
         async with self._asking[key]:
@@ -236,12 +222,12 @@ class Cassette:
                 self.missed.add(key)
                 missing = f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, "
                 missing += "prompt, model or limits are new; name its model and key, and the same command records it"
-                self._failure = self._failure or errors.CassetteMissError(missing)
-            elif self._failure is None and self._max_calls is not None and self.calls >= self._max_calls:
+                self.failure = self.failure or errors.CassetteMissError(missing)
+            elif self.failure is None and self._max_calls is not None and self.calls >= self._max_calls:
                 capped = f"stopped after {self.calls:,} calls: the cap max_calls is reached; replies are kept"
-                self._failure = errors.CassetteLimitError(f"{capped}, call it again to go on")
-            if self._failure is not None:  # nothing more is paid for
-                raise self._failure
+                self.failure = errors.CassetteLimitError(f"{capped}, call it again to go on")
+            if self.failure is not None:  # nothing more is paid for
+                raise self.failure
             spent.calls += 1
             spent.by_kind[request.kind] = spent.by_kind.get(request.kind, 0) + 1
             try:
@@ -250,8 +236,7 @@ class Cassette:
                 else:
                     told = await send(request)
                     told = SummaryReply(told) if isinstance(told, str) else told
-                    text = scrubbed(told.text, self._secrets)  # before it is used too, as a replay has it
-                    reply = Reply(**asdict(replace(told, text=text)))
+                    reply = Reply(**asdict(replace(told, text=self.clean(told.text))))  # as a replay will have it
             except errors.SummarizerRefused as error:  # asked again, it would refuse again
                 reply = Reply("", fault=str(error))
             except Exception as error:
@@ -261,27 +246,22 @@ class Cassette:
             self._lines[key] = reply
             if self.sends:  # behind the others, so that a process that is killed loses none that it has
                 with self._locked():
-                    size = self.path.stat().st_size if self.path.exists() else 0
+                    size = self.path.stat().st_size
                     try:
                         with open_private(self.path, append=True) as file:
                             file.write(self._packed([(key, reply)]))
                     except OSError:  # such as a full disk: no half of a line stays
-                        if self.path.exists():
-                            os.truncate(self.path, size)
+                        os.truncate(self.path, size)
                         raise
         spent.input_tokens += request.tokens if reply.input_tokens is None else reply.input_tokens
         spent.output_tokens += reply.output_tokens or 0
         spent.cached_tokens += reply.cached_tokens or 0
         return reply
 
-    def stop(self, why: str) -> None:
-        """Send nothing more, and have `check` say why."""
-        self._failure = self._failure or errors.CassetteError(f"{self.path}: {why}")
-
     def check(self) -> None:
         """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
-        if self._failure is not None:
-            raise self._failure
+        if self.failure is not None:
+            raise self.failure
         for error in self._failed.values():
             why = ", ".join((describe_failure(error), *getattr(error, "__notes__", ())))
             lost = f"{len(self._failed)} requests were not recorded ({why}); what was recorded is kept"
@@ -297,12 +277,10 @@ class Cassette:
         try:
             with FileLock(f"{self.path}.lock", timeout=30.0, mode=FILE):
                 yield
-        except (Timeout, OSError) as error:
-            why = f"the cassette cannot be written ({error.strerror}); {_OTHER}"
-            if isinstance(error, Timeout):
-                why = f"another process holds {self.path.name}.lock; end it, and record again"
-            self._failure = errors.CassetteError(f"{self.path}: {why}")
-            raise self._failure from error
+        except OSError as error:  # also where another process holds the lock
+            why = f"the cassette cannot be written ({error.strerror or error}); {_OTHER}"
+            self.failure = errors.CassetteError(f"{self.path}: {why}")
+            raise self.failure from error
 
 
 def _read(path: Path) -> dict[str, Reply]:
@@ -361,8 +339,8 @@ class RecordedModel:
             raise errors.SummarizerRefused("no reply is recorded") from None
         if reply.fault:
             if self._is_needed:
-                about = f"{self.where} gave no {request.kind} summary ({reply.fault})"
-                self._cassette.stop(f"{about}; the same command asks again")
+                about = f"{self.where} gave no {request.kind} summary ({reply.fault}); the same command asks again"
+                self._cassette.failure = errors.CassetteError(f"{self._cassette.path}: {about}")
             raise errors.SummarizerRefused(reply.fault)
         return SummaryReply(reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens)
 
@@ -406,19 +384,16 @@ def assumed_summary(job: SummaryJob) -> str:
         return "none" if job.kind == "rules" else "[]"
     most = job.max_tokens if job.source_tokens <= 200 else min(job.max_tokens, job.source_tokens // 2)
     line = f"- step {{}} of the part {job.range_hash[:8]} was done"
-    size = estimate_text(line.format(10) + "\n")
-    rest = (line.format(at) for at in range(2, (most - estimate_text("## Done")) // size + 1))
-    return "\n".join(["## Done", line.format(1), *rest])
+    lines = max(1, (most - estimate_text("## Done")) // estimate_text(line.format(10) + "\n"))
+    return "\n".join(["## Done", *map(line.format, range(1, lines + 1))])
 
 
 def prices_of(spent: Mapping[str, Spent], models: Sequence[Settings]) -> list[Spent]:
-    """Return what models were asked for, with its price; settings may name one model at several addresses."""
+    """Return what models were asked for, with its price."""
     found: dict[str, Spent] = {}
-    places: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for settings in models:
-        name = f"{settings.summarizer}/{settings.model}"
-        places[name][make_model(settings, read_only=True).address] = None
-        one = replace(spent.get(name, Spent()), model=str(settings.model), address=" and ".join(places[name]))
+        name, address = f"{settings.summarizer}/{settings.model}", make_model(settings, read_only=True).address
+        one = replace(spent.get(name, Spent()), model=str(settings.model), address=address)
         if (price := load_models(settings.prices).price_of(one.model)) is not None:
             one.estimated_cost = round(price.cost(one.input_tokens, one.output_tokens, one.cached_tokens), 6)
             since = price.as_of or price.source

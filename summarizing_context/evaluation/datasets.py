@@ -238,7 +238,7 @@ def hindsight(reads: Sequence[Read], cut: int, budget: int) -> list[Question]:
                     kind = "name" if re.search(r"[^\W\d]", value) else "number"
                     kind = "path" if re.search(r"[/\\]|\.\w{1,4}$", value) else kind
                     asked = f"What message {at} needs"
-                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], [value], at)
+                    found[value] = Question(f"{at}: {value}", kind, asked, value, [*evidence], [value])
         shown.update(message.seen, message.used)
     return list(found.values())[:_MAX_PROBES]
 
@@ -293,8 +293,7 @@ def _locomo(path: Path) -> list[Log]:
                             told = str(asked["question"]), str(asked["answer"]), evidence
                             questions.append(Question(f"q{len(questions) + 1}", "", *told, values=answers))
             except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-                what = f"it lacks {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-                raise TranscriptError(f"{file}:1: no session of locomo ({what})") from error
+                raise TranscriptError(f"{file}:1: no session of locomo ({type(error).__name__}: {error})") from error
             logs.append(Log(name, name, partial(list, messages), partial(_at_end, name, partial(list, questions))))
     return logs
 

@@ -8,14 +8,15 @@ import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from importlib.resources import files
+from itertools import accumulate, chain, count
 from textwrap import shorten
 from typing import Any
 
 import anyio
 
-from summarizing_context.assembly import open_context
+from summarizing_context.assembly import open_context, open_store
 from summarizing_context.evaluation.laws import canonical
-from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
+from summarizing_context.evaluation.replay import Recorder, Tally, make_costs
 from summarizing_context.messages.reading import Message, message_text_parts
 from summarizing_context.messages.text import split_line
 from summarizing_context.models import load_models
@@ -34,7 +35,13 @@ async def play_demo(
 
     The worker runs in the background, and the agent never waits for it. `watch` is called with each message, in words.
     """
-    settings, costs = replace(settings, session_id=await free_session_id(settings, "demo")), await make_costs(settings)
+    store = await open_store(settings.store)
+    try:  # a session that is there is never touched
+        taken = {info.session_id for info in await store.sessions()}
+    finally:
+        await store.close()
+    free = next(id for id in chain(["demo"], (f"demo:{number}" for number in count(2))) if id not in taken)
+    settings, costs = replace(settings, session_id=free), await make_costs(settings)
     budget = int(settings.max_tokens)
     async with open_context(settings) as context:
         recorder = Recorder(context, costs, Tally(file="demo", budget=budget))
@@ -49,14 +56,11 @@ async def play_demo(
         tally, statistics = recorder.finish(), context.statistics()
 
     # What is sent without this package: the system row and the newest messages that fit; or the whole history.
-    sizes = [costs.of(message, canonical(message)) for message in messages]
-    room, start = budget - sizes[0], len(messages)
-    while start > 1 and sizes[start - 1] <= room:
-        room, start = room - sizes[start - 1], start - 1
-    whole = cached = before = 0
-    for at in (*(at for at, message in enumerate(messages) if message["role"] == "assistant"), len(messages)):
-        history = sum(sizes[:at])
-        whole, cached, before = whole + history, cached + before, history
+    sums = list(accumulate((costs.of(message, canonical(message)) for message in messages), initial=0))
+    fits = (at for at in range(1, len(messages)) if sums[1] + sums[-1] - sums[at] <= budget)
+    start = next(fits, len(messages))
+    histories = [sums[at] for at, message in enumerate(messages) if message["role"] == "assistant"]
+    whole, cached = sum(histories) + sums[-1], sum(histories)
     price = load_models().price_of(PRICED_MODEL)
     reasons = sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)
     return (
@@ -105,12 +109,12 @@ def find_answers(view: Sequence[Message], without: Sequence[Message]) -> list[di
     told, others, found = sentences(view), sentences(without), list[dict[str, Any]]()
     for asked in tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]:
         wordings = asked["answers"]
-        sentence = next((one for one in told if answers(wordings, one)), None)
-        words = " ".join((sentence or "").split()).removeprefix("- ")
-        if len(words) > 90:  # what stands around the answer
-            places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
-            if (start := max(min(places, default=0) - 22, 0)) > 0:
-                words = f"…{words[start:].partition(' ')[2]}"
-        row = {"question": asked["ask"], "found": sentence is not None, "words": shorten(words, 90, placeholder="…")}
+        sentence = next((one for one in told if answers(wordings, one)), "")
+        words = " ".join(sentence.split()).removeprefix("- ")
+        places = [at for wording in wordings for one in wording if (at := words.casefold().find(one)) >= 0]
+        start = min(places, default=0) - 22
+        if len(words) > 90 and start > 0:  # what stands around the answer
+            words = f"…{words[start:].partition(' ')[2]}"
+        row = {"question": asked["ask"], "found": bool(sentence), "words": shorten(words, 90, placeholder="…")}
         found.append({**row, "without": any(answers(wordings, one) for one in others)})
     return found

@@ -92,7 +92,6 @@ class Judge:
         self._ids: dict[bytes, tuple[tuple[str, ...], tuple[str, ...]]] = {}  # that a message calls and answers
         self._newest: Message = {}
         self._newest_at: int | None = None  # the row of the last view that shows the newest message
-        self._judged = 0  # length of the log at the last view
         self._keys: list[bytes] = []  # of the last view
 
     def add(self, message: Message) -> None:
@@ -101,17 +100,16 @@ class Judge:
         self._places.setdefault(key, []).append(len(self._log))
         self._ids[key] = bound_ids(read_message(dict(message)))
         self._log.append(key)
-        self._newest = message
+        self._newest, self._newest_at = message, None
 
     def look(self, view: Sequence[Message], keys: list[bytes]) -> None:
         """Judge a view, whose messages have these canonical spellings."""
         pairs = enumerate(zip(self._keys, keys, strict=False))
         self.common = next((at for at, (a, b) in pairs if a != b), min(len(self._keys), len(keys)))
         self._keys = keys
-        if len(self._log) > self._judged or self._newest_at is None or self._newest_at >= self.common:
+        if self._newest_at is None or self._newest_at >= self.common:
             rows = range(len(view) - 1, self.common - 1, -1)  # it is in what is new
             self._newest_at = next((at for at in rows if shows(view[at], self._newest)), None)
-            self._judged = len(self._log)
         self.newest_missing = self._newest_at is None
 
         self.tool_unsafe = self.out_of_order = False

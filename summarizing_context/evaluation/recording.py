@@ -21,7 +21,7 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -67,7 +67,15 @@ class Question(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: str = ""
     evidence: list[int] = []  # messages, from 0
     values: list[str] = []
-    used_at: int | None = None  # the message whose tool call uses them
+
+
+class WrittenQuestion(msgspec.Struct):
+    """A question as a model writes it."""
+
+    category: Literal["rule", "decision", "error", "artifact", "fact", "absent"]
+    question: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    answer: Annotated[str, msgspec.Meta(pattern=r"\S")]
+    evidence: list[Annotated[int, msgspec.Meta(ge=0)]] = []
 
 
 class AskedCase(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -236,26 +244,17 @@ async def write_questions(
     system, some = latest("questions").render(number=number), "word " * 20
     assumed = [Question(f"q{at}", "fact", some, some) for at in range(1, number + 1)]
     asked = Request("questions", writer.maker, system, (log,), 500 + 120 * number)
-    known = (*CATEGORIES, ABSENT)
 
     def read(text: str) -> list[Question]:  # the error says what is wrong with the first bad one
-        written = _object(text, dict[str, list[dict[str, Any]]]).get("questions", [])
-        try:
-            found = msgspec.convert([{**one, "id": f"q{at}"} for at, one in enumerate(written, 1)], list[Question])
-        except msgspec.ValidationError as error:
-            raise ValueError(f"not a JSON object with questions ({error})") from error
+        written = _object(text, dict[str, list[WrittenQuestion]]).get("questions", [])
+        found = [Question(f"q{at}", **msgspec.structs.asdict(one)) for at, one in enumerate(written, 1)]
         if not found:
             raise ValueError("no question at all")
-        for at, one in enumerate(found, 1):
-            beyond = next((message for message in one.evidence if not 0 <= message < case.cut), None)
-            for is_wrong, complaint in (
-                (one.category not in known, f"has none of the categories {', '.join(known)}"),
-                (not one.question.strip() or not one.answer.strip(), "lacks its words or its answer"),
-                (not one.evidence and one.category != ABSENT, "names no message that holds its answer"),
-                (beyond is not None, f"names message {beyond}, but there are 0 to {case.cut - 1} before the cut"),
-            ):
-                if is_wrong:
-                    raise ValueError(f"question {at} ({one.category}) {complaint}")
+        for one in found:
+            if one.category != ABSENT and not one.evidence:
+                raise ValueError(f"{one.id} ({one.category}) names no message that holds its answer")
+            if beyond := [message for message in one.evidence if message >= case.cut]:
+                raise ValueError(f"{one.id} names message {beyond[0]}, but there are 0 to {case.cut - 1}")
         return found[:number]
 
     return await _readable(writer, case, asked, read, str(assumed)) or assumed

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 import os
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, fields, replace
-from itertools import chain, count, product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
-from summarizing_context.assembly import open_context, open_store
+from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette, open_model
@@ -34,7 +32,6 @@ LAW_FIGURES = (
     *("over_budget_views", "tool_unsafe_views", "out_of_order_views", "newest_missing_views", "unseen_tokens"),
     "append_only_breaks",
 )
-MEMORY = ":memory:"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -119,17 +116,6 @@ def add_up(rows: Sequence[Tally]) -> Tally:
     return total
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to do with each file."""
-
-    budgets: tuple[int, ...]  # tokens
-    settings: Settings
-    strategies: tuple[str, ...] = ()  # in place of the settings' own
-    format: str = "auto"  # of the transcripts
-    dry_run: bool = False  # replies of the model are assumed: nothing is sent, and nothing is stored
-
-
 @dataclass
 class Costs:
     """What messages cost with the session's counter, each counted once."""
@@ -204,32 +190,32 @@ class Recorder:
         return tally
 
 
-def replay_file(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
+def replay_file(
+    path: Path, variants: Sequence[Settings], *, format: str, dry_run: bool
+) -> list[Tally] | TranscriptError:
     """Return the tallies of a file, or why it cannot be read."""
     try:  # each session in an event loop of its own
-        logs = read_named(path, format=plan.format).items()
-        return [row for name, log in logs for row in anyio.run(replay_log, name, log, plan)]
+        logs = read_named(path, format=format).items()
+        return [row for name, log in logs for row in anyio.run(replay_log, name, log, variants, dry_run)]
     except TranscriptError as error:
         return error
 
 
-async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
-    """Replay one log with each strategy at each budget of the plan."""
-    costs, rows = await make_costs(plan.settings), []
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"\.jsonl(\.gz)?", "", Path(name).name, count=1))[:150]
-    own: Any = plan.strategies or (plan.settings.strategy,)
-    for strategy, budget in product(own, plan.budgets):
+async def replay_log(name: str, log: Transcript, variants: Sequence[Settings], dry_run: bool = False) -> list[Tally]:
+    """Replay one log with each of these settings, in memory. In a dry run replies of the model are assumed: nothing is
+    sent."""
+    costs, rows = await make_costs(variants[0]), []
+    for variant in variants:
         # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
-        settings = replace(plan.settings, strategy=strategy, max_tokens=budget, idle_after="never")
+        settings = replace(variant, store=":memory:", session_id="replay", idle_after="never")
         assumed: Any = nullcontext()
-        if plan.dry_run:
-            settings = replace(without_default_cap(settings), store=MEMORY)
+        if dry_run:
+            settings = without_default_cap(settings)
             assumed = open_model(settings, Cassette(Path(os.devnull), "forecast"))
-        named = filter(None, ("replay", stem, strategy if plan.strategies[1:] else "", str(budget)))
-        settings = replace(settings, session_id=await free_session_id(settings, ":".join(named)))
         async with assumed as summarizer, open_context(settings, summarizer=summarizer) as context:
             skipped: Any = {"skipped": Counter(log.skipped), "skipped_lines": [*log.unreadable]}
-            recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy, **skipped))
+            tally = Tally(file=name, budget=variant.max_tokens, strategy=variant.strategy, **skipped)
+            recorder = Recorder(context, costs, tally)
             for index, message in enumerate(log.messages):
                 # No host sends a request between the calls of one reply.
                 if message.get("role") == "assistant" and recorder.tally.messages and not context.open_calls():
@@ -241,13 +227,3 @@ async def replay_log(name: str, log: Transcript, plan: Plan) -> list[Tally]:
                 await context.wait_idle()
             rows.append(recorder.finish())
     return rows
-
-
-async def free_session_id(settings: Settings, wanted: str) -> str:
-    """Return `wanted`, with a number if the store has such a session: what is there is never touched."""
-    store = await open_store(settings.store)
-    try:
-        taken = {info.session_id for info in await store.sessions()}
-    finally:
-        await store.close()
-    return next(id for id in chain([wanted], (f"{wanted}:{number}" for number in count(2))) if id not in taken)

@@ -228,17 +228,15 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
                 ours, theirs = self.figure(arm, name), self.figure(other, name)
                 if ours and theirs and abs(change := ours / theirs - 1) >= 0.005:
                     said += f", at {abs(change):.0%} {'more' if change > 0 else 'fewer'} {what}"
-            leads = [(name, self.ahead(arm, other, category=name)) for name in self.categories]
-            sure = [(name, lead) for name, lead in leads if lead is not None and lead.sessions >= MIN_SESSIONS]
-            for side, sign in (("better", 1), ("worse", -1)):
-                names = [name for name, lead in sure if min(sign * lead.low, sign * lead.high) > 0]
+            leads = {name: in_words(self.ahead(arm, other, category=name)) for name in self.categories}
+            for side in ("better", "worse"):
+                names = [name for name, words in leads.items() if words.startswith(side)]
                 said += f"; {side} on {', '.join(names)}" if names else ""
             for name in (arm, other):
                 rows = [one for one in self.spent if one.arm == name]
                 if extracts := sum(one.stand_ins for one in rows):
-                    made = extracts + sum(len(one.summaries) for one in rows)
-                    said += f"; extracts stand for {extracts} of {made} summaries of {name}"
-                    said += ", whose replies could not serve"
+                    made = f"{extracts + sum(len(one.summaries) for one in rows)} summaries of {name}"
+                    said += f"; extracts stand for {extracts} of {made}, whose replies could not serve"
             return f"{said}."
         arm, score = self.first, self.score(self.first)
         if score is None:
@@ -262,14 +260,11 @@ class Report(msgspec.Struct, frozen=True, omit_defaults=True):
             if metric not in (known := [*self.metrics, *AT_MOST]):
                 raise SettingsError(f"there is no metric {metric!r}; this run has {', '.join(known)}")
             passed, words = False, "nothing to look at"
-            if metric in AT_MOST:
-                name, figure = f"{arm}, {metric}, at most {bound:g}", self.figure(arm, metric)
-                if figure is not None:
-                    passed, words = figure <= bound, f"{figure:,.6g}"
-            else:
-                name, score = f"{arm}, {metric}, at least {bound:.1%}", self.score(arm, metric)
-                if score is not None:
-                    passed, words = score.mean >= bound, f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
+            name = f"{arm}, {metric}, " + (f"at most {bound:g}" if metric in AT_MOST else f"at least {bound:.1%}")
+            if metric in AT_MOST and (figure := self.figure(arm, metric)) is not None:
+                passed, words = figure <= bound, f"{figure:,.6g}"
+            elif (score := self.score(arm, metric)) is not None:
+                passed, words = score.mean >= bound, f"{score.mean:.1%} [{score.low:.1%}, {score.high:.1%}]"
             gates.append(Gate(name, passed, words))
         return gates
 
@@ -363,5 +358,4 @@ def write_junit(file: Path | None, name: str, results: Sequence[tuple[str, str, 
         xml.SubElement(case, "failure", message=words) if bad else xml.SubElement(case, "system-out")
         case[0].text = words
     xml.indent(suite)
-    text = xml.tostring(suite, encoding="unicode")
-    write_private(file, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
+    write_private(file, xml.tostring(suite, encoding="utf-8", xml_declaration=True))

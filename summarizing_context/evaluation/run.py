@@ -94,7 +94,6 @@ class Run:
         cassette: The file of replies, where an arm's settings name a model.
         baseline: The arm that the others are compared with.
         jobs: Logs at a time; one where a model is asked.
-        redact: Names a function that takes secrets out of messages, as `module:function`.
         writer: The model whose summaries arms of recorded answers show. By default the recorded one, which is only
             replayed, as the judge.
         judge: The model that answers what is asked of recorded answers from views, and marks the answers.
@@ -106,7 +105,6 @@ class Run:
     cassette: Path | str | None = None
     baseline: str = ""
     jobs: int = 1
-    redact: str | None = None
     writer: Settings | SdkSummarizer | None = None
     judge: Settings | SdkSummarizer | None = None
 
@@ -146,7 +144,7 @@ class Run:
 
     def _cassette(self, mode: cassettes.Mode) -> Cassette:
         keys = [settings.api_key for settings in self.models]
-        return Cassette(Path(str(self.cassette)), mode, secrets=keys, redact=self.redact)
+        return Cassette(Path(str(self.cassette)), mode, secrets=keys)
 
     def report(self, cassette: Cassette | None = None, watch: Callable[[str], None] = lambda _: None) -> Report:
         """Measure, and return the report. Without an open cassette, replies are replayed. `watch` is called with each
@@ -189,15 +187,14 @@ class Run:
 
     async def measure_log(self, cassette: Cassette | None, log: Log) -> _Part:
         """Measure one log: the views of all arms at its cuts, then each question of each view."""
-        if cassette is None and self.models and self.cassette is not None:
+        if cassette is None and self.models:
             cassette = self._cassette("replay")
         first = next((arm.settings for arm in self.arms if arm.settings is not None), Settings())
-        cleaner = cassette if self.writer is None else None  # logs that are recorded have no secrets already
-        messages = [message if cleaner is None else cleaner.scrub(message) for message in log.read()]
+        messages = [*log.read()] if cassette is None else [*map(cassette.scrub, log.read())]
         cases = log.ask(messages, int(first.max_tokens))
-        if cleaner is not None:  # questions for secrets are left out
+        if cassette is not None:  # questions for secrets are left out
             for _, questions in cases:
-                questions[:] = [one for one in questions if all(cleaner.clean(text) == text for text in one.values)]
+                questions[:] = [one for one in questions if all(cassette.clean(text) == text for text in one.values)]
         recording, texts = self.dataset.recording, dict[tuple[str, str], str]()  # views by case and arm
         bare = [arm.name for arm in self.arms if arm.settings is None]
         history = sum(map(message_tokens, messages))

@@ -160,9 +160,7 @@ async def show_filled(context: SummarizingContext, best: str, *, budget: float, 
         except BudgetError:
             break
     room = past.tokens - estimate_text(best) - 2 * _FRAME
-    filling: list[Part] = []
-    if room >= _SMALLEST:
-        filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
+    filling, _ = newest([[part] for message in past.messages[:start] for part in parts_of(message)], room)
     return f"{best}\n\n{joined(filling)}" if filling else best
 
 
@@ -223,20 +221,20 @@ class Part(NamedTuple):
 def parts_of(message: Message) -> list[Part]:
     """Return the texts of a message in their order; images and empty texts are left out."""
     content, role = message.get("content"), str(message.get("role"))
-    found = [Part(RESULT if role in ("tool", "function") else role, content)] if isinstance(content, str) else []
+    label = RESULT if role in ("tool", "function") else role
+    found = [Part(label, content)] if isinstance(content, str) else []
     for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, dict) else ""
-        if kind in ("text", "input_text", "output_text"):
-            found.append(Part(RESULT if role == "tool" else role, str(block.get("text") or "")))
-        elif kind == "thinking":
-            found.append(Part(THINKS, str(block.get("thinking") or "")))
-        elif kind == "tool_result":
-            found.append(Part(RESULT, _as_text(block.get("content", block.get("output")))))
-        elif kind in ("tool_use", "tool_call"):
-            found.append(Part(f"{CALLS} {block.get('name')}", _as_text(block.get("input"))))
-    for call in message.get("tool_calls") or []:
-        function = call.get("function", call)
-        found.append(Part(f"{CALLS} {function.get('name')}", _as_text(function.get("arguments"))))
+        match block:
+            case {"type": "text" | "input_text" | "output_text"}:
+                found.append(Part(label, str(block.get("text") or "")))
+            case {"type": "thinking"}:
+                found.append(Part(THINKS, str(block.get("thinking") or "")))
+            case {"type": "tool_result"}:
+                found.append(Part(RESULT, _as_text(block.get("content", block.get("output")))))
+            case {"type": "tool_use" | "tool_call"}:
+                found.append(Part(f"{CALLS} {block.get('name')}", _as_text(block.get("input"))))
+    functions = (call.get("function", call) for call in message.get("tool_calls") or [])
+    found += [Part(f"{CALLS} {one.get('name')}", _as_text(one.get("arguments"))) for one in functions]
     return [part for part in found if part.text]
 
 

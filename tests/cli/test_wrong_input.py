@@ -59,7 +59,6 @@ eval run beam:{none}                                          | cannot be read
 eval run real                                                 | stands in a checkout
 eval run real --config x.toml                                 | stands in a checkout
 eval run {log} --arms ours,nothing                            | there is no arm 'nothing'
-eval run {log} --redact m:f                                   | without a model
 eval run {log} --format gemini --out {none}                   | a content without a list of parts
 eval run {log} --format gemini --out {none} --model m --dry-run | a content without a list of parts
 eval ask {log} --format gemini --model m --judge-model n      | a content without a list of parts

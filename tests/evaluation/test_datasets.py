@@ -17,8 +17,9 @@ def test_hindsight_asks_for_values_that_were_read_before_a_cut_and_used_after_it
     probes = hindsight(read_messages(rows), cut, 1_000)
     assert probes
     for probe in probes:
-        assert max(probe.evidence) < cut <= probe.used_at
-        assert probe.values[0] in json.dumps(rows[probe.used_at])
+        used_at = int(probe.question.split()[2])
+        assert max(probe.evidence) < cut <= used_at
+        assert probe.values[0] in json.dumps(rows[used_at])
         assert any(probe.values[0] in json.dumps(rows[at]) for at in probe.evidence)
     assert hindsight(read_messages(rows), cut, 1_000_000) == []  # the newest part is everything
     again = [*rows[:cut], {"role": "user", "content": " ".join(value(3, n) for n in range(40))}, *rows[cut:]]

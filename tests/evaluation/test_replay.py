@@ -1,12 +1,13 @@
 """Replaying logs: figures that tell the truth. Files, budgets, stores and errors are tested with the command."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from summarizing_context import Settings
 from summarizing_context.evaluation.demo import demo_session
-from summarizing_context.evaluation.replay import LAW_FIGURES, Plan, Recorder, Tally, add_up, make_costs, replay_log
+from summarizing_context.evaluation.replay import LAW_FIGURES, Recorder, Tally, add_up, make_costs, replay_log
 from summarizing_context.transcripts import Transcript
 from tests.laws.builders import Message, assistant, result, user
 
@@ -43,7 +44,7 @@ async def tally_of(log: list[Message], *views: list[Message], budget: int = 1_00
 async def test_the_demo_session_keeps_every_law_and_its_figures_have_their_published_names():
     messages = demo_session(turns=12)
     log = Transcript("x", "messages", tuple(messages), {}, tuple(range(1, len(messages) + 1)), path=Path("x.jsonl"))
-    (tally,) = await replay_log("demo", log, Plan((6_000,), ESTIMATE))
+    (tally,) = await replay_log("demo", log, [replace(ESTIMATE, max_tokens=6_000)])
     figures = tally.figures()
     assert set(figures) == set(NAMES.split())
     assert {figures[name] for name in LAW_FIGURES} == {0}

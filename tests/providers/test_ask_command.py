@@ -85,8 +85,8 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(log, monkeypatc
     [
         ({"evidence": [9_999]}, "names message 9999, but there are 0 to"),
         ({"evidence": []}, "names no message"),
-        ({"answer": " "}, "lacks its words or its answer"),
-        ({"category": "gossip"}, "has none of the categories"),
+        ({"answer": " "}, "[0].answer`"),
+        ({"category": "gossip"}, "Invalid enum value 'gossip'"),
     ],
 )
 def test_questions_that_cannot_be_used_are_asked_three_times_and_told(log, changed, said, capsys):

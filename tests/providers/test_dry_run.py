@@ -1,13 +1,12 @@
 """A dry run tells what a real run against the server on the loopback then asks for, and asks for nothing itself."""
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.evaluation.replay import Plan, replay_log
+from summarizing_context.evaluation.replay import replay_log
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session
@@ -31,17 +30,18 @@ def metered(request: Request) -> Answer:
     return Answer(body=json.dumps(reply).encode())
 
 
-def plan(protocol: Protocol, root: str | None = None, **changes: Any) -> Plan:
+def variants(protocol: Protocol, root: str | None = None, **changes: Any) -> list[Settings]:
     place = {} if root is None else {"base_url": protocol.base_url(root), "api_key": KEY}
-    return Plan((2_000,), Settings(summarizer=protocol.name, model=MODEL, **{**SMALL, **place, **changes}))
+    named = {"summarizer": protocol.name, "model": MODEL, "max_tokens": 2_000}
+    return [Settings(**{**named, **SMALL, **place, **changes})]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol, monkeypatch):
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY", raising=False)
-    (told,) = await replay_log("log", LOG, replace(plan(protocol), dry_run=True))
+    (told,) = await replay_log("log", LOG, variants(protocol), dry_run=True)
     async with serving(metered) as server:
-        (real,) = await replay_log("log", LOG, plan(protocol, server.root))
+        (real,) = await replay_log("log", LOG, variants(protocol, server.root))
     assert told.model_calls == real.model_calls == len(server.requests) > 10
     assert sum("consecutive parts" in system_text(one.body) for one in server.requests) > 0
     assert told.model_input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
