@@ -393,7 +393,7 @@ class Item(NamedTuple):
 
 def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
     """Return the plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the
-    plan that stood: some tools make or change one item of it."""
+    plan that stood: arguments with `merge` change single items of it by their ids."""
     call = parsed(arguments)
     if not isinstance(call, dict):
         return None
@@ -411,7 +411,15 @@ def plan_in_call(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
         changed = known._replace(text=words or known.text, mark=mark)
         return tuple(changed if item is known else item for item in before)
 
-    return _items(next((call[key] for key in keys if key in call), None))
+    # all of it, or some of its items
+    items = _items(next((call[key] for key in keys if key in call), None))
+    if items is None or call.get("merge") is not True:
+        return items
+    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
+    for at, item in enumerate(items):
+        known = merged.get(item.id) if item.id else None
+        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
+    return tuple(item for item in merged.values() if item.text)
 
 
 def plan_in_result(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
