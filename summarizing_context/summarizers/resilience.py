@@ -147,21 +147,23 @@ class Breaker:
 
 @dataclass(slots=True, eq=False)
 class Spent:
+    """What one call has cost."""
+
     at: float
     tokens: int  # input tokens: the estimate, then what the provider reported
+    output_tokens: int = 0
 
 
 class Caps:
     """Hard caps on calls and input tokens, of an hour and of a session: a call that would exceed one is not let
-    through. One that can never fit ends the calls of this session."""
+    through. One that can never fit ends the calls of this session. Calls are counted in `figures`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, figures: CallStatistics) -> None:
+        self._figures = figures
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
         self._spent: list[Spent] = []
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
-        self.calls = 0
-        self.tokens = 0
 
     def waits(self, now: float, tokens: int | None = None) -> dict[str, float]:
         """Return the seconds until each cap, by its setting, lets a call through with so many input tokens, else the
@@ -176,7 +178,7 @@ class Caps:
             for_calls = max(for_calls, ends) if calls >= hour_calls else for_calls
             for_tokens = max(for_tokens, ends) if used + tokens > hour_tokens else for_tokens
             calls, used = calls - 1, used - spent.tokens
-        is_over = (self.calls >= most_calls, self.tokens + tokens > most_tokens)
+        is_over = (self._figures.model_calls >= most_calls, self._figures.input_tokens + tokens > most_tokens)
         waits = (for_calls, for_tokens, *(inf if over else 0.0 for over in is_over))
         return dict(zip(self._caps, waits, strict=True))
 
@@ -190,13 +192,13 @@ class Caps:
             return None
         self._spent.append(spent := Spent(now, tokens))
         self._next = 1
-        self.calls += 1
-        self.tokens += tokens
+        self._figures.model_calls += 1
+        self._figures.input_tokens += tokens
         return spent
 
     def correct(self, spent: Spent, tokens: int) -> None:
         """Put what the provider reported in place of the estimate."""
-        self.tokens += tokens - spent.tokens
+        self._figures.input_tokens += tokens - spent.tokens
         spent.tokens = tokens
 
 
@@ -361,9 +363,9 @@ class ResilientSummarizer:
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
         self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
-        self._caps = Caps(settings)
-        self._reached: set[str] = set()  # caps that were warned of
         self._figures = CallStatistics()
+        self._caps = Caps(settings, self._figures)
+        self._reached: set[str] = set()  # caps that were warned of
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
         self._held_until = -inf  # the inner one has asked not to be called before
@@ -377,13 +379,7 @@ class ResilientSummarizer:
 
     def statistics(self) -> CallStatistics:
         now = self._clock.now()
-        return replace(
-            self._figures,
-            model_calls=self._caps.calls,
-            input_tokens=self._caps.tokens,
-            breaker=self._breaker.state(now),
-            cap_ends_in=self._caps.ready_in(now),
-        )
+        return replace(self._figures, breaker=self._breaker.state(now), cap_ends_in=self._caps.ready_in(now))
 
     async def close(self) -> None:
         if self._close is not None:
@@ -453,23 +449,26 @@ class ResilientSummarizer:
                 raise SummarizerError(f"a cap on input tokens has no room for its request of {tokens:,}")
             wait = None if ready is None else max(ready, room)
             raise SummarizerNotReady("no call goes through now", retry_after=wait)
+        return await self._paid(spent, 3 * self._settings.call_timeout, call)
+
+    async def _paid(self, spent: Spent, seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply:
+        """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
+        estimate. Input is paid for where a reply came, also one that cannot serve."""
         try:
-            reply = await call_within(3 * self._settings.call_timeout, call)
+            reply = await call_within(seconds, call)
+        except SummarizerRefused:
+            raise
         except BaseException:
             self._caps.correct(spent, 0)
             raise
-        self._count(spent, plain_reply(reply))
-        return reply
-
-    def _count(self, spent: Spent, said: SummaryReply) -> int:
-        """Count what a call cost, as its reply tells, else as we estimate; return the output tokens."""
+        said = plain_reply(reply)
         if said.input_tokens is not None:
             self._caps.correct(spent, said.input_tokens)
             self._warn_of_caps()
-        output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-        self._figures.output_tokens += output_tokens
+        spent.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
+        self._figures.output_tokens += spent.output_tokens
         self._figures.cached_tokens += said.cached_tokens or 0
-        return output_tokens
+        return reply
 
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
@@ -492,18 +491,9 @@ class ResilientSummarizer:
             raise NotAdmitted("a cap on calls or input tokens has no room for it")
         run.calls += 1
         run.was_terse = run.refused
-        output_tokens = 0
         try:
-            try:
-                seconds = min(self._settings.call_timeout, run.deadline - now)
-                reply: object = await call_within(seconds, _asked(self._inner, job))
-            except SummarizerRefused:
-                raise
-            except BaseException:
-                self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
-                raise
-
-            output_tokens = self._count(spent, plain_reply(reply))  # whether or not it will do
+            seconds = min(self._settings.call_timeout, run.deadline - now)
+            reply = await self._paid(spent, seconds, _asked(self._inner, job))
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
@@ -522,7 +512,7 @@ class ResilientSummarizer:
             if refused:
                 self._figures.refused_replies += 1
                 self._figures.refused_input_tokens += spent.tokens
-                self._figures.refused_output_tokens += output_tokens
+                self._figures.refused_output_tokens += spent.output_tokens
 
             # calls fail until a person changes something: a wrong key, model or address
             is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))
