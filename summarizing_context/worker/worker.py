@@ -271,23 +271,21 @@ class Worker:
         left = {self._key(want): want for want in wants}
 
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
-        placed = {key: want.node for key, want in left.items() if self._is_wanted(want)}
-        entries = {key: self.summaries.entries(node) for key, node in placed.items()}
-        caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
-        hashes = [self.recipe.hash_of("segment", cap) for cap in caps]
+        entries = {key: self.summaries.entries(want.node) for key, want in left.items() if self._is_wanted(want)}
         leaves = [key for key, want in left.items() if want.node.width == 1]
-        others = {SummaryKey(key.range_hash, hash): key for key in leaves for hash in hashes if hash != key.recipe_hash}
-        for keys in ({key: key for key in left}, others):
-            asked = {one: key for one, key in keys.items() if key in left}
+        caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
+        for other in ("", *(self.recipe.hash_of("segment", cap) for cap in caps)):
+            keys = (key for key in (leaves if other else left) if key in left)
+            asked = {key._replace(recipe_hash=other or key.recipe_hash): key for key in keys}
             if not asked:
-                continue
+                break
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
             found = await guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
             await self.log.foreground.thawed()
             if found is None:
                 return False
             for one, key in asked.items():
-                if one in found and key in left:
+                if one in found:
                     want = left.pop(key)
                     self.summaries.add(want.node, want.hash, found[one].text)
         return not left
@@ -324,11 +322,10 @@ class Worker:
         try:
             source = self._source(want.node)  # what a model would be given, redacted: the same in every process
             text = await self.background.run(lambda: summarize_extractively(source(), kind=kind, max_tokens=most))
-        except Exception as error:
-            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
-        else:
             await self.log.foreground.thawed()
             self.summaries.give_up(want.hash, text)
+        except Exception as error:
+            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
 
     def _signal(self) -> None:
         self._changed.set()
@@ -337,11 +334,7 @@ class Worker:
     # jobs
 
     def _prepare(self, want: Want) -> Callable[[], SummaryJob]:
-        """Make a job in two steps: take now what it is made from; the returned function does the work.
-
-        The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
-        change meanwhile.
-        """
+        """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""
         log, summaries, node, recipe, key = self.log, self.summaries, want.node, self.recipe, self._key(want)
         by_model, is_merge, (purpose, cap) = recipe.maker == "model", node.width > 1, self._purpose(node)
         entries, source = summaries.entries(node), self._source(node)
