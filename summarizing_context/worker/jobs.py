@@ -109,11 +109,11 @@ async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object
 
 
 async def guarded(work: Awaitable[Found]) -> Found | None:
-    """A store that fails costs the sharing of what was paid for, and nothing else."""
+    """A store that fails costs what it would share with other sessions and processes, and nothing else."""
     try:
         return await work
     except StoreError as error:
-        logger.warning("summaries are not shared for now", extra={"cause": repr(error)})
+        logger.warning("summaries and errors are not shared for now", extra={"cause": repr(error)})
         return None
 
 

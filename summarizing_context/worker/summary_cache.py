@@ -60,7 +60,6 @@ class SummarySizes(NamedTuple):
 
     leaf: int  # cap of one segment's summary
     merge: int  # cap of a merge
-    target: float  # tokens of a header above which more is merged
 
 
 def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
@@ -69,7 +68,7 @@ def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes
     tokens = settings.max_tokens if room is None else room
     by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge)
 
 
 class Focus(NamedTuple):
@@ -107,7 +106,6 @@ class SummaryCache:
         self._log, self._settings = log, settings
         self._maker, self.by_model = maker, maker == "model"
         self.sizes = summary_sizes(settings)
-        self._note_cap = self.sizes.leaf
         self._places: tuple[HeaderPlace, ...] = ()
         self.is_near = False  # the next view may cover every segment: what it may show is made ahead
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
@@ -125,7 +123,6 @@ class SummaryCache:
         self.seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-
         self._estimate = lru_cache(256)(estimate_text)  # asked for behind each view
 
     # notes about topics
@@ -142,7 +139,7 @@ class SummaryCache:
     def note(self, focus: Focus, max_tokens: int) -> NodeText:
         """Return the lines of the record that concern a topic."""
         record = self._log.render(focus.start, focus.stop)
-        return NodeText(lines_about(record, focus.text, min(max_tokens, self._note_cap)), "extractive", 1)
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self.sizes.leaf)), "extractive", 1)
 
     # what is to be made
 
@@ -175,7 +172,7 @@ class SummaryCache:
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
         if self.is_near:
-            for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
+            for place in self._places or (HeaderPlace((), 0, HEADER_TARGET * self._settings.max_tokens),):
                 needed += next_merges(place, tokens_of, segments)
         needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
         if not self.by_model:

@@ -16,7 +16,7 @@ from typing import Literal
 
 import anyio
 
-from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
 from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
@@ -50,8 +50,9 @@ class Worker:
         self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
         self.store, self.caller, self.recipe, self.clock = work.store, work.caller, work.recipe, work.clock
         self.background, self.notify, self.read_only = work.background, work.notify, work.read_only
-        self.rules = rules = RuleCalls(work) if work.recipe.maker == "model" else None
-        self.native, self.origin, self.retries = native, origin, RetrySchedule(work.settings.breaker_cooldown)
+        self.origin, self.retries = origin, RetrySchedule(work.settings.breaker_cooldown)
+        rules = RuleCalls(work) if work.recipe.maker == "model" else None
+        self._schedules = [self.retries, *(one.retries for one in (rules, native) if one is not None)]
         settings = self.settings
         # redacts before it is cut
         self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
@@ -158,9 +159,7 @@ class Worker:
 
                 # until something could be started that cannot be now
                 now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
-                delays += self.retries.delays(now)
-                delays += self.rules.retries.delays(now) if self.rules is not None else []
-                delays += self.native.retries.delays(now) if self.native is not None else []
+                delays += (delay for schedule in self._schedules for delay in schedule.delays(now))
                 with anyio.move_on_after(max(0.01, min(delays))):
                     await self._awake.wait()
 
@@ -197,12 +196,8 @@ class Worker:
 
     async def _save_failure(self) -> None:
         failure, self._unsaved_failure = self._unsaved_failure, None
-        if failure is None:
-            return
-        try:
-            await self.store.save_failure(self.settings.session_id, failure)
-        except StoreError as error:
-            logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
+        if failure is not None:
+            await guarded(self.store.save_failure(self.settings.session_id, failure))
 
     def _has_work(self) -> bool:
         """Whether there is anything to do, or being done beside the summaries."""
@@ -275,10 +270,10 @@ class Worker:
         leaves = [key for key, want in left.items() if want.node.width == 1]
         caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
         for other in ("", *(self.recipe.hash_of("segment", cap) for cap in caps)):
-            keys = (key for key in (leaves if other else left) if key in left)
+            keys = (key for key in (leaves if other else left) if key in left and key.recipe_hash != other)
             asked = {key._replace(recipe_hash=other or key.recipe_hash): key for key in keys}
             if not asked:
-                break
+                continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
             found = await guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
             await self.log.foreground.thawed()
