@@ -223,10 +223,10 @@ class SummarizingContext:
         it only shows summaries that have become ready; `summarize` covers more.
 
         With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
-        covered past says about it: at once the lines that name the topic; from the next activation on, or when asked
-        again, what the model made of them. It stays until another focus or a new log replaces it. An activation happens
-        then even if it only adds the note; where nothing is covered and nothing is beyond the low water, all but the
-        newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where nothing is summarized."""
+        covered past says about it: the lines that name the topic. It stays until another focus or a new log replaces
+        it. An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the
+        low water, all but the newest 10 messages are. Raise `SettingsError` for a focus that names nothing, or where
+        nothing is summarized."""
         return await self._activate(None, focus)
 
     def activations(self) -> list[ActivationRecord]:
@@ -658,8 +658,7 @@ class SummarizingContext:
 
     async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session.check()
-        redact = session.worker.recipe.redact  # no model may read it
-        topic = None if focus is None else await anyio.to_thread.run_sync(check_focus, focus, redact)
+        topic = None if focus is None else check_focus(focus)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has no effect: strategy = 'truncate' makes no summaries; leave it out")
         memories = await self.memory.choose()

@@ -7,10 +7,9 @@ known there is none: it is never guessed from another model's.
 
 from __future__ import annotations
 
-import logging
 import re
 import tomllib
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -23,11 +22,10 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 
-logger = logging.getLogger(__name__)
-
 _Dollars = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]  # for a million tokens
 _Count = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, lt=365 * 86_400)]
+_Lifetimes = Annotated[Mapping[str, _Seconds], msgspec.Meta(min_length=1)]
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -83,7 +81,7 @@ class PromptCache(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a provider keeps the beginning of a request."""
 
     models: str  # regular expression at the beginning of a name
-    lifetimes: Mapping[str, _Seconds]  # by what a request may ask for; the first where it asks for nothing
+    lifetimes: _Lifetimes  # by what a request may ask for; the first where it asks for nothing
     min_tokens: _Count = 1_024  # of a beginning that is kept
 
     def seconds(self, asked: str | None = None) -> float:
@@ -172,10 +170,8 @@ def load_models(path: str | Path | None = None) -> ModelTable:
         return own
     table = _read(Path(path), str(path))
     models = table.models if table.replace else {**own.models, **table.models}
-    windows = [msgspec.structs.replace(row, overrides=True) for row in table.windows]
-    return msgspec.structs.replace(
-        table, models=models, windows=[*windows, *own.windows], caches=[*table.caches, *own.caches]
-    )
+    windows = [*(msgspec.structs.replace(row, overrides=True) for row in table.windows), *own.windows]
+    return msgspec.structs.replace(table, models=models, windows=windows, caches=[*table.caches, *own.caches])
 
 
 def _read(path: Path | Traversable, name: str) -> ModelTable:
@@ -188,13 +184,10 @@ def _read(path: Path | Traversable, name: str) -> ModelTable:
         raise SettingsError(f"{name}: the models cannot be read: {error}") from error
     models: dict[str, ModelPrice] = {}
     problems = [] if table.models or table.windows or table.caches else ["there are no models, windows or caches"]
-    problems += [f"the cache of {row.models!r} has no lifetimes" for row in table.caches if not row.lifetimes]
     for model, given in table.models.items():
         try:
-            if isinstance(given, dict) and "input" in given:
-                given = {"as_of": table.as_of, "source": table.source, **given}
-            models[model] = msgspec.convert(given, ModelPrice)
-        except msgspec.ValidationError as error:
+            models[model] = msgspec.convert({"as_of": table.as_of, "source": table.source, **given}, ModelPrice)
+        except (TypeError, msgspec.ValidationError) as error:
             problems.append(f'[models."{model}"] is refused: {error}; prices are dollars for a million tokens')
     if problems:
         raise SettingsError([f"{name}: {problem}" for problem in problems])
@@ -229,34 +222,25 @@ def read_provider(provider: Any) -> ProviderWindow:
     """
     if provider is None:
         return ProviderWindow("", None, None)  # a request names none
-    try:
-        info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
-        defaults = found if isinstance(found := field_of(info, "defaults"), Mapping) else {}
-        window = _whole(field_of(model, "context_window")) or _whole(defaults.get("context_window"))
-        configured = field_of(field_of(provider, "config"), "max_tokens")
-        limits = (field_of(model, "max_output_tokens"), *map(defaults.get, ("max_output_tokens", "max_tokens")))
-        output = next(filter(None, map(_whole, (*limits, configured))), None)
-        name = str(field_of(provider, "name") or field_of(info, "id") or type(provider).__name__)[:100]
-        which = str(field_of(model, "id") or defaults.get("model") or "")[:100]
-        lives = field_of(model, "cache_lifetime")
-        lives = lives if isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf) else None
-        return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which, lives)
-    except Exception as error:
-        logger.warning("a provider names no window", extra={"cause": type(error).__name__})
-        return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
+    info, model = _answer(provider, "get_info"), _answer(provider, "get_model_info")
+    defaults, config = field_of(info, "defaults"), field_of(provider, "config")
+    window = _whole(field_of(model, "context_window")) or _whole(field_of(defaults, "context_window"))
+    limits = [field_of(one, "max_output_tokens") for one in (model, defaults)]
+    limits += [field_of(one, "max_tokens") for one in (defaults, config)]
+    output = next(filter(None, map(_whole, limits)), None)
+    name = _text(field_of(provider, "name")) or _text(field_of(info, "id")) or type(provider).__name__
+    which = _text(field_of(model, "id")) or _text(field_of(defaults, "model"))
+    lives = field_of(model, "cache_lifetime")
+    lives = lives if isinstance(lives, str) or (isinstance(lives, int | float) and 0 < lives < inf) else None
+    return ProviderWindow(f"{name}/{which}/{window or ''}", window, output, name, which, lives)
 
 
 def _answer(provider: Any, method: str) -> Any:
-    """Return what a provider says of itself; None where it fails, or would have to be awaited."""
+    """Return what a provider says of itself; None where it fails."""
     try:
-        found = getattr(provider, method, None)
-        answer = found() if callable(found) else None
-    except Exception as error:
-        logger.warning("a provider names no window", extra={"method": method, "cause": type(error).__name__})
+        return getattr(provider, method)()
+    except Exception:
         return None
-    if isinstance(answer, Coroutine):
-        answer.close()
-    return None if hasattr(answer, "__await__") else answer
 
 
 def field_of(holder: Any, name: str) -> Any:
@@ -265,6 +249,10 @@ def field_of(holder: Any, name: str) -> Any:
         return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
     except Exception:
         return None
+
+
+def _text(value: Any) -> str:
+    return value[:100] if isinstance(value, str) else ""
 
 
 def _whole(value: Any) -> int | None:

@@ -472,7 +472,7 @@ class Settings:
     )
     summary_instructions: Instructions | None = _setting(
         None,
-        "A requirement for each summary by a model. It follows the prompts `segment`, `rollup` and `focus`.",
+        "A requirement for each summary by a model. It follows the prompts `segment` and `rollup`.",
     )
     summarize_thinking: bool = _setting(False, "Let summaries read what the agent thought.")
     prices: TomlFile | None = _setting(

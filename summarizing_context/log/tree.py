@@ -151,8 +151,8 @@ class Node(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """0 for a leaf, one more than its largest child's for a merge; -1 outside."""
-        return self.width - 1 if self.width <= 1 else 1 + max(self.children, key=lambda child: child.width).rank
+        """0 for a leaf, one more than its largest child's for a merge."""
+        return 0 if self.width == 1 else 1 + max(self.children, key=lambda child: child.width).rank
 
     @property
     def children(self) -> tuple[Node, ...]:
@@ -180,9 +180,6 @@ def blocks_ending_at(stop: int) -> list[Node]:
 def merge_share(node: Node) -> float:
     """The part of its source that a merge may take: more where that is merged already, or of few segments."""
     return 0.35 if node.rank == 1 and node.width >= FOUR else 0.75
-
-
-NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
 
 
 class Want(NamedTuple):

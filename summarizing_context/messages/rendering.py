@@ -71,11 +71,6 @@ def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
     return "\n".join([*(["### rules so far", *rules] if rules else []), *said])
 
 
-def render_topic(topic: str, record: str) -> str:
-    """Return a topic, and a record in which it is to be looked for."""
-    return f"### topic\n{_escape(topic)}\n{record}"
-
-
 def parts_by_author(
     reading: Reading, part: Part, names: dict[str, str], host: str = "user note"
 ) -> list[tuple[str, str]]:

@@ -472,7 +472,7 @@ class Session:
             for one in covering:  # the store has forgotten all of them
                 await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
-            await self.worker.recall(everything=True)
+            await self.worker.recall()
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
         """Return a new log of these entries, filled in a thread."""
@@ -557,7 +557,7 @@ class Session:
             while made is None:
                 now = self.place, name, self.provider_views()
                 made = await kept.restore(self.id, there.checkpoint.id, *now, back)
-            await self.worker.recall(everything=True)
+            await self.worker.recall()
             rows = []
             async for at, entry in in_turns(list(enumerate(self.log.entries))):
                 if entry.facts.human and (verdict := self.log.verdicts.get(message_name(entry.data))):

@@ -1,6 +1,6 @@
 """Find, read, render and hash the prompt files. What the prompts say is in `prompts/`, and nowhere else.
 
-A file is front matter (`key: value` lines between two lines `---`), then the text with `{{placeholders}}`.
+A file is front matter, a line `purpose: …` between two lines `---`, then the text with `{{placeholders}}`.
 Its hash is part of every summary's recipe: a changed text means that summaries are made again.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,7 +17,6 @@ from pathlib import Path
 from summarizing_context.errors import PromptError
 
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
-_KEYS = frozenset({"name", "version", "purpose", "placeholders"})  # of front matter
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 
 
@@ -44,7 +42,8 @@ class Prompt:
     def render(self, **values: str | int) -> str:
         """Return the text with every placeholder filled in, once: what a value contains is left as it is."""
         if problem := self.placeholders ^ values.keys():
-            raise PromptError(f"prompt {self.name}/v{self.version}: {_listed(problem)} is wanted or given, not both")
+            listed = ", ".join(sorted(problem))
+            raise PromptError(f"prompt {self.name}/v{self.version}: {listed} is wanted or given, not both")
         return _PLACEHOLDER.sub(lambda found: str(values[found[1]]), self.text)
 
 
@@ -72,25 +71,12 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
     except (OSError, ValueError, KeyError) as error:
         raise PromptError(f"prompt {name} cannot be read from {file}: {error}") from error
     parts = re.fullmatch(r"---\n(.*?)\n---\n(.*)", content, re.DOTALL)
-    if parts is None or not parts[2].strip():
-        raise PromptError(f"prompt {name}: a file is front matter between two lines `---`, then its text")
-    facts: dict[str, str] = {}
-    for line in parts[1].splitlines():
-        key, _, value = line.partition(":")
-        if not value.strip() or key in facts or key not in _KEYS:
-            raise PromptError(
-                f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
-            )
-        facts[key] = value.strip()
-    if missing := _KEYS - facts.keys():
-        raise PromptError(f"prompt {name}: the front matter lacks {_listed(missing)}")
-    if (facts["name"], facts["version"]) != matched.groups():
-        raise PromptError(f"prompt {name}: its front matter says {facts['name']}/v{facts['version']}")
-    prompt = Prompt(matched[1], int(matched[2]), facts["purpose"], parts[2].strip())
-    declared, has = {each.strip() for each in facts["placeholders"].split(",")}, prompt.placeholders
-    if declared != has:
-        raise PromptError(f"prompt {name} declares {_listed(declared)} but its text has {_listed(has)}")
-    return prompt
+    purpose = re.search(r"^purpose: *(\S.*)$", parts[1], re.MULTILINE) if parts else None
+    if parts is None or purpose is None or not parts[2].strip():
+        raise PromptError(
+            f"prompt {name}: a file is front matter with its `purpose: …` between two lines `---`, then its text"
+        )
+    return Prompt(matched[1], int(matched[2]), purpose[1].strip(), parts[2].strip())
 
 
 def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
@@ -115,10 +101,4 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
 
 
 def write_prompt(prompt: Prompt) -> str:
-    facts = [f"name: {prompt.name}", f"version: {prompt.version}", f"purpose: {prompt.purpose}"]
-    facts.append(f"placeholders: {', '.join(sorted(prompt.placeholders))}")
-    return "\n".join(["---", *facts, "---", prompt.text, ""])
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+    return f"---\npurpose: {prompt.purpose}\n---\n{prompt.text}\n"

@@ -10,7 +10,6 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings import PROVIDERS, Settings
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
-from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.resilience import ResilientSummarizer
 from summarizing_context.summarizers.sdk import SdkSummarizer
 
@@ -30,8 +29,6 @@ def make_caller(
     if given is None and settings.summarizer == "extractive":
         return ExtractiveSummarizer(thread=background)
     clock = clock or choose_clock(None)
-    if isinstance(given, HostSummarizer):
-        return ResilientSummarizer(given, settings=settings, clock=clock, held=given.held)
     if given is not None:
         return ResilientSummarizer(given, settings=settings, clock=clock)
     model = make_model(settings, read_only=read_only)

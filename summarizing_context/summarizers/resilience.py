@@ -40,6 +40,7 @@ from summarizing_context.errors import (
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.base import BreakerState, CallStatistics, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.host import HostSummarizer
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification import Refusal, check_reply, plain_reply, read_items, verify
 
@@ -113,11 +114,8 @@ class Breaker:
         return self._quiet_until - now if now < self._quiet_until else float(self._is_probing)
 
     def begin(self, now: float) -> int | None:
-        """Let a call through, or None. Every ticket ends in `succeeded`, `failed` or `abandoned`.
-
-        A closed breaker lets the next attempt of a started job through: that job has waited for its own
-        `retry_after`, and need not wait for those that other jobs have met since.
-        """
+        """Let a call through, or None. A closed breaker lets the next attempt of a started job through, which has
+        waited for its own `retry_after`, whatever others have met since."""
         if self.tripped and (now < self._quiet_until or self._is_probing):
             return None
         self._is_probing = self.tripped
@@ -147,38 +145,36 @@ class Breaker:
 
 @dataclass(slots=True, eq=False)
 class Spent:
+    """What one call has cost."""
+
     at: float
     tokens: int  # input tokens: the estimate, then what the provider reported
+    output_tokens: int = 0
 
 
 class Caps:
     """Hard caps on calls and input tokens, of an hour and of a session: a call that would exceed one is not let
-    through. One that can never fit ends the calls of this session."""
+    through. One that can never fit ends the calls of this session. Calls are counted in `figures`."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, figures: CallStatistics) -> None:
+        self._figures = figures
         names = [f"max_{what}_per_{time}" for time in ("hour", "session") for what in ("calls", "input_tokens")]
         self._caps = {name: inf if (cap := getattr(settings, name)) is None else cap for name in names}
         self._spent: list[Spent] = []
         self._next = 1  # input tokens of the call that found no room: until one is let through, it is the next
-        self.calls = 0
-        self.tokens = 0
 
     def waits(self, now: float, tokens: int | None = None) -> dict[str, float]:
-        """Return the seconds until each cap, by its setting, lets a call through with so many input tokens, else the
+        """Return the seconds until each cap, by its setting, may let a call through with so many input tokens, else the
         next; inf for never in this session."""
         tokens = self._next if tokens is None else max(tokens, 1)
         hour_calls, hour_tokens, most_calls, most_tokens = self._caps.values()
         self._spent = [spent for spent in self._spent if spent.at + 3600 > now]
-        calls, used = len(self._spent), sum(spent.tokens for spent in self._spent)
-        for_calls, for_tokens = 0.0 if hour_calls else inf, 0.0 if tokens <= hour_tokens else inf
-        for spent in self._spent:  # until enough of the oldest are more than an hour old
-            ends = spent.at + 3600 - now
-            for_calls = max(for_calls, ends) if calls >= hour_calls else for_calls
-            for_tokens = max(for_tokens, ends) if used + tokens > hour_tokens else for_tokens
-            calls, used = calls - 1, used - spent.tokens
-        is_over = (self.calls >= most_calls, self.tokens + tokens > most_tokens)
-        waits = (for_calls, for_tokens, *(inf if over else 0.0 for over in is_over))
-        return dict(zip(self._caps, waits, strict=True))
+        later = self._spent[0].at + 3600 - now if self._spent else inf  # then the oldest counts no more
+        used = sum(spent.tokens for spent in self._spent) + tokens
+        is_over = [len(self._spent) >= hour_calls, used > hour_tokens]
+        is_over += [self._figures.model_calls >= most_calls, self._figures.input_tokens + tokens > most_tokens]
+        waits = (later, later if tokens <= hour_tokens else inf, inf, inf)
+        return {name: wait if over else 0.0 for name, wait, over in zip(self._caps, waits, is_over, strict=True)}
 
     def ready_in(self, now: float, tokens: int | None = None) -> float:
         return max(self.waits(now, tokens).values())
@@ -190,13 +186,13 @@ class Caps:
             return None
         self._spent.append(spent := Spent(now, tokens))
         self._next = 1
-        self.calls += 1
-        self.tokens += tokens
+        self._figures.model_calls += 1
+        self._figures.input_tokens += tokens
         return spent
 
     def correct(self, spent: Spent, tokens: int) -> None:
         """Put what the provider reported in place of the estimate."""
-        self.tokens += tokens - spent.tokens
+        self._figures.input_tokens += tokens - spent.tokens
         spent.tokens = tokens
 
 
@@ -297,7 +293,7 @@ _NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a l
 _KINDS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # of failures, by rank
 
 
-class NotAdmitted(SummarizerError):
+class NotAdmitted(SummarizerNotReady):
     """The breaker, a cap or the job's time let no call through. Never leaves this module."""
 
 
@@ -335,11 +331,8 @@ class _Run:
 
 
 class ResilientSummarizer:
-    """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
-
-    Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop. Calls that take too long, or
-    whose job is cancelled, end as `call_within` says. A job may take three times `call_timeout`.
-    """
+    """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used. Safe for any
+    number of tasks of one event loop. A job may take three times `call_timeout`."""
 
     def __init__(
         self,
@@ -348,11 +341,10 @@ class ResilientSummarizer:
         settings: Settings,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
-        held: Callable[[], float] = lambda: 0.0,  # seconds for which `inner` wants no call
         close: Callable[[], Awaitable[None]] | None = None,  # ends `inner`, if it is this one's
     ) -> None:
         self._inner, self._settings, self._clock = inner, settings, clock
-        self._sleep, self._held, self._close = sleep, held, close
+        self._sleep, self._close = sleep, close
         self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
         self.model = declared(inner, "model")  # whose prices count, if it has a name
         host = declared(inner, "host")
@@ -361,9 +353,9 @@ class ResilientSummarizer:
         self._advice = ". `summarizing-context check` makes one call and says what is wrong" if host else ""
         self.on_trouble: Callable[[str], None] = lambda text: None  # gets each warning, for a session to keep
         self._breaker = Breaker(failures=settings.breaker_failures, cooldown=settings.breaker_cooldown)
-        self._caps = Caps(settings)
-        self._reached: set[str] = set()  # caps that were warned of
         self._figures = CallStatistics()
+        self._caps = Caps(settings, self._figures)
+        self._reached: set[str] = set()  # caps that were warned of
         self._refused_jobs: set[str] = set()  # by range hash, since a reply was good
         self._checking = anyio.Lock()
         self._held_until = -inf  # the inner one has asked not to be called before
@@ -373,17 +365,12 @@ class ResilientSummarizer:
         reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room == inf else max(room, self._breaker.ready_in(now), self._held_until - now, self._held())
+        held = self._inner.held() if isinstance(self._inner, HostSummarizer) else 0.0
+        return None if room == inf else max(room, held, self._breaker.ready_in(now), self._held_until - now)
 
     def statistics(self) -> CallStatistics:
         now = self._clock.now()
-        return replace(
-            self._figures,
-            model_calls=self._caps.calls,
-            input_tokens=self._caps.tokens,
-            breaker=self._breaker.state(now),
-            cap_ends_in=self._caps.ready_in(now),
-        )
+        return replace(self._figures, breaker=self._breaker.state(now), cap_ends_in=self._caps.ready_in(now))
 
     async def close(self) -> None:
         if self._close is not None:
@@ -392,10 +379,8 @@ class ResilientSummarizer:
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """Return a checked summary of the job, its usage filled in.
 
-        Raises `SummarizerError` or a subclass when the job is given up: of the kind of its last failure, naming the job
-        by its hash only. Its `retry_after` is the provider's for this job. When `ready_in` is not 0 it raises at once
-        and without a call, and `retry_after` says when to come back. So a job that fails again and again can be put off
-        for longer than the others, and is not each time the probe.
+        Raise `SummarizerError`, of the kind of the last failure, when the job is given up, with the provider's
+        `retry_after` for it; `SummarizerNotReady` without a call when `ready_in` is not 0.
         """
         run = _Run(job, self._clock.now() + 3 * self._settings.call_timeout)
         backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)
@@ -410,7 +395,7 @@ class ResilientSummarizer:
             is_spent = is_late or run.was_terse or run.calls >= self._settings.attempts
             return is_spent or self._breaker.tripped or self._caps.ready_in(now) != 0
 
-        retry = retry_if_exception_type(Exception) & retry_if_not_exception_type((NotAdmitted, SummarizerNotReady))
+        retry = retry_if_exception_type(Exception) & retry_if_not_exception_type(SummarizerNotReady)
         retrying = AsyncRetrying(sleep=self._sleep, retry=retry, wait=wait, stop=is_over, reraise=True)
         try:
             if (ready := self.ready_in()) is None:
@@ -423,26 +408,20 @@ class ResilientSummarizer:
                 reply, dropped = run.salvaged
                 self._figures.dropped_lines += dropped
                 return reply
-            failure = error
-            if not isinstance(error, SummarizerNotReady):
-                self._figures.failed_jobs += run.calls > 0
-                failure = run.failure or error
+            failure = run.failure or error
+            self._figures.failed_jobs += run.failure is not None
             kind = next((kind for kind in _KINDS if isinstance(failure, kind)), SummarizerError)
-            kind = kind if run.calls else SummarizerNotReady
             reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
             raise kind(
                 f"no summary of {job.kind} {job.range_hash[:8]} after {run.calls} call{'s' * (run.calls != 1)}: "
                 f"{reason}; the log is safe, a stand-in is shown until it is tried again",
                 retry_after=(self.ready_in() if kind is SummarizerNotReady else retry_after_of(failure)) or None,
-            ) from (run.failure or error)
+            ) from failure
 
     async def admitted(self, call: Coroutine[Any, Any, SummaryReply], tokens: int) -> SummaryReply:
         """Return what another call to the provider returns, of about so many input tokens, within the caps and three
-        times `call_timeout`, and count it. One that finds no room keeps none from the summaries.
-
-        Raise `SummarizerNotReady` where no call goes through now, `SummarizerError` where this one never fits, and
-        what the call raises.
-        """
+        times `call_timeout`, and count it. One that finds no room keeps none from the summaries: it raises
+        `SummarizerNotReady`, or `SummarizerError` where it never fits."""
         now, ready = self._clock.now(), self.ready_in()
         room = self._caps.ready_in(now, tokens)
         spent = self._caps.admit(now, tokens) if ready == 0.0 and room == 0.0 else None
@@ -453,23 +432,26 @@ class ResilientSummarizer:
                 raise SummarizerError(f"a cap on input tokens has no room for its request of {tokens:,}")
             wait = None if ready is None else max(ready, room)
             raise SummarizerNotReady("no call goes through now", retry_after=wait)
+        return await self._paid(spent, 3 * self._settings.call_timeout, call)
+
+    async def _paid(self, spent: Spent, seconds: float, call: Coroutine[Any, Any, Reply]) -> Reply:
+        """Return the reply to a call that was let through, and count what it cost, as the reply tells, else as we
+        estimate. Input is paid for where a reply came, also one that cannot serve."""
         try:
-            reply = await call_within(3 * self._settings.call_timeout, call)
+            reply = await call_within(seconds, call)
+        except SummarizerRefused:
+            raise
         except BaseException:
             self._caps.correct(spent, 0)
             raise
-        self._count(spent, plain_reply(reply))
-        return reply
-
-    def _count(self, spent: Spent, said: SummaryReply) -> int:
-        """Count what a call cost, as its reply tells, else as we estimate; return the output tokens."""
+        said = plain_reply(reply)
         if said.input_tokens is not None:
             self._caps.correct(spent, said.input_tokens)
             self._warn_of_caps()
-        output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
-        self._figures.output_tokens += output_tokens
+        spent.output_tokens = said.output_tokens or estimate_text(said.text[:200_000])
+        self._figures.output_tokens += spent.output_tokens
         self._figures.cached_tokens += said.cached_tokens or 0
-        return output_tokens
+        return reply
 
     async def _attempt(self, run: _Run) -> SummaryReply:
         """Let a call through and count it, or raise `NotAdmitted`; check its reply."""
@@ -492,18 +474,9 @@ class ResilientSummarizer:
             raise NotAdmitted("a cap on calls or input tokens has no room for it")
         run.calls += 1
         run.was_terse = run.refused
-        output_tokens = 0
         try:
-            try:
-                seconds = min(self._settings.call_timeout, run.deadline - now)
-                reply: object = await call_within(seconds, _asked(self._inner, job))
-            except SummarizerRefused:
-                raise
-            except BaseException:
-                self._caps.correct(spent, 0)  # input is paid for where a reply came, also one that cannot serve
-                raise
-
-            output_tokens = self._count(spent, plain_reply(reply))  # whether or not it will do
+            seconds = min(self._settings.call_timeout, run.deadline - now)
+            reply = await self._paid(spent, seconds, _asked(self._inner, job))
 
             # The check reads the whole source, which takes milliseconds, so a thread does it; one at a time, or the
             # event loop would have to wait for many of them before its turn comes.
@@ -522,7 +495,7 @@ class ResilientSummarizer:
             if refused:
                 self._figures.refused_replies += 1
                 self._figures.refused_input_tokens += spent.tokens
-                self._figures.refused_output_tokens += output_tokens
+                self._figures.refused_output_tokens += spent.output_tokens
 
             # calls fail until a person changes something: a wrong key, model or address
             is_final = error.args[:1] in ((Fault.KEY,), (Fault.NOT_FOUND,))

@@ -626,7 +626,7 @@ class Viewer:
     def request(self, state: ActivationState) -> None:
         """Have a model summarize what a view with that state would show."""
         self._log.close_segment(state.stop)
-        self._summaries.request(state.nodes, state.focus)
+        self._summaries.request(state.nodes)
 
     def _left(self, budget: int) -> int:
         """The tokens that the system rows leave. Raises `BudgetError` where they leave no room."""
@@ -707,7 +707,7 @@ class Viewer:
             start = merges[-1].stop if merges else state.tree[0].start if state.tree else 0
             places.append(HeaderPlace(merges, start, self._room_of(state).header_target))
         room = max((state.room for state in states), default=0)
-        self._summaries.keep(places, [state.focus for state in states], room)
+        self._summaries.keep(places, room)
 
     def _feed(self, provider_view: ProviderView) -> None:
         if provider_view.state.stop < self._log.leading_count:  # leading rows came after an empty view

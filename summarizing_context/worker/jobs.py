@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, get_args
 from weakref import WeakValueDictionary
 
 from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.errors import StoreError
 from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -18,16 +20,20 @@ from summarizing_context.log.tree import Maker
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import CUTTING_VERSION, RENDERER_VERSION
 from summarizing_context.settings import Settings
-from summarizing_context.stores.base import SessionStore, Store, SummaryKey
-from summarizing_context.summarizers.base import Caller
+from summarizing_context.stores.base import SessionStore, Store, StoredSummary, SummaryKey
+from summarizing_context.summarizers.base import Caller, SummaryReply
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
 
-Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
-_INSTRUCTED = ("segment", "rollup", "focus")  # which follow `summary_instructions`
+logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+Prompted = Literal["segment", "rollup", "memory", "rules"]
+_INSTRUCTED = ("segment", "rollup")  # which follow `summary_instructions`
 
 
 class Recipe:
@@ -45,6 +51,8 @@ class Recipe:
         self.memory_tokens = settings.summary_max_tokens or 400  # of a note on what later sessions need
         self.redact: Redact | None = None if own else redact
         self._prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
+        for prompt in self._prompts.values():
+            prompt.render(max_tokens=1)  # what nothing fills is refused now
         self._more = None if own else settings.summary_instructions
         self._fixed = {
             "summarizer": name or f"private/{uuid.uuid4().hex}",
@@ -98,3 +106,29 @@ async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object
     wanted = (id(asyncio.get_running_loop()), store.name if is_shared else id(owner), key)
     async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
         yield
+
+
+async def guarded(work: Awaitable[Found]) -> Found | None:
+    """A store that fails costs what it would share with other sessions and processes, and nothing else."""
+    try:
+        return await work
+    except StoreError as error:
+        logger.warning("summaries and errors are not shared for now", extra={"cause": repr(error)})
+        return None
+
+
+async def answered_once(
+    work: SessionWork, key: SummaryKey, ask: Callable[[], Awaitable[SummaryReply]], owner: object
+) -> SummaryReply:
+    """Return the reply that the store has under a key, else what `ask` returns, kept there unless it was cut off."""
+    store, session_id, is_shared = work.store, work.settings.session_id, work.recipe.shared
+    async with paid_once(store, work.recipe, key, owner):
+        found = await guarded(store.find_summaries(session_id, [key])) if is_shared else None
+        if found and key in found:
+            return SummaryReply(found[key].text)
+        reply = await ask()
+        if is_shared and not reply.truncated:
+            made = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+            kept = await guarded(store.save_summary(session_id, key, made))
+            reply = replace(reply, text=kept.text if kept else reply.text)
+        return reply

@@ -16,11 +16,12 @@ import msgspec
 
 from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.log.entries import output_hash, recipe_hash
-from summarizing_context.stores.base import StoredSummary, SummaryKey
+from summarizing_context.stores.base import SummaryKey
+from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.native import Compactor, NativeRequest
 from summarizing_context.summarizers.resilience import ResilientSummarizer, RetrySchedule
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.worker.jobs import SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, answered_once
 
 _KEY = "native"
 
@@ -90,24 +91,23 @@ class NativeBlocks:
 
     async def ask(self) -> None:
         """Take the block from the store, or have the provider write it."""
-        log, store, clock, session_id = self.work.log, self.work.store, self.work.clock, self.work.settings.session_id
-        target, began, version = self.target(), clock.now(), log.version
+        log, clock, target = self.work.log, self.work.clock, self.target()
+        began, version = clock.now(), log.version
         if target is None or (recipe := self.recipe_for(target.provider)) is None:
             return
         key = SummaryKey(output_hash("".join(log.hashes[: target.leaves])), recipe)
+
+        async def written() -> SummaryReply:
+            if self.target() != target:
+                raise SummarizerNotReady("the view has changed meanwhile")
+            asked = self.request(target, self._model(target.provider))
+            return await self._gate.admitted(self.compactor.compact(asked), asked.tokens)
+
         try:
-            async with paid_once(store, self.work.recipe, key, self):
-                kept = (await store.find_summaries(session_id, [key])).get(key)
-                if kept is None:
-                    if self.target() != target:  # the view has changed meanwhile
-                        return
-                    asked = self.request(target, self._model(target.provider))
-                    reply = await self._gate.admitted(self.compactor.compact(asked), asked.tokens)
-                    kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                    await store.save_summary(session_id, key, kept)
+            reply = await answered_once(self.work, key, written, self)
             await log.foreground.thawed()
             if version == log.version:
-                block = NativeBlock(recipe, target.leaves, target.stop, json.loads(kept.text))
+                block = NativeBlock(recipe, target.leaves, target.stop, json.loads(reply.text))
                 self._blocks = [*self.ready(target.provider)[-1:], block]
             self.retries.recover(_KEY, began)
             self._is_warned = False

@@ -16,9 +16,8 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 from summarizing_context.errors import StoreError
 from summarizing_context.extraction.rules import Rule
@@ -28,10 +27,10 @@ from summarizing_context.messages.reading import encodable
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
 from summarizing_context.messages.tokens import estimate_text
-from summarizing_context.stores.base import StoredSummary, SummaryKey
+from summarizing_context.stores.base import SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience import RetrySchedule
-from summarizing_context.worker.jobs import SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, answered_once
 
 _LONGEST_QUOTE = 300  # characters; what is longer is a document that was pasted
 _TYPED = 8_000  # characters that are enough for a request
@@ -118,10 +117,8 @@ def _words(quote: str) -> str:
 class RuleCalls:
     """Those of one session."""
 
-    def __init__(self, work: SessionWork, guarded: Callable[[Awaitable[Any]], Awaitable[Any]]) -> None:
+    def __init__(self, work: SessionWork) -> None:
         self._work, self.retries = work, RetrySchedule(work.settings.breaker_cooldown)
-        self._guarded = guarded  # a store that fails costs the sharing of a reply, not the reply
-        self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
@@ -134,14 +131,11 @@ class RuleCalls:
 
         It ends with a segment, whatever came after it. That is the one in which enough has been typed, or the last of
         as many segments as stand before the first of them, from 1 to `_SEGMENTS`. What waits is still shown word for
-        word then. The first request of a log of which no segment holds words does not wait for one. What a request had
-        no room for is asked about at once.
+        word then. The first request of a log of which no segment holds words does not wait for one.
         """
         log, waiting = self._work.log, self._work.log.rules.open
         if not waiting:
             return None
-        if self._begun[0] == log.version and waiting[0] < self._begun[1]:
-            return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
             return None if log.rules.is_judged else len(log)
 
@@ -161,13 +155,16 @@ class RuleCalls:
 
     async def ask(self) -> None:
         """Ask about the messages of the next request, as many as it has room for."""
-        log, store, recipe, background = self._work.log, self._work.store, self._work.recipe, self._work.background
-        began, session_id = self._work.clock.now(), self._work.settings.session_id
+        log, recipe, background, began = (
+            self._work.log,
+            self._work.recipe,
+            self._work.background,
+            self._work.clock.now(),
+        )
         if (stop := self._batch_stop()) is None:
             return
         try:
             # what is asked
-            self._begun = log.version, stop
             waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
             for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
                 waiting.setdefault((entry := log.entries[index]).data, (index, entry))
@@ -180,35 +177,24 @@ class RuleCalls:
             # what the model says, or has said in any session that asked the same
             if spoken := [one for one in messages if one[2]]:
                 key = SummaryKey(output_hash(content), recipe.hash_of("rules", _REPLY))
-                async with paid_once(store, recipe, key, self):
-                    found: Mapping[SummaryKey, StoredSummary] = {}
-                    if recipe.shared:
-                        found = await self._guarded(store.find_summaries(session_id, [key])) or {}
-                    if key in found:
-                        reply = SummaryReply(found[key].text)
-                    else:
-                        job = SummaryJob(
-                            kind="rules",
-                            instructions=recipe.instructions("rules", _REPLY),
-                            content=content,
-                            max_tokens=_REPLY,
-                            rank=0,
-                            start=spoken[0][0],
-                            stop=spoken[-1][0] + 1,
-                            source_tokens=estimate_text(content),
-                            range_hash=key.range_hash,
-                            recipe_hash=key.recipe_hash,
-                        )
-                        reply = await self._work.caller.summarize(job)
-                    said = await background.run(partial(_read_reply, reply, spoken, earlier))
-                    is_whole = not reply.truncated or PASSED in said.values()
-                    if recipe.shared and key not in found and is_whole:
-                        kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
-                        await self._guarded(store.save_summary(session_id, key, kept))
-                verdicts |= said
+                job = SummaryJob(
+                    kind="rules",
+                    instructions=recipe.instructions("rules", _REPLY),
+                    content=content,
+                    max_tokens=_REPLY,
+                    rank=0,
+                    start=spoken[0][0],
+                    stop=spoken[-1][0] + 1,
+                    source_tokens=estimate_text(content),
+                    range_hash=key.range_hash,
+                    recipe_hash=key.recipe_hash,
+                )
+                reply = await answered_once(self._work, key, partial(self._work.caller.summarize, job), self)
+                verdicts |= await background.run(partial(_read_reply, reply, spoken, earlier))
 
             await log.foreground.thawed()
-            await store.save_verdicts(session_id, log.judge(verdicts))  # of messages that are still in the log
+            kept = log.judge(verdicts)  # of messages that are still in the log
+            await self._work.store.save_verdicts(self._work.settings.session_id, kept)
             self.retries.recover(_KEY, began)
         except StoreError as error:
             logger.warning("verdicts on standing rules could not be kept", exc_info=error)

@@ -12,11 +12,10 @@ from math import inf
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.log.entries import output_hash, rollup_hash
+from summarizing_context.log.entries import rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import (
     FOUR,
-    NOTE,
     HeaderNode,
     HeaderPlace,
     Maker,
@@ -29,21 +28,19 @@ from summarizing_context.log.tree import (
     next_merges,
     stand_ins,
 )
-from summarizing_context.messages.redaction import Redact, redact_texts
-from summarizing_context.messages.rendering import render_children, render_topic
+from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.settings import SUMMARIES_PER_SEGMENT, Settings
 from summarizing_context.summarizers.extractive.lines import lines_about
 from summarizing_context.summarizers.extractive.summarizer import cut_to, skim, summarize_extractively
 
-_FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
+_FULL_READ = 40_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 _SKIM_TOKENS = 100
 _REREAD = 64  # segments whose summaries a longer merge reads
 _LEAST_MERGE = 40  # tokens of an extractive one
 _SHORT = 60  # tokens below which a provisional text is skimmed
 _MOST_TOPIC = 500  # characters
 _NOTE_READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
-_EXCERPT = 9  # times the cap of a summary; what a model is given to read for a note
 
 
 _CAPS = (  # below this room: a summary, a merge
@@ -63,7 +60,6 @@ class SummarySizes(NamedTuple):
 
     leaf: int  # cap of one segment's summary
     merge: int  # cap of a merge
-    target: float  # tokens of a header above which more is merged
 
 
 def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes:
@@ -72,7 +68,7 @@ def summary_sizes(settings: Settings, room: float | None = None) -> SummarySizes
     tokens = settings.max_tokens if room is None else room
     by_budget, merge = next(caps for below, *caps in _CAPS if tokens < below)
     leaf = settings.summary_max_tokens or max(16, min(by_budget, settings.segment_target // SUMMARIES_PER_SEGMENT))
-    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge, HEADER_TARGET * tokens)
+    return SummarySizes(leaf, 5 * leaf // 2 if settings.summary_max_tokens else merge)
 
 
 class Focus(NamedTuple):
@@ -83,12 +79,11 @@ class Focus(NamedTuple):
     stop: int
 
 
-def check_focus(focus: object, redact: Redact | None = None) -> str:
-    """Return a topic on one line; `redact` reads it as given. Raise `SettingsError` for what names none."""
+def check_focus(focus: object) -> str:
+    """Return a topic on one line. Raise `SettingsError` for what names none."""
     if not isinstance(focus, str):
         raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
-    text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
-    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    line = " ".join("".join(char if char.isprintable() else " " for char in focus).split())
     if not any(char.isalnum() for char in line):
         raise SettingsError("focus names nothing; write the topic that the summaries must keep, or leave it out")
     if len(line) > _MOST_TOPIC:
@@ -111,7 +106,6 @@ class SummaryCache:
         self._log, self._settings = log, settings
         self._maker, self.by_model = maker, maker == "model"
         self.sizes = summary_sizes(settings)
-        self._note_cap = self.sizes.leaf
         self._places: tuple[HeaderPlace, ...] = ()
         self.is_near = False  # the next view may cover every segment: what it may show is made ahead
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
@@ -129,45 +123,23 @@ class SummaryCache:
         self.seen: set[str] = set()
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._allowance = _FULL_READ
-
-        # topics of which views show a note, a model's notes by hash, and drafts: one for each provider, and one that is
-        # being decided about
-        self._focuses: tuple[Focus, ...] = ()
-        self._notes: dict[str, str] = {}
-        self._draft, self._estimate = lru_cache(5)(self._make_draft), lru_cache(256)(estimate_text)  # behind each view
+        self._estimate = lru_cache(256)(estimate_text)  # asked for behind each view
 
     # notes about topics
 
     def note_start(self, leaves: int, stop: int) -> int:
         """Return the entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
-        start, read = self._log.leading_count, 0
-        for at in range(leaves - 1, -1, -1):
-            segment = self._log.segments[at]
+        read = 0
+        for segment in reversed(self._log.segments[:leaves]):
             read += segment.size // segment.parts
-            if read > _NOTE_READ and at < leaves - 1:  # the newest is read in any case
+            if read > _NOTE_READ:
                 return min(stop, segment.stop)
-        return start
+        return self._log.leading_count
 
     def note(self, focus: Focus, max_tokens: int) -> NodeText:
-        """Return what is known about a topic: a model's note if it is there, else lines of the record."""
-        record, hash = self._draft(focus)
-        if (found := self._notes.get(hash)) is not None:
-            return NodeText(found, "model", 1)
-        made_by: Maker = "stand-in" if hash else "extractive"
-        return NodeText(lines_about(record, focus.text, min(max_tokens, self._note_cap)), made_by, 1)
-
-    def note_source(self, topic: str, record: str) -> str:
-        """Return what a model reads for a note: no more than a segment, picked from the whole record."""
-        return render_topic(topic, lines_about(record, topic, _EXCERPT * self._note_cap, for_model=True))
-
-    def focus_of(self, hash: str) -> Focus | None:
-        """Return what a wanted note is about; None where it is not wanted any longer."""
-        return next((focus for focus in self._focuses if self._draft(focus)[1] == hash), None)
-
-    def _make_draft(self, focus: Focus) -> tuple[str, str]:
-        """Return the record that a note is made from, and the hash of both; empty where no model writes it."""
+        """Return the lines of the record that concern a topic."""
         record = self._log.render(focus.start, focus.stop)
-        return record, output_hash(render_topic(focus.text, record)) if self.by_model else ""
+        return NodeText(lines_about(record, focus.text, min(max_tokens, self.sizes.leaf)), "extractive", 1)
 
     # what is to be made
 
@@ -175,19 +147,17 @@ class SummaryCache:
         """Let an activation that begins read so much at leisure."""
         self._allowance = _FULL_READ
 
-    def request(self, nodes: Iterable[HeaderNode], focus: Focus | None) -> None:
+    def request(self, nodes: Iterable[HeaderNode]) -> None:
         """Have the model make what a view of these blocks would show."""
         self.is_requested = self.by_model
-        self._focuses = tuple(dict.fromkeys(filter(None, (*self._focuses, focus))))
         merges = (node.node for node in nodes if stand_ins([node]))
         self._requested = tuple(node for node in merges if node is not None and node.width > 1)
 
-    def keep(self, places: Iterable[HeaderPlace], focuses: Iterable[Focus | None] = (), room: float = 0) -> None:
-        """Note what views show now: the places of their headers, the topics of their notes, and the tokens of the
-        largest, by whose `room` summaries are sized from now on."""
+    def keep(self, places: Iterable[HeaderPlace], room: float = 0) -> None:
+        """Note what views show now: the places of their headers, and the tokens of the largest, by whose `room`
+        summaries are sized from now on."""
         if room:
             self.sizes = summary_sizes(self._settings, room)
-        self._focuses = tuple(dict.fromkeys(filter(None, focuses)))
         self._places, self._requested, self.is_requested = tuple(dict.fromkeys(places)), (), False
 
     def needed_merges(self) -> list[Node]:
@@ -202,7 +172,7 @@ class SummaryCache:
         segments = len(self._log.segments)
         needed = [node for place in self._places for node in place.merges] + list(self._requested)
         if self.is_near:
-            for place in self._places or (HeaderPlace((), 0, self.sizes.target),):
+            for place in self._places or (HeaderPlace((), 0, HEADER_TARGET * self._settings.max_tokens),):
                 needed += next_merges(place, tokens_of, segments)
         needed = [node for node in dict.fromkeys(needed) if node.stop <= segments]
         if not self.by_model:
@@ -210,7 +180,7 @@ class SummaryCache:
         return needed
 
     def missing(self) -> Iterator[Want]:
-        """Yield what could be made now: notes, summaries of segments, oldest first, and needed merges. Of a merge that
+        """Yield what could be made now: summaries of segments, oldest first, and needed merges. Of a merge that
         cannot be made yet, those of the merges that it lacks."""
 
         def wanted(node: Node) -> Iterator[Want]:
@@ -222,8 +192,6 @@ class SummaryCache:
                 if child.width > 1:
                     yield from wanted(child)
 
-        hashes = [self._draft(focus)[1] for focus in self._focuses] if self.by_model else []
-        yield from (Want(NOTE, hash) for hash in hashes if hash and hash not in self._notes)
         for number in (at for at, hash in enumerate(self._log.hashes) if hash not in self._ready):
             yield from wanted(Node.leaf(number))
         for node in self.needed_merges():
@@ -235,7 +203,6 @@ class SummaryCache:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._merged.clear()
         self._rollup_hashes.clear()
-        self._draft.cache_clear()
         self.keep(())
         self.is_near = False
         self._seen_stop = 0
@@ -271,9 +238,6 @@ class SummaryCache:
     def add(self, node: Node, hash: str, text: str, maker: Maker | None = None) -> None:
         """A summary has been made, or was found, by who makes them unless a `maker` is given. The first for a hash
         stays."""
-        if node == NOTE:
-            self._notes.setdefault(hash, text)
-            return
         is_moved = self.hash_of(node) != hash  # the log was replaced meanwhile
         passes = 1 + max((self.text_of(child).passes for child in ([] if is_moved else node.children)), default=0)
         self._ready.setdefault(hash, NodeText(text, maker or self._maker, passes))
@@ -289,21 +253,6 @@ class SummaryCache:
         for merge in list(self._merged):
             if is_moved or any(merge.start <= start and stop <= merge.stop for start, stop in places):
                 del self._merged[merge]
-
-    @property
-    def next_stand_in(self) -> int | None:
-        """The oldest segment that the next activation may show before its summary is there, and that no extract stands
-        for yet; None while no activation is near."""
-        if not (self.is_near and self.by_model):
-            return None
-        missing = self.without_summary(min((place.start for place in self._places), default=0))
-        return next((at for at in missing if self._log.hashes[at] not in self._stand_ins), None)
-
-    def add_stand_in(self, hash: str, text: str) -> None:
-        """The extract of a segment has been read ahead of the activation that may show it."""
-        if hash not in self._ready:
-            self._stand_ins.setdefault(hash, NodeText(text, "stand-in", 1))
-            self.seen.add(hash)
 
     def give_up(self, hash: str, text: str) -> None:
         """No summary can be had for now: merges take this extract."""

@@ -12,13 +12,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from math import inf
-from typing import Literal, TypeVar
+from typing import Literal
 
 import anyio
 
-from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SummarizerError, SummarizerNotReady
 from summarizing_context.log.entries import output_hash
-from summarizing_context.log.tree import NOTE, Maker, Node, Sources, Want, merge_share, merges_below
+from summarizing_context.log.tree import Maker, Node, Sources, Want, merge_share, merges_below
 from summarizing_context.messages.rendering import THOUGHT_ONLY, cut_results, render_children
 from summarizing_context.messages.tokens import estimate_text
 from summarizing_context.stores.base import StoredFailure, StoredSummary, SummaryKey
@@ -26,7 +26,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.lines import key_lines
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.resilience import LONGEST_DELAY, RetrySchedule
-from summarizing_context.worker.jobs import SessionWork, paid_once
+from summarizing_context.worker.jobs import SessionWork, guarded, paid_once
 from summarizing_context.worker.native_blocks import NativeBlocks
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import ROOMS, summary_sizes
@@ -39,8 +39,6 @@ _LAG, _PIECE = 1_000, 8_000  # tokens unread in the ledger from which on it is r
 
 logger = logging.getLogger(__name__)
 
-Found = TypeVar("Found")
-
 
 class Worker:
     """Background summaries of one session. `native` asks for blocks that the provider writes; `origin` is what makes
@@ -52,9 +50,10 @@ class Worker:
         self.settings, self.log, self.summaries, self.ledger = work.settings, work.log, work.summaries, work.ledger
         self.store, self.caller, self.recipe, self.clock = work.store, work.caller, work.recipe, work.clock
         self.background, self.notify, self.read_only = work.background, work.notify, work.read_only
-        self.rules = rules = RuleCalls(work, self._guarded) if work.recipe.maker == "model" else None
-        self.native, self.origin, self.retries = native, origin, RetrySchedule(work.settings.breaker_cooldown)
-        settings, summaries = self.settings, self.summaries
+        self.origin, self.retries = origin, RetrySchedule(work.settings.breaker_cooldown)
+        rules = RuleCalls(work) if work.recipe.maker == "model" else None
+        self._schedules = [self.retries, *(one.retries for one in (rules, native) if one is not None)]
+        settings = self.settings
         # redacts before it is cut
         self._sources = Sources(self.recipe.redact, thinking=self.log.thinking, yield_now=self.background.yield_now)
         self._concurrency = max(settings.concurrency, _ASKED_AT_ONCE * (settings.workers != "own"))
@@ -77,7 +76,6 @@ class Worker:
             self._side_tasks[native.ask] = lambda: self._past_start() and native.is_due
         if settings.ledger_share:
             self._side_tasks[self._read_ahead] = lambda: self.ledger.lag > _LAG and self._past_start()
-        self._side_tasks[self._extract_ahead] = lambda: self._past_start() and summaries.next_stand_in is not None
         self._running_side_tasks: set[Callable[[], Awaitable[None]]] = set()
         self._trouble: str | None = None  # why no model is asked, until one has answered
         self._unsaved_failure: StoredFailure | None = None  # that the store is to keep
@@ -124,22 +122,19 @@ class Worker:
         await self._save_failure()
         self._signal()
 
-    async def recall(self, *, everything: bool = False) -> None:
-        """Take from the store every summary that it has for this session's segments, and the merges that views need.
-
-        With `everything` those that are known already are asked for too, so that the store notes their use.
-        """
+    async def recall(self) -> None:
+        """Take from the store every summary that it has for this session's segments, and the merges that views need;
+        those that are known already too, so that the store notes their use."""
         if not self.recipe.shared:
             return
         summaries = self.summaries
 
         async def look_up(nodes: Iterable[Node]) -> None:
-            wants = [Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None]
-            await self._find([want for want in wants if everything or not summaries.is_ready(want.node)])
+            await self._find([Want(node, hash) for node in nodes if (hash := summaries.hash_of(node)) is not None])
 
         await look_up(map(Node.leaf, range(len(self.log.segments))))
         if self.read_only:  # who only looks need not know how they were made
-            used = await self._guarded(self.store.summaries_of(self.settings.session_id)) or {}
+            used = await guarded(self.store.summaries_of(self.settings.session_id)) or {}
             known = {place: one for one, place in used.values() if place is not None and one.rank == 0}
             for at, segment in enumerate(self.log.segments):
                 if segment.parts == 1 and (one := known.get((segment.start, segment.stop))) is not None:
@@ -164,9 +159,7 @@ class Worker:
 
                 # until something could be started that cannot be now
                 now, delays = self.clock.now(), [self.caller.ready_in() or LONGEST_DELAY]
-                delays += self.retries.delays(now)
-                delays += self.rules.retries.delays(now) if self.rules is not None else []
-                delays += self.native.retries.delays(now) if self.native is not None else []
+                delays += (delay for schedule in self._schedules for delay in schedule.delays(now))
                 with anyio.move_on_after(max(0.01, min(delays))):
                     await self._awake.wait()
 
@@ -174,8 +167,7 @@ class Worker:
         try:
             await work()
         except Exception as error:  # it must not end the worker
-            if work in (self._read_ahead, self._extract_ahead):  # views read what is left
-                del self._side_tasks[work]
+            del self._side_tasks[work]  # views do without
             self.last_error = type(error).__name__
             logger.error("background work other than summaries has failed", extra={"cause": self.last_error})
         finally:
@@ -188,17 +180,6 @@ class Worker:
         touches = await self.background.run(partial(self.ledger.read, unread))
         await self.log.foreground.thawed()
         self.ledger.take(unread, touches)
-
-    async def _extract_ahead(self) -> None:
-        """Read the extract of a segment that a view may show before its summary is there."""
-        if (leaf := self.summaries.next_stand_in) is not None:
-            # it leaves the process as little as the messages do, so nothing is redacted
-            hash, most, yield_now = self.log.hashes[leaf], self.summaries.sizes.leaf, self.background.yield_now
-            source = self.log.source(leaf, Sources(thinking=self.log.thinking, yield_now=yield_now))
-            read = partial(summarize_extractively, kind="segment", max_tokens=most, yield_now=yield_now)
-            text = await self.background.run(lambda: read(source()))
-            await self.log.foreground.thawed()
-            self.summaries.add_stand_in(hash, text)
 
     def note_trouble(self, text: str) -> None:
         """No model is asked for now, and `text` says why: other processes see it in the store."""
@@ -215,12 +196,8 @@ class Worker:
 
     async def _save_failure(self) -> None:
         failure, self._unsaved_failure = self._unsaved_failure, None
-        if failure is None:
-            return
-        try:
-            await self.store.save_failure(self.settings.session_id, failure)
-        except StoreError as error:
-            logger.warning("the last error could not be kept in the store", extra={"cause": repr(error)})
+        if failure is not None:
+            await guarded(self.store.save_failure(self.settings.session_id, failure))
 
     def _has_work(self) -> bool:
         """Whether there is anything to do, or being done beside the summaries."""
@@ -245,7 +222,7 @@ class Worker:
         return list(found.values())
 
     async def _make(self, want: Want) -> None:
-        began, about = self.clock.now(), {"range_hash": want.hash, "rank": max(0, want.node.rank)}
+        began, about = self.clock.now(), {"range_hash": want.hash, "rank": want.node.rank}
         try:
             if not self._is_wanted(want):
                 return
@@ -279,8 +256,6 @@ class Worker:
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
-        if want.node == NOTE:
-            return self.summaries.focus_of(want.hash) is not None
         return self.summaries.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
@@ -291,23 +266,21 @@ class Worker:
         left = {self._key(want): want for want in wants}
 
         # the entries that a summary stands for, for a search to place it; taken now, for the log may change meanwhile
-        placed = {key: want.node for key, want in left.items() if want.node.rank >= 0 and self._is_wanted(want)}
-        entries = {key: self.summaries.entries(node) for key, node in placed.items()}
+        entries = {key: self.summaries.entries(want.node) for key, want in left.items() if self._is_wanted(want)}
+        leaves = [key for key, want in left.items() if want.node.width == 1]
         caps = sorted({summary_sizes(self.settings, room).leaf for room in ROOMS}, reverse=True)
-        hashes = [self.recipe.hash_of("segment", cap) for cap in caps]
-        leaves = [key for key, want in left.items() if want.node.width <= 1]
-        others = {SummaryKey(key.range_hash, hash): key for key in leaves for hash in hashes if hash != key.recipe_hash}
-        for keys in ({key: key for key in left}, others):
-            asked = {one: key for one, key in keys.items() if key in left}
+        for other in ("", *(self.recipe.hash_of("segment", cap) for cap in caps)):
+            keys = (key for key in (leaves if other else left) if key in left and key.recipe_hash != other)
+            asked = {key._replace(recipe_hash=other or key.recipe_hash): key for key in keys}
             if not asked:
                 continue
             places = {one: (entries[key].start, entries[key].stop) for one, key in asked.items() if key in entries}
-            found = await self._guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
+            found = await guarded(self.store.find_summaries(self.settings.session_id, list(asked), places))
             await self.log.foreground.thawed()
             if found is None:
                 return False
             for one, key in asked.items():
-                if one in found and key in left:
+                if one in found:
                     want = left.pop(key)
                     self.summaries.add(want.node, want.hash, found[one].text)
         return not left
@@ -327,7 +300,7 @@ class Worker:
         if self.recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
-            kept = await self._guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
+            kept = await guarded(self.store.save_summary(self.settings.session_id, key, mine, places))
             text = kept.text if kept is not None else text
         await self.log.foreground.thawed()
         self.summaries.add(want.node, want.hash, text)
@@ -338,26 +311,16 @@ class Worker:
     async def _give_up(self, want: Want) -> None:
         """Let merges take an extract in the place of a summary for which no usable reply came. A fault in reading it
         must not end the worker: then the merges wait."""
-        if want.node == NOTE or not self._is_wanted(want):
+        if not self._is_wanted(want):
             return
         kind, most = self._purpose(want.node)
         try:
             source = self._source(want.node)  # what a model would be given, redacted: the same in every process
             text = await self.background.run(lambda: summarize_extractively(source(), kind=kind, max_tokens=most))
-        except Exception as error:
-            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
-        else:
             await self.log.foreground.thawed()
             self.summaries.give_up(want.hash, text)
-
-    async def _guarded(self, work: Awaitable[Found]) -> Found | None:
-        """A store that fails costs the sharing of a summary, not the summary."""
-        try:
-            return await work
-        except StoreError as error:
-            self.last_error = str(error)
-            logger.warning("summaries are not shared for now", extra={"cause": repr(error)})
-            return None
+        except Exception as error:
+            logger.error("a stand-in could not be read", extra={"range": want.hash[:8], "cause": type(error).__name__})
 
     def _signal(self) -> None:
         self._changed.set()
@@ -366,29 +329,17 @@ class Worker:
     # jobs
 
     def _prepare(self, want: Want) -> Callable[[], SummaryJob]:
-        """Make a job in two steps: take now what it is made from; the returned function does the work.
-
-        The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
-        change meanwhile.
-        """
+        """Take now what a job is made from, and return what makes it, in any thread, while the log may change."""
         log, summaries, node, recipe, key = self.log, self.summaries, want.node, self.recipe, self._key(want)
         by_model, is_merge, (purpose, cap) = recipe.maker == "model", node.width > 1, self._purpose(node)
-        source: Callable[[], str]
-        if node == NOTE:  # about a topic: a segment with instructions of its own
-            if (focus := summaries.focus_of(want.hash)) is None:
-                raise SummarizerError("the note is no longer needed")
-            entries, topic = range(focus.start, focus.stop), focus.text
-            render = partial(self._sources.render, log.entries[focus.start : focus.stop])
-            source = lambda: summaries.note_source(self._redacted(topic), render())  # noqa: E731
-        else:
-            entries, source = summaries.entries(node), self._source(node)
+        entries, source = summaries.entries(node), self._source(node)
         asked = [log.entries[at] for at in self._asked_before(node)]
 
         def job() -> SummaryJob:
             content = source()
             if is_merge:
                 content = self._redacted(content)
-            elif by_model and node != NOTE:  # without the middles of long results; their key lines, found by reading
+            elif by_model:  # without the middles of long results; their key lines, found by reading
                 content = cut_results(content, lambda middle: key_lines(middle, 200))  # all of them, instead
 
             # tokens that the summary may take: the cap, or less of a short source, for a reply that is too large a part
@@ -407,11 +358,11 @@ class Worker:
             if len(said) > 1 and said[-1]:
                 context += f"\n\nThe user's newest words before the record:\n{said[-1]}"
             return SummaryJob(
-                kind="rollup" if is_merge else "segment",
+                kind=purpose,
                 instructions=recipe.instructions(purpose, most),
                 content=content,
                 max_tokens=most,
-                rank=max(0, node.rank),
+                rank=node.rank,
                 start=entries.start,
                 stop=entries.stop,
                 source_tokens=tokens,
@@ -442,11 +393,11 @@ class Worker:
         before = self.log.candidates(self.log.segments[node.start].start)
         return list(dict.fromkeys([*before.first, *before.humans[:1]]))
 
-    def _purpose(self, node: Node) -> tuple[Literal["segment", "rollup", "focus"], int]:
+    def _purpose(self, node: Node) -> tuple[Literal["segment", "rollup"], int]:
         """Return what a node is asked for as, and the tokens that it may take in the room that views have now."""
         if node.width > 1:
             return "rollup", self.summaries.sizes.merge
-        return "focus" if node == NOTE else "segment", self.summaries.sizes.leaf
+        return "segment", self.summaries.sizes.leaf
 
     def _key(self, want: Want) -> SummaryKey:
         """Return the key under which a summary is kept; a segment's names the context of its request, too."""

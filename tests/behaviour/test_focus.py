@@ -1,4 +1,4 @@
-"""`compact(focus=...)`: a note about a topic, at once without a model and later by one; and what it never does."""
+"""`compact(focus=...)`: a note about a topic, at once and without a model; and what it never does."""
 
 import json
 from functools import partial

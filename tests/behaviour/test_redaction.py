@@ -64,7 +64,7 @@ class Outside:
 
     async def summarize(self, job: Any) -> str:
         self.heard += [job.instructions, job.content]
-        self.kinds.append("note" if job.content.startswith("### topic") else job.kind)
+        self.kinds.append(job.kind)
         return short_summary(job)
 
     async def embed(self, texts: list[str]) -> list[list[float]]:
@@ -128,11 +128,11 @@ async def test_no_part_of_a_secret_leaves_by_any_way():
         await context.memory.store(f"the key of the host is {KEY} as ever")
         await fill(context, log(dice, *sizes, *[3_000] * 3), every=1)
         await context.wait_idle()
-        await context.compact(focus=f"which port the build uses\n{KEY}")
+        await context.compact(focus=f"which port the build uses\n{BEARER}")
         await context.wait_idle()
         await context.search("the build failed")
         await context.memory.retrieve(f"which host has {BEARER}?")
-    assert {"segment", "rollup", "note", "embedding"} <= set(outside.kinds)
+    assert {"segment", "rollup", "embedding"} <= set(outside.kinds)
     assert [text for text in outside.heard if MATERIAL.search(text)] == []
     assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 20
 

@@ -6,7 +6,7 @@ from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.summarizers.prompts import latest, load, names
 
-OWN = "---\nname: segment\nversion: 9\npurpose: Mine.\nplaceholders: max_tokens\n---\n{{max_tokens}} \x1b[31mtokens"
+OWN = "---\npurpose: Mine.\n---\n{{max_tokens}} \x1b[31mtokens"
 
 
 def test_one_prompt_is_shown_with_its_text(run: Runner):
@@ -24,7 +24,7 @@ def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path:
     own.write_text(OWN, encoding="utf8")
     ran = run("prompts", "show", "segment", "--prompts", tmp_path / "mine")
     assert ("segment/v9: Mine." in ran.err, "\x1b" in ran.out) == (True, False)
-    assert run("prompts", "show", "focus", "--prompts", tmp_path / "mine").status == 0
+    assert run("prompts", "show", "memory", "--prompts", tmp_path / "mine").status == 0
     own.write_text("no front matter", encoding="utf8")
     assert run("prompts", "list", "--prompts", tmp_path / "mine").status == 2
 

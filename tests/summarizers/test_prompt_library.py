@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from summarizing_context import Settings, open_context
 from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.tune import check_prompt
 from summarizing_context.summarizers import prompts as prompt_library
 from summarizing_context.summarizers.prompts import latest, load
 from tests.exact_counts import exact_counter
 
-SHIPPED = ["answers", "compaction", "focus", "marks", "memory", "proposal", "questions", "rollup", "rules", "segment"]
+SHIPPED = ["answers", "compaction", "marks", "memory", "proposal", "questions", "rollup", "rules", "segment"]
 
 
 def prompt_file(root: Path, content: str, version: int = 1) -> Path:
@@ -20,8 +21,7 @@ def prompt_file(root: Path, content: str, version: int = 1) -> Path:
     return root
 
 
-def front(version: int = 1, placeholders: str = "size", more: str = "") -> str:
-    return f"---\nname: segment\nversion: {version}\npurpose: p\nplaceholders: {placeholders}\n{more}---\n"
+FRONT = "---\npurpose: p\n---\n"
 
 
 def test_one_prompt_of_each_purpose_is_shipped():
@@ -39,13 +39,8 @@ def test_a_shipped_prompt_keeps_the_rules_for_prompts():
     ("content", "said"),
     [
         ("no front matter", "front matter"),
-        (front(), "then its text"),
-        (front(version=2) + "{{size}}", "says segment/v2"),
-        (front(placeholders="size, more") + "{{size}}", "declares more, size"),
-        (front() + "{{size}} {{more}}", "its text has more, size"),
-        (front(more="colour: red\n") + "{{size}}", "'colour: red'"),
-        (front(more="name: segment\n") + "{{size}}", "repeats a key"),
-        ("---\nname: segment\n---\ntext", "lacks placeholders, purpose, version"),
+        (FRONT, "then its text"),
+        ("---\nname: segment\n---\ntext", "with its `purpose"),
     ],
 )
 def test_a_malformed_file_is_a_prompt_error(tmp_path: Path, content: str, said: str):
@@ -62,14 +57,20 @@ def test_a_name_that_leads_nowhere_is_a_prompt_error(name: Any):
             latest(name)
 
 
+async def test_a_placeholder_that_nothing_fills_is_refused_on_opening(tmp_path: Path):
+    prompts = prompt_file(tmp_path, FRONT + "{{max_tokens}} {{more}}")
+    with pytest.raises(PromptError, match="segment/v1: more is wanted"):
+        await open_context(Settings(prompts=prompts)).__aenter__()
+
+
 def test_rendering_fills_every_placeholder_once_and_the_hash_covers_the_text_but_not_the_purpose(tmp_path: Path):
-    root = prompt_file(tmp_path, front(placeholders="a, b") + "{{a}} {{b}} {{a}} {b}")
+    root = prompt_file(tmp_path, FRONT + "{{a}} {{b}} {{a}} {b}")
     assert load("segment/v1", root=root).render(a="{{b}}", b=5) == "{{b}} 5 {{b}} {b}"
 
     def hash_of(content: str) -> str:
         return load("segment/v1", root=prompt_file(tmp_path, content)).hash
 
-    plain = hash_of(front() + "{{size}}")
-    assert hash_of(front().replace("purpose: p", "purpose: q") + "{{size}}") == plain
-    assert hash_of((front() + "{{size}}").replace("\n", "\r\n")) == plain
-    assert hash_of(front() + "{{size}}.") != plain
+    plain = hash_of(FRONT + "{{size}}")
+    assert hash_of(FRONT.replace("purpose: p", "purpose: q") + "{{size}}") == plain
+    assert hash_of((FRONT + "{{size}}").replace("\n", "\r\n")) == plain
+    assert hash_of(FRONT + "{{size}}.") != plain

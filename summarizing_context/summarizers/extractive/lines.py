@@ -21,11 +21,11 @@ from typing import NamedTuple
 from summarizing_context.extraction import WORDS
 from summarizing_context.extraction.rules import cue_rules, rule_strength
 from summarizing_context.extraction.tool_calls import error_lines
+from summarizing_context.messages.search_terms import stems
 from summarizing_context.messages.text import (
     GONE,
     LINES_TABLE,
     LONGEST,
-    LOWER_TABLE,
     Words,
     bare,
     cleaned,
@@ -33,7 +33,6 @@ from summarizing_context.messages.text import (
     shown,
     split_lines,
     split_prose,
-    words_of,
 )
 from summarizing_context.messages.tokens import estimate_text
 
@@ -342,66 +341,30 @@ def key_lines(text: str, max_tokens: int) -> list[str]:
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in chosen))) if line in taken]
 
 
-def lines_about(content: str, topic: str, max_tokens: int, *, for_model: bool = False) -> str:
-    """Return the lines of a content that concern a topic, in their order, at most `max_tokens`; empty where none does.
-
-    They are bullets; for a model they stand under their labels, with words of the user among them, and none can be
-    taken for a label itself.
-    """
-    labels: list[str] = []  # who speaks in each line, a long one in pieces
-    texts: list[str] = []
-    label = "record"
+def lines_about(content: str, topic: str, max_tokens: int) -> str:
+    """Return the lines of a content that share words with a topic as bullets, in their order, at most `max_tokens`;
+    empty where none does."""
+    words = (one.replace(" ", "") for one in stems(topic))
+    parts = (rf"(?<![^\W_]){re.escape(word)}" if word.isascii() else re.escape(word) for word in words)
+    pattern, label = re.compile("|".join(sorted(parts, key=len, reverse=True)) or "(?!)"), "record"
+    found: list[tuple[frozenset[str], str]] = []  # what each line shares with the topic
     for raw in content.split("\n"):
         if raw.startswith("### "):
             label = raw[4:]
             continue
-        pieces = split_lines(cleaned(raw))
-        labels += [label] * len(pieces)
-        texts += pieces
-    words = [b" %b " % text.lower().encode("utf-8", "surrogatepass").translate(LOWER_TABLE) for text in texts]
+        found += [(frozenset(pattern.findall(text.lower())), f"{label}: {text}") for text in split_lines(raw)]
 
-    # The terms are the stems of the topic's words, without stop words; scripts that part no words give pairs of signs.
-    said = list(dict.fromkeys(words_of(topic.lower())))
-    terms: dict[str, None] = {}
-    for word in ([word for word in said if word not in STOP_WORDS] or said)[:32]:
-        text = word.decode("utf-8", "surrogatepass")
-        if any(char >= "\u2e80" for char in text):
-            terms |= dict.fromkeys(text[at : at + 2] for at in range(max(1, len(text) - 1)))
-        else:
-            terms[f" {text[: max(5, len(text) - 3)]}" if len(text) >= 5 else f" {text} "] = None
-
-    # A line scores by how rare its terms are, and a part of what its neighbours score.
-    own = [0] * len(texts)
-    for term in terms:
-        hits = [at for at, line in enumerate(words) if term.encode("utf-8", "surrogatepass") in line]
-        for at in hits:
-            own[at] += 12 * ((len(texts) // len(hits)) ** 4).bit_length()  # about four times the binary logarithm
-    own = [score * 3 // 2 if label == "user" else score for score, label in zip(own, labels, strict=True)]
-    scores = [score or int(for_model and label == "user") for score, label in zip(own, labels, strict=True)]
-    for at, score in enumerate(own):
-        for near, part in ((at - 2, 6), (at - 1, 3), (at + 1, 3), (at + 2, 6)) if score else ():
-            if 0 <= near < len(own) and labels[near] == labels[at]:
-                scores[near] = max(scores[near], score // part)
-
-    # The best are taken as far as they fit, the newer first among equals.
-    if for_model:
-        texts = [f"\\{text}" if text.startswith("### ") else text for text in texts]
-    else:
-        texts = [f"- {label}: {shown(text)}" for label, text in zip(labels, texts, strict=True)]
+    # the rarer what a line shares, the sooner it is taken, and the newer among equals; as far as they fit
+    often = Counter(stem for shared, _ in found for stem in shared)
+    scores = [sum((len(found) // often[stem]).bit_length() for stem in shared) for shared, _ in found]
     chosen: dict[str, int] = {}
-    for at in sorted((at for at, score in enumerate(scores) if score > 0), key=lambda at: (-scores[at], -at)):
-        cost = estimate_text(texts[at]) + 1
-        if cost <= max_tokens and texts[at] not in chosen:
-            chosen[texts[at]] = at
+    for at in sorted((at for at, score in enumerate(scores) if score), key=lambda at: (-scores[at], -at)):
+        line = f"- {shown(cleaned(found[at][1]))}"
+        cost = estimate_text(line) + 1
+        if cost <= max_tokens and line not in chosen:
+            chosen[line] = at
             max_tokens -= cost
-    kept: list[str] = []
-    label = ""
-    for at in sorted(chosen.values()):
-        if for_model and labels[at] != label:
-            label = labels[at]
-            kept.append(f"### {label}")
-        kept.append(texts[at])
-    return "\n".join(kept)
+    return "\n".join(sorted(chosen, key=chosen.__getitem__))
 
 
 # What a sentence says.
