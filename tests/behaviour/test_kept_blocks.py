@@ -115,6 +115,16 @@ async def test_of_a_plan_without_room_the_open_items_stay_longest_and_in_order()
     assert f"{300 - len(lines)} more items" in "\n".join(shown)
 
 
+async def test_a_call_with_merge_changes_single_items_of_the_plan():
+    """Cursor's tool sends the items alone that it changes, and says so."""
+    items = [{"id": "1", "content": "Dig", "status": "pending"}, {"id": "2", "content": "Build", "status": "pending"}]
+    changes = {"merge": True, "todos": [{"id": "1", "status": "completed"}]}
+    rows = [*planned("openai", "a", items, "todo_write"), call("openai", ("b", "todo_write", changes))]
+    async with begun() as context:
+        await filled(context, assistant("ok"), *rows, result("openai", "b", "done"))
+        assert await context.plan() == Plan("[x] Dig\n[ ] Build", 1)
+
+
 async def test_a_ledger_rule_names_tools_that_plan():
     rule = {"tool": "roadmap", "kind": "plan", "key": "stages", "operation": "planned"}
     row = call("openai", ("1", "set_roadmap", {"stages": ["Dig", "Build"]}))
