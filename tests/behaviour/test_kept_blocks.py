@@ -122,7 +122,7 @@ async def test_a_call_with_merge_changes_single_items_of_the_plan():
     rows = [*planned("openai", "a", items, "todo_write"), call("openai", ("b", "todo_write", changes))]
     async with begun() as context:
         await filled(context, assistant("ok"), *rows, result("openai", "b", "done"))
-        assert await context.plan() == Plan("[x] Dig\n[ ] Build", 1)
+        assert await context.plan() == Plan("[x] Dig\n[ ] Build", 5)
 
 
 async def test_a_ledger_rule_names_tools_that_plan():
