@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable, Hashable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 from weakref import WeakValueDictionary
@@ -24,8 +24,6 @@ from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification import GROUNDING_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
-_CLAIM = 300.0  # seconds; other hosts wait no longer for one that lives
-
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 _INSTRUCTED = ("segment", "rollup", "focus")  # which follow `summary_instructions`
 
@@ -41,7 +39,6 @@ class Recipe:
     def __init__(self, settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> None:
         self.maker: Maker = "extractive" if own else "model"
         self.shared = name is not None  # whether the store may keep and offer them
-        self.claims = not own and settings.workers == "own"  # what is paid for; a pool's workers claim it themselves
         self.memory_tokens = settings.summary_max_tokens or 400  # of a note on what later sessions need
         self.redact: Redact | None = None if own else redact
         self._prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
@@ -88,13 +85,11 @@ _held_keys: WeakValueDictionary[tuple[int, Hashable, SummaryKey], asyncio.Lock] 
 
 @asynccontextmanager
 async def paid_once(store: Store, recipe: Recipe, key: SummaryKey, owner: object) -> AsyncIterator[None]:
-    """Hold a key while it is looked up in the store, paid for, and kept.
+    """Hold a key while it is looked up in the store, paid for, and kept; one task of an event loop holds it.
 
-    One task of an event loop holds it, and one of the hosts that share the store. An `owner` whose summaries are not
-    shared pays for its own.
+    An `owner` whose summaries are not shared pays for its own.
     """
     is_shared = recipe.shared and store.name != ":memory:"
-    hosts = getattr(store, "claims", None) if is_shared and recipe.claims else None  # a store may have none
     wanted = (id(asyncio.get_running_loop()), store.name if is_shared else id(owner), key)
-    async with _held_keys.setdefault(wanted, asyncio.Lock()), hosts.held(key, _CLAIM) if hosts else nullcontext():
+    async with _held_keys.setdefault(wanted, asyncio.Lock()):
         yield
