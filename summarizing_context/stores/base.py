@@ -401,19 +401,12 @@ class VectorStore(Protocol):
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
 
-    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget vectors of a recipe."""
-
     async def near(self, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """Return the cosine of each vector there is with the query; those of another length are left out."""
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
-
-    A store for many hosts may have `claims`: `async with claims.held(key, seconds)` holds a summary's key, for so many
-    seconds at most, while this host asks a model for it. It is None where nothing may be written.
-    """
+    """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`."""
 
     @property
     def checkpoints(self) -> CheckpointStore: ...

@@ -22,7 +22,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -271,11 +271,15 @@ def check_version(version: int, name: str, instead: str) -> None:
 _engines: WeakValueDictionary[Hashable, Engine] = WeakValueDictionary()  # by place and event loop
 
 
-class RelationalSearchIndex:
-    """The `SearchIndex` of a relational store."""
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A part of a relational store."""
 
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
+    _store: RelationalStore
+
+
+class RelationalSearchIndex(Part):
+    """The `SearchIndex` of a relational store."""
 
     async def find(self, terms: Sequence[str], scope: base.Scope, limit: int) -> list[base.Match]:
         return await self._store.read(lambda connection: _find_matches(connection, terms, scope, limit))
@@ -336,12 +340,11 @@ def _find_matches(connection: Connection, terms: Sequence[str], scope: base.Scop
     return found
 
 
-class RelationalVectors:
+@dataclass(frozen=True, eq=False)
+class RelationalVectors(Part):
     """The `VectorStore` of a relational store: the extra `vectors`."""
 
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
-        self._passing: dict[tuple[str, int], bytes] = {}  # where nothing may be written
+    _passing: dict[tuple[str, int], bytes] = field(default_factory=dict)  # where nothing may be written
 
     def check_usable(self) -> None:
         if find_spec("numpy") is None:
@@ -353,14 +356,9 @@ class RelationalVectors:
         missing = {number for (number,) in await self._store.rows("missing_vectors", **values)}
         return [number for number in asked if number in missing]
 
-    async def drop(self, recipe: str, numbers: Sequence[int]) -> None:
-        values = {"recipe": recipe, "numbers": json.dumps(list(numbers))}
-        if not self._store.read_only:
-            await self._store.submit(lambda connection: connection.run("drop_vectors", **values))
-
     async def save(self, recipe: str, vectors: Mapping[int, bytes]) -> None:
         if self._store.read_only:
-            self._passing |= {(recipe, number): vector for number, vector in vectors.items()}
+            self._passing.update(((recipe, number), vector) for number, vector in vectors.items())
             return
         rows = [{"recipe": recipe, "number": number, "vector": vector} for number, vector in vectors.items()]
         await self._store.submit(lambda connection: connection.run_many("save_vector", rows))
@@ -383,11 +381,8 @@ def cosines(rows: Iterable[tuple[int, bytes]], query: bytes) -> dict[int, float]
     return {number: float(score) for (number, _), score in zip(alike, found, strict=True)}
 
 
-class RelationalMemories:
+class RelationalMemories(Part):
     """The `MemoryStore` of a relational store."""
-
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
 
     async def edit(self, scope: MemoryScope, decide: Decide, reader: str = "", marks: Sequence[str] = ()) -> list[str]:
         self._store.refuse_if_read_only("change memories")
@@ -676,11 +671,8 @@ class _Overtaken(StoreError):
     """The log was replaced since the caller looked at it."""
 
 
-class RelationalCheckpoints:
+class RelationalCheckpoints(Part):
     """The `CheckpointStore` of a relational store."""
-
-    def __init__(self, store: RelationalStore) -> None:
-        self._store = store
 
     async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
