@@ -27,8 +27,7 @@ from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.pages import Detail, Page, Pages, Place
 from summarizing_context.retrieval.search import Memory, find_hits
 from summarizing_context.retrieval.tools import answer_compact, answer_memory_call, answer_recall
-from summarizing_context.sessions.follower import Follower, FollowReport
-from summarizing_context.sessions.session import BudgetReport, CacheLedger, Session, Statistics, Took
+from summarizing_context.sessions.session import BudgetReport, CacheLedger, FollowReport, Session, Statistics, Took
 from summarizing_context.settings import Settings
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
@@ -80,7 +79,6 @@ class SummarizingContext:
         self._ratio, self._samples = 1.0, 0  # tokens that a provider counts for one counted here; of so many requests
         self._window: ProviderWindow | None = None  # of the last request
         self._last_notified: tuple[str | None, int] = (None, 0)  # provider key and budget
-        self._follower = Follower(session)
         self.memory = Memory(session, session.store.memories, embedding_search)
         """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
         found_in = session.counter.count, session.store.index, session.id
@@ -194,10 +192,7 @@ class SummarizingContext:
         A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
         ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
         `system` is a prompt that leads the history."""
-        session = self._session.check(writes=True)
-        report = await self._follower.follow(messages, keys, system)
-        await session.checkpoint_if_due()
-        return report
+        return await self._session.check(writes=True).follow(messages, keys, system)
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

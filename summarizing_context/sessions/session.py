@@ -11,21 +11,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import InitVar, dataclass, replace
 from functools import partial
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any, NamedTuple, cast
 
 import anyio
 import msgspec
 
 from summarizing_context import errors
 from summarizing_context.concurrency import Events, finish_despite_cancellation, in_turns, running_loop
-from summarizing_context.errors import SettingsError, StoreError, UndoError, briefly
+from summarizing_context.errors import MessageError, SettingsError, StoreError, UndoError, briefly
 from summarizing_context.log.entries import Entry, Intake, decode_entry, load_verdicts, message_name, stored_verdict
 from summarizing_context.log.message_log import MessageLog, PinList, decode_pins, encode_pins
 from summarizing_context.log.tree import stand_ins
+from summarizing_context.messages.reading import Message, canonical_json, check_message, decode_message, encode_message
 from summarizing_context.models import UNKNOWN_CACHE, ModelPrice, ModelTable, PromptCache, ProviderWindow
 from summarizing_context.stores import base
 from summarizing_context.stores.base import Checkpoint, Place
@@ -285,6 +288,14 @@ class Statistics:
     last_error_at: str | None = None  # when making summaries failed last, also in an earlier process; ISO 8601, UTC
 
 
+class FollowReport(NamedTuple):
+    """What `follow` found, in messages; a given system prompt counts as the first of them."""
+
+    appended: int  # messages that stand behind those that were kept
+    kept: int
+    replaced_from: int | None  # the first message of the log that the host rewrote or took back; None where none was
+
+
 @dataclass(eq=False)
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
@@ -318,6 +329,8 @@ class Session:
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
         self.waking: asyncio.Handle | None = None  # the call of `wake` that is due
+        self._following = anyio.Lock(fast_acquire=True)  # one history after the other
+        self._followed: tuple[list[str], object] = [], None  # keys of the newest, and the log that held just that
         self._announcing = anyio.Lock()  # one request at a time; it is handed over at once to the next
         self._announced: object | None = None  # what hooks act on now
 
@@ -473,6 +486,60 @@ class Session:
                 await self.save_state(one.key, one.state)
             self._kept_closings = set(self.log.closings) if covering else set()
             await self.worker.recall(everything=True)
+
+    async def follow(self, messages: object, keys: object, prompt: object) -> FollowReport:
+        """Bring the log in step with a host that hands over its whole history each time.
+
+        Raises `MessageError` and `SettingsError`; then nothing is changed."""
+        # a list is not copied: of thousands of messages that were followed before, only the new ones are read
+        history = _listed(messages, MessageError(f"messages are a list of messages, not {type(messages).__name__}"))
+        wrong = SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
+        followed = None if keys is None else list(_listed(keys, wrong))
+        if followed is not None and len(followed) != len(history):
+            raise SettingsError(f"keys has {len(followed)} of them for {len(history)} messages; give one for each")
+        for at, key in enumerate(followed or ()):
+            if type(key) is not str:
+                raise SettingsError(f"keys[{at}] is {briefly(key)}; a key is a string")
+        if prompt is not None:
+            leading = check_message({"role": "system", "content": prompt})
+            history = [leading, *history]
+            followed = None if followed is None else [canonical_json(leading), *followed]
+        log = self.log
+        async with self._following:
+            name: object = None
+            while name != log.name:  # again where another call has changed the log meanwhile
+                name, kept = log.name, 0
+
+                # how many messages from the first on the host has left as they are: by keys, else by content
+                known, rest = self._followed, history
+                if followed is not None and known[1] == name:
+                    both = zip(followed, known[0], strict=False)
+                    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
+                else:
+                    rest = list(history)
+                    async for message, entry in in_turns(zip(rest, log.in_order(), strict=False), 1_000):
+                        if not _is_same(message, entry, kept):
+                            break
+                        kept += 1
+
+                # what is new
+                new = []
+                async for message in in_turns(rest[kept:]):
+                    try:
+                        new.append(await self.intake.one(message))
+                    except MessageError as error:
+                        raise MessageError(f"message {kept + len(new)}: {error}") from error
+
+            self._followed = [], None
+            lost = log.messages > kept
+            if lost:
+                await finish_despite_cancellation(self.replace([*log.in_order()[:kept], *new]))
+            elif new:
+                await finish_despite_cancellation(self.append(new))
+            if followed is not None and log.messages == kept + len(new):
+                self._followed = followed, log.name
+        await self.checkpoint_if_due()
+        return FollowReport(len(new), kept, kept if lost else None)
 
     async def _filled(self, log: Sequence[Entry], closings: set[int] | None = None) -> MessageLog:
         """Return a new log of these entries, filled in a thread."""
@@ -744,3 +811,42 @@ class Session:
         if len(self.log.segments) != self._segments_seen and not self.closed:
             self._segments_seen = len(self.log.segments)
             self.wake()
+
+
+def _listed(values: object, wrong: Exception) -> list[Any]:
+    if isinstance(values, list):
+        return values
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        raise wrong
+    return list(values)
+
+
+def _is_same(message: object, entry: Entry, at: int) -> bool:
+    """Return whether a host's message is what the log holds, but for what `_plain` leaves out.
+
+    What is written alike is not checked again. Raises `MessageError`.
+    """
+    with suppress(TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):  # of what is checked now
+        if type(message) is dict and msgspec.json.encode(message) == entry.data:
+            return True
+    try:
+        checked = check_message(message)
+    except MessageError as error:
+        raise MessageError(f"message {at}: {error}") from error
+    if encode_message(checked) == entry.data:
+        return True
+    return canonical_json(_plain(checked)) == canonical_json(_plain(decode_message(entry.data)))
+
+
+def _plain(message: Message) -> Message:
+    """Return a message without cache marks, a single block of nothing but text written as a string."""
+
+    def unmarked(value: dict[str, Any]) -> dict[str, Any]:
+        return {name: part for name, part in value.items() if name != "cache_control"}
+
+    plain: Message = unmarked(message)
+    if isinstance(blocks := plain.get("content"), list):
+        blocks = [unmarked(block) if isinstance(block, dict) else block for block in blocks]
+        is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
+        plain["content"] = blocks[0]["text"] if is_text and blocks[0]["type"] == "text" else blocks
+    return plain

@@ -406,7 +406,7 @@ class VectorStore(Protocol):
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`."""
+    """A store with all its parts: what a context takes, once it is open. `tests/contract` calls `async def open()`."""
 
     @property
     def checkpoints(self) -> CheckpointStore: ...
