@@ -103,12 +103,7 @@ _WANTED = (  # of what a program passes, a method, and what is said without it
     ("store", "claim", "pass an open store; a path goes into Settings(store=)"),
     ("summarizer", "summarize", "it needs a method `async def summarize(job) -> str`"),
     ("redact", "__call__", "it is a function from text to text, or None"),
-    (
-        "embedder",
-        "embed",
-        "it is a function from a list of texts to a list of vectors, or an object with such a method `embed`; either "
-        "may be async",
-    ),
+    ("embedder", "embed", "it is a function from a list of texts to their vectors, or has such a method `embed`"),
 )
 
 

@@ -78,8 +78,6 @@ def _settle(operations: Sequence[_Operation]) -> None:
                 one.committed()
             except Exception as error:  # the caller's own fault goes to the caller, and spoils nothing for the others
                 one.error = error
-                if one.done.done():
-                    one.done.get_loop().call_exception_handler({"message": "a callback failed", "exception": error})
         if not one.done.done():  # else it was cancelled
             if one.error is not None:
                 one.done.set_exception(one.error)
@@ -99,13 +97,9 @@ class Engine:
         self._queue: deque[_Operation] = deque()
         self._is_awake = False  # the thread is about to look into the queue
         self._connection: Any = None
-        self._gone: Exception | None = None  # the error of all that follows
+        self.lost: Exception | None = None  # the error of all that follows
         self._loop: asyncio.AbstractEventLoop | None = None
         self._opening: asyncio.Future[None]
-
-    @property
-    def is_usable(self) -> bool:
-        return not (self.is_stopping or self._gone or self.gone())
 
     async def start(self) -> None:
         """Begin the thread, unless another store has, and wait until the connection is there."""
@@ -123,8 +117,7 @@ class Engine:
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         self.check_loop()
-        if self._loop is None or self.is_stopping:
-            raise StoreError(f"{self.name}: the store is closed")
+        assert self._loop is not None
         done: asyncio.Future[Result] = self._loop.create_future()
         self._queue.append(_Operation(work, done, committed, alone, added))
         if not self._is_awake:
@@ -174,7 +167,7 @@ class Engine:
         try:
             self._connection = self.open()
         except Exception as error:
-            self._gone = fault = self._translated(error)
+            self.lost = fault = self._translated(error)
             raise fault from fault.__cause__
 
     def _close(self) -> None:
@@ -182,7 +175,7 @@ class Engine:
             if self._connection is not None:
                 self.close(self._connection)
 
-    def _translated(self, error: BaseException) -> Exception:
+    def _translated(self, error: Exception) -> Exception:
         """Return the error to raise in place of `error`. The values of a query do not get into it."""
         if isinstance(error, errors.SummarizingContextError):
             return error
@@ -190,10 +183,7 @@ class Engine:
             return StoreError(
                 f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
             )
-        kind = type(error).__name__
-        if not isinstance(error, Exception):
-            return StoreError(f"{self.name}: the store was interrupted ({kind}); try again")
-        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({kind})")
+        return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
 
     def _work_off(self) -> None:
         """Perform all that is queued."""
@@ -201,11 +191,11 @@ class Engine:
         batch = [self._queue.popleft() for _ in range(len(self._queue))]
         for alone, run in groupby(batch, key=lambda one: one.alone):
             for operations in [[one] for one in run] if alone else [list(run)]:
-                if not self._gone:
+                if not self.lost:
                     self._perform(operations)
-                self._gone = self._gone or self.gone()
+                self.lost = self.lost or self.gone()
                 for one in operations:
-                    one.error = self._gone or one.error
+                    one.error = self.lost or one.error
                 with suppress(RuntimeError):  # the loop is closed: no caller waits
                     operations[0].done.get_loop().call_soon_threadsafe(_settle, operations)
 
@@ -220,10 +210,10 @@ class Engine:
                     entries = [entry for one in (first, *others) if one.added for entry in one.added[1]]
                     first.result = first.work(connection, entries) if first.added else first.work(connection)
                 may_part = False  # where a commit has no answer, nothing may be done twice
-        except BaseException as error:  # whatever it is, each caller gets an answer
+        except Exception as error:  # each caller gets an answer
             with suppress(Exception):  # the first error is the one to raise
                 connection.rollback()
-            if tries < 4 and isinstance(error, Exception) and self.may_pass(error):
+            if tries < 4 and self.may_pass(error):
                 self._perform(operations, tries + 1)
             elif may_part:
                 for operation in operations:
@@ -458,7 +448,7 @@ class RelationalStore:
         if self._engine is not None or self._is_closed:
             raise StoreError(f"{self.name}: the store was opened before; make a new one")
         engine = None if self._place is None else _engines.get(key)
-        if engine is None or not engine.is_usable:
+        if engine is None or engine.is_stopping or engine.lost or engine.gone():
             engine = _engines[key] = self._make_engine(read_only=self.read_only)
         self._engine = engine
         engine.stores.append(self)
@@ -676,10 +666,8 @@ class RelationalCheckpoints(Part):
 
     async def save(self, session_id: str, name: str | None, place: Place, views: ProviderViews) -> Checkpoint | None:
         def work(connection: Connection) -> Checkpoint:
-            head = head_of(connection, session_id)
-            if place.messages > head.stop:
-                raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
-            return _keep(connection, session_id, name, views, head._replace(stop=place.messages))
+            head = head_of(connection, session_id)._replace(stop=place.messages)
+            return _keep(connection, session_id, name, views, head)
 
         return await self._unless_overtaken(session_id, place, work)
 
@@ -793,11 +781,6 @@ def remove_session(connection: Connection, session_id: str) -> None:
 def replace(connection: Connection, session_id: str, keep: int, entries: base.Entries) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
-    if not 0 <= keep <= head.stop:
-        raise StoreError(
-            f"session {session_id!r} has {head.stop} entries, so {keep} of them cannot be kept; "
-            f"give a number from 0 to {head.stop}"
-        )
     put_in_place(connection, session_id, _branch_off(connection, session_id, Head(head.branch, keep)), keep, entries)
 
 
@@ -821,11 +804,8 @@ def _write(connection: Connection, session_id: str, head: Head, entries: base.En
 
 
 def head_of(connection: Connection, session_id: str) -> Head:
-    """Return where the session's log ends."""
-    row = connection.run("head", session_id=session_id).fetchone()
-    if row is None:
-        raise StoreError(f"there is no session {session_id!r}; claim it to create it")
-    return Head(*row)
+    """Return where the log of a session that is there ends."""
+    return Head(*connection.run("head", session_id=session_id).fetchone())
 
 
 def _owner(connection: Connection, head: Head) -> int:
