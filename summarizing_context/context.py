@@ -232,9 +232,8 @@ class SummarizingContext:
         since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
         is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
         made = await self._session.check(writes=True).undo()
-        return ActivationReport(
-            True, made.reason, made.tokens_before, made.tokens_after, made.tokens_before - made.tokens_after
-        )
+        before, after = made.tokens_before, made.tokens_after
+        return ActivationReport(True, made.reason, before, after, before - after)
 
     async def undo_outlook(self) -> ActivationRecord:
         """Return the record that `undo_activation` would make now. Nothing is done. Raises `UndoError`."""
@@ -277,9 +276,7 @@ class SummarizingContext:
         took = Took(input_tokens, cache_read, cache_write, cache_write_long, output_tokens)
         for count in (input_tokens, cache_read, cache_write, cache_write_long, output_tokens):
             if type(count) is not int or count < 0:
-                raise SettingsError(
-                    f"observe_usage got {briefly(count)}; usage is counted in tokens, ints of at least 0"
-                )
+                raise SettingsError(f"observe_usage got {briefly(count)}; usage is in tokens, ints of at least 0")
         if (view := self.last_view) is not None:
             # of a request too small to tell nothing is learnt, nor of figures that cannot be about the same text
             counted = view.tokens + view.fixed_tokens
@@ -378,9 +375,7 @@ class SummarizingContext:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         session = self._session.check()
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
-            raise SettingsError(
-                f"make_space got {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
-            )
+            raise SettingsError(f"make_space got {briefly(tokens)}; tokens are an int from 0 to {session.budget}")
         memories, now, report = await self.memory.choose(), session.used_tokens(), None
         if now + tokens > session.budget:
             report = await session.activate(session.key, session.budget, "explicit", memories)
@@ -601,9 +596,7 @@ class SummarizingContext:
         if token_budget is not None:
             is_int = isinstance(token_budget, int) and not isinstance(token_budget, bool)
             if not is_int or not 0 < token_budget < 2**63:
-                raise SettingsError(
-                    f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None"
-                )
+                raise SettingsError(f"token_budget is {briefly(token_budget, 60)}; it is a positive int, or None")
             return int(token_budget)  # the default of `max_tokens` is a kind of int of its own
         # Never more than the window has: what made a provider count less, such as images that it has for less, may have
         # left the next view.

@@ -341,9 +341,7 @@ class Session:
             await self.store.claim(self.id, project=self.settings.project)
         stored = await self.store.load(self.id)
         if stored is None:
-            raise StoreError(
-                f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions list` shows them"
-            )
+            raise StoreError(f"{self.store.name} holds no session {self.id!r}; see `summarizing-context sessions list`")
         log.closings = states.closings_of(data for _, data in stored.activations)
         self._kept_closings = set(log.closings)
         log.verdicts.update(load_verdicts(stored.verdicts))
@@ -432,9 +430,7 @@ class Session:
         if loop is not self.loop:
             raise errors.WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self.read_only:
-            raise errors.StoreReadOnlyError(
-                "this context was opened with read_only=True; open it without to change the log"
-            )
+            raise errors.StoreReadOnlyError("this context was opened with read_only=True; open it without, to write")
         return self
 
     async def append(self, entries: Sequence[Entry]) -> None:
@@ -586,9 +582,7 @@ class Session:
     async def save_checkpoint(self, name: str | None = None) -> Checkpoint:
         if name is not None:
             if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > 200:
-                raise SettingsError(
-                    f"a checkpoint's name is 1-200 printable characters, or None; not {briefly(name, 60)}"
-                )
+                raise SettingsError(f"a checkpoint name is 1-200 printable characters or None, not {briefly(name, 60)}")
             if base.CHECKPOINT_ID.fullmatch(name):
                 raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
         async with self.changing:

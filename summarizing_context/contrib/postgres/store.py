@@ -259,9 +259,7 @@ class PostgresEngine(Engine):
         try:
             (encoding,) = raw.execute("show server_encoding").fetchone() or ("",)
             if encoding != "UTF8":
-                raise StoreError(
-                    f"{self.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
-                )
+                raise StoreError(f"{self.name}: the database has the encoding {encoding}; create one with 'UTF8'")
             with raw.transaction():  # the tables are made whole or not at all
                 if writer is not None:
                     raw.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [schema])

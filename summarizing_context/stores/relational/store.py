@@ -180,9 +180,7 @@ class Engine:
         if isinstance(error, errors.SummarizingContextError):
             return error
         if isinstance(error, UnicodeError):  # no cause: it carries the whole text that could not be written
-            return StoreError(
-                f"{self.name}: a name given to the store is not valid Unicode; leave lone surrogates out of it"
-            )
+            return StoreError(f"{self.name}: a name is not valid Unicode; leave lone surrogates out of it")
         return self.fault(error) or StoreError(f"{self.name}: the store cannot keep a value ({type(error).__name__})")
 
     def _work_off(self) -> None:
@@ -840,9 +838,7 @@ def read_entries(connection: Connection, head: Head, name: str) -> list[base.Sto
     for branch, start, stop in _ranges(connection, head):
         entries.extend(starmap(base.StoredEntry, connection.run("entries", branch=branch, start=start, stop=stop)))
     if len(entries) != head.stop:
-        raise StoreCorruptError(
-            f"{name}: the store is damaged; it was left as it is: restore it from a backup, or name another one"
-        )
+        raise StoreCorruptError(f"{name}: the store is damaged and left as it is: restore a backup, or name another")
     return entries
 
 
