@@ -458,8 +458,6 @@ class SummarizingContext:
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
         session = self._session.check(writes=True)
-        if not isinstance(id, str):
-            raise SettingsError(f"a pin's id is a string, as pin() and pins() return it; not {type(id).__name__}")
         async with session.changing:
             changed = session.log.pinned.without(id)
             if changed is None:

@@ -323,8 +323,7 @@ class Session:
         self.cache_lifetime = UNKNOWN_CACHE.seconds()  # of that request
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
-        self._replaced_by = 0  # messages of the log that was put in the place of another last
-        self._checkpoint_looked_for = Place(0, 0)  # when it was last looked whether one is due
+        self._checkpoint_looked_for = 0  # messages when it was last looked whether one is due
         self._kept_closings: set[int] = set()  # what the store knows of where views have ended segments
         self.worker.before_call = self._keep_closings
         self._segments_seen = 0
@@ -372,7 +371,7 @@ class Session:
     def _begin_here(self) -> None:
         """Count time and messages from the log as it was loaded or restored."""
         self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
-        self._checkpoint_looked_for = self.place
+        self._checkpoint_looked_for = len(self.log)
         self.worker.start_tokens = self._start_tokens()
 
     def _decoded(self, stored: Sequence[base.StoredEntry]) -> tuple[list[Entry], list[tuple[int, bytes]]]:
@@ -559,7 +558,7 @@ class Session:
         covered_histories = self.views.covered_histories()
         old, same = self.log.entries, self.log.common_prefix(filled.entries)
         self.ledger.keep(self.log.replace(filled, () if is_back else self.log.closings))
-        self._replaced_by = len(self.log)
+        self._checkpoint_looked_for = min(self._checkpoint_looked_for, len(self.log))
         self.summaries.reset()
         if self.learner is not None:
             self.learner.forget()
@@ -596,15 +595,13 @@ class Session:
     @property
     def checkpoint_is_due(self) -> bool:
         """Return whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
-        every, (version, noted) = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
-        if version != self.log.version:  # the log was replaced, perhaps by a shorter one
-            noted = min(noted, self._replaced_by)
+        every, noted = self.settings.checkpoint_interval_messages, self._checkpoint_looked_for
         return every is not None and len(self.log) // every > noted // every
 
     async def checkpoint_if_due(self) -> None:
         """Make the automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
         if self.checkpoint_is_due and not self.changing.locked():  # else the next message will see to it
-            self._checkpoint_looked_for = self.place
+            self._checkpoint_looked_for = len(self.log)
             await self.keep(self.save_checkpoint, "an automatic checkpoint could not be kept")
 
     async def restore(self, id: str) -> Checkpoint:

@@ -233,12 +233,8 @@ class SqliteEngine(Engine):
             create_tables(connection, self.name)
             return connection
         if self.read_only:
-            if not path.exists():
-                raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
-            if _checked_version(path, wait) == 0:
-                raise errors.StoreReadOnlyError(
-                    f"{path}: the file is empty and it may not be written; open it once without read_only=True"
-                )
+            if not path.exists() or _checked_version(path, wait) == 0:
+                raise StoreError(f"{path}: there is no store yet; open it once without read_only=True to create it")
             return connect(None, "", wait)
 
         # The file is opened, or created privately, whole or not at all. What may not be opened is left as it is.
